@@ -1,0 +1,44 @@
+# make demo | make test: each does all its own set-up, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test lint bench clean help
+
+help:
+	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
+	@echo "make test   install what the tests need, lint, type-check, test"
+	@echo "make lint   ruff and mypy alone"
+	@echo "make bench  the benchmarks' tables (minutes)"
+	@echo "make clean  remove .venv and what the demo wrote"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Parapet needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: setup.py | $(BIN)/python
+	$(PIP) install -q -e .
+	@touch $@
+
+$(VENV)/.test: setup.py | $(BIN)/python
+	$(PIP) install -q -e '.[test,lint]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core
+	$(BIN)/parapet demo --output demo-output
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/compose.py
+
+clean:
+	rm -rf $(VENV) demo-output bench-output

@@ -1,0 +1,1 @@
+"""Jinja2 pages: HITs, the review page, reports. Loaded as package data."""

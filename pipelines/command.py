@@ -1,0 +1,210 @@
+"""What every pipeline's command line shares: strict flags, a Beam run with progress, exit statuses.
+
+A pipeline module offers ``parser()`` (cheap: no Beam import), ``build(pipeline, args)`` and ``run(argv)``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from schemas.errors import InputError
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+Build = Callable[["beam.Pipeline", argparse.Namespace], None]
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with strict flags, examples as written, and errors that name the nearest flag."""
+
+    def __init__(self, name: str, description: str, example: str) -> None:
+        super().__init__(
+            prog=f"parapet {name}",
+            description=description,
+            epilog=f"example:\n{example}\n\nRunner flags (--runner, --direct_running_mode, --project, ...) go to Apache Beam.",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_argument("--output", required=True, metavar="OUT", help="folder to write (local or gs://)")
+        self.add_argument("--quiet", action="store_true", help="no progress, no summary; errors only")
+        self.add_argument("--log_format", choices=("text", "json"), default="text", help="messages as text or JSON lines")
+
+    def error(self, message: str) -> NoReturn:
+        """Exits with status 2 and one line that says what to do."""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
+
+    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+        """Parses ours strictly; gives the flags of Beam's own back for the runner."""
+        args, rest = self.parse_known_args(argv)
+        if rest:
+            self._check_runner_flags(rest)
+        if any(c in args.output for c in "*?["):
+            self.error(f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)")
+        args.output = args.output.rstrip("/") or "/"
+        return args, rest
+
+    def _check_runner_flags(self, rest: Sequence[str]) -> None:
+        known = _beam_flags()
+        ours = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        takes_value = False
+        for token in rest:
+            if not token.startswith("-"):
+                if not takes_value:
+                    self.error(f"unexpected argument {token!r}")
+                takes_value = False
+                continue
+            flag = token.split("=", 1)[0]
+            if flag not in known:
+                near = difflib.get_close_matches(flag, [*ours, *known], n=1, cutoff=0.6)
+                self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
+            takes_value = "=" not in token and known[flag]
+
+
+def _beam_flags() -> dict[str, bool]:
+    """Every flag that Beam knows, with whether it takes a value."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    flags: dict[str, bool] = {}
+    for cls in PipelineOptions.__subclasses__():
+        parser = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
+        if "_add_argparse_args" in vars(cls):
+            # Only the names matter here, so Beam's own parser subclass is not needed.
+            parser.add_argument = _tolerant(parser.add_argument)  # type: ignore[method-assign]
+            cls._add_argparse_args(parser)
+        for action in parser._actions:
+            flags.update({flag: action.nargs != 0 for flag in action.option_strings})
+    return flags
+
+
+def _tolerant(add: Callable[..., Any]) -> Callable[..., Any]:
+    def add_argument(*names: Any, **options: Any) -> Any:
+        options.pop("default", None)
+        return add(*names, **options)
+
+    return add_argument
+
+
+def run_command(
+    parser: Parser,
+    argv: Sequence[str] | None,
+    build: Build,
+    check: Callable[[argparse.Namespace], None] | None = None,
+    report: Callable[[argparse.Namespace, dict[str, int]], int | None] | None = None,
+) -> int:
+    """Parses, checks, builds and runs one pipeline; gives the exit status.
+
+    Args:
+      parser: the pipeline's parser.
+      argv: the flags.
+      build: wires the pipeline.
+      check: raises InputError for flags that cannot work, before anything runs (exit status 2).
+      report: says what was made, given the run's counters; may return an exit status.
+    """
+    configure_logging("text", quiet=True)  # Beam warns while it is imported to look up its flags
+    try:
+        args, runner_flags = parser.parse(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    configure_logging(args.log_format, args.quiet)
+    try:
+        if check is not None:
+            check(args)
+    except InputError as error:
+        logging.error("%s", error)
+        return EXIT_USAGE
+    try:
+        counters = run_pipeline(parser.prog, build, args, runner_flags)
+        return (report(args, counters) or 0) if report is not None else 0
+    except InputError as error:
+        logging.error("%s", error)
+    except KeyboardInterrupt:
+        logging.error("stopped; nothing was published, run the same command again")
+    except Exception as error:  # the one place that turns a failure into an exit status
+        logging.error("%s", _reason(error))
+        logging.debug("", exc_info=True)
+    return EXIT_FAILURE
+
+
+def run_pipeline(title: str, build: Build, args: argparse.Namespace, runner_flags: Sequence[str]) -> dict[str, int]:
+    """Runs to the end, with progress. Returns every counter, summed over steps."""
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, WorkerOptions
+
+    from pipelines.progress import Progress
+
+    options = PipelineOptions(list(runner_flags))
+    standard = options.view_as(StandardOptions)
+    # Beam's default looks for a Prism binary to download before it falls back to this runner.
+    standard.runner = standard.runner or "FnApiRunner"
+    worker = options.view_as(WorkerOptions)
+    worker.default_sdk_harness_log_level = worker.default_sdk_harness_log_level or ("DEBUG" if _debug() else "ERROR")
+    started = time.monotonic()
+    with Progress(title, enabled=not args.quiet and sys.stderr.isatty()):
+        pipeline = beam.Pipeline(options=options)
+        build(pipeline, args)
+        result = pipeline.run()
+        state = result.wait_until_finish()
+    if state not in (None, "DONE"):
+        raise RuntimeError(f"the runner ended in state {state}")
+    counters: dict[str, int] = {}
+    for metric in result.metrics().query()["counters"]:
+        if metric.key.metric.namespace == "parapet":
+            name = metric.key.metric.name
+            counters[name] = counters.get(name, 0) + int(metric.result)
+    summary = ", ".join(f"{name} {n:,}" for name, n in sorted(counters.items()))
+    logging.info("done in %.1f s%s", time.monotonic() - started, f": {summary}" if summary else "")
+    return dict(sorted(counters.items()))
+
+
+def configure_logging(log_format: str, quiet: bool) -> None:
+    """Messages to stderr, ours from INFO on, Beam's errors; PARAPET_DEBUG=1 shows all."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_not_beams_chatter)
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
+    level = logging.ERROR if quiet else logging.INFO
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    if _debug():
+        logging.getLogger().setLevel(logging.DEBUG)
+
+
+def _debug() -> bool:
+    return os.environ.get("PARAPET_DEBUG") == "1"
+
+
+def _not_beams_chatter(record: logging.LogRecord) -> bool:
+    """Beam logs on the root logger too, so its records are told by where they come from."""
+    return record.levelno >= logging.ERROR or _debug() or "apache_beam" not in record.pathname
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return text if record.levelno == logging.INFO else f"{record.levelname.lower()}: {text}"
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _reason(error: BaseException) -> str:
+    """The last line that says something; Beam wraps a worker's traceback in the message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
+    text = (of_worker or lines or [type(error).__name__])[-1]
+    return f"{text} (PARAPET_DEBUG=1 shows the traceback)"

@@ -1,0 +1,55 @@
+"""The ``parapet`` program: finds the pipeline and hands over. Imports nothing heavy, so that help is quick."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+PIPELINES = {
+    "demo": "the bundled sample through every stage, to pages you can open",
+    "hits": "schemas -> HIT pages, requester-site template and input CSV, plan with cost",
+    "compose": "schemas + crowd answers -> vetted, ranked, composed variants v1...v5, audit, review page",
+    "statistics": "schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page",
+}
+
+USAGE = f"""usage: parapet PIPELINE [flags]
+
+Builds robustness test data for schema-guided dialogue systems.
+
+pipelines:
+{chr(10).join(f"  {name:12}{what}" for name, what in PIPELINES.items())}
+
+Without --schemas or --sgd a pipeline runs on the bundled sample. Runner flags (--runner, --project, ...)
+go through to Apache Beam.
+
+  parapet demo --output demo-output
+  parapet hits --schemas my_corpus --output my_hits
+  parapet PIPELINE --help
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0 if argv else 2
+    if argv[0] == "--version":
+        from importlib.metadata import version
+
+        print(f"parapet {version('parapet')}")
+        return 0
+    name, *rest = argv
+    if name not in PIPELINES:
+        near = difflib.get_close_matches(name, PIPELINES, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else "'parapet --help' lists the pipelines"
+        print(f"parapet: there is no pipeline {name!r}: {hint}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"pipelines.{name}")
+    return int(module.run(rest))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

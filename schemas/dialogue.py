@@ -1,0 +1,134 @@
+"""Dialogues of the SGD format (Rastogi et al. 2020, section 3.2), and the checks on their annotation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from schemas.errors import InputError
+from schemas.layout import parse_json
+from schemas.service import Service
+
+
+class Action(msgspec.Struct):
+    """A dialogue act with its slot (or ``""``), the values as said and their canonical forms."""
+
+    act: str
+    slot: str
+    values: list[str]
+    canonical_values: list[str] | UnsetType = UNSET
+
+
+class SlotSpan(msgspec.Struct):
+    """Where a value stands in the utterance: characters ``start`` to ``exclusive_end``."""
+
+    slot: str
+    start: int | UnsetType = UNSET
+    exclusive_end: int | UnsetType = UNSET
+    # Copied slots (SGD's other form of the annotation, and MultiWOZ 2.2).
+    copy_from: str | UnsetType = UNSET
+    value: str | list[str] | UnsetType = UNSET
+
+
+class State(msgspec.Struct):
+    """The dialogue state after a user turn."""
+
+    active_intent: str
+    requested_slots: list[str]
+    slot_values: dict[str, list[str]]
+
+
+class ServiceCall(msgspec.Struct):
+    method: str
+    parameters: dict[str, str]
+
+
+class Frame(msgspec.Struct):
+    """One service's annotation of a turn: user frames carry the state, system frames the service call."""
+
+    service: str
+    slots: list[SlotSpan] = []
+    actions: list[Action] | UnsetType = UNSET
+    state: State | UnsetType = UNSET
+    service_call: ServiceCall | UnsetType = UNSET
+    service_results: list[dict[str, str]] | UnsetType = UNSET
+
+
+class Turn(msgspec.Struct):
+    speaker: Literal["USER", "SYSTEM"]
+    utterance: str
+    frames: list[Frame]
+
+
+class Dialogue(msgspec.Struct):
+    dialogue_id: str
+    services: list[str]
+    turns: list[Turn]
+
+
+_decoder = msgspec.json.Decoder(list[Dialogue])
+
+
+def read_dialogues(path: str | Path) -> list[Dialogue]:
+    """Reads one dialogue file. Raises InputError with file, position and reason."""
+    data = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    try:
+        return _decoder.decode(data)
+    except msgspec.ValidationError as error:
+        reason, _, at = str(error).partition(" - at ")
+        raise InputError(reason, path, at.strip("`")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        parse_json(data, path)  # says line and column
+        raise InputError("not JSON", path) from None
+
+
+def problems_of(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[str, str]]:
+    """Yields (position, reason) for every reference or span of ``dialogue`` that does not hold.
+
+    Args:
+      dialogue: the dialogue.
+      services: the services of its split, by name.
+    """
+    for t, turn in enumerate(dialogue.turns):
+        for f, frame in enumerate(turn.frames):
+            where = f"turns[{t}].frames[{f}]"
+            service = services.get(frame.service)
+            if service is None:
+                yield f"{where}.service", f"no schema for service {frame.service!r}"
+                continue
+            for place, reason in _frame_problems(turn, frame, service):
+                yield where + place, reason
+
+
+def _frame_problems(turn: Turn, frame: Frame, service: Service) -> Iterator[tuple[str, str]]:
+    slots = {slot.name: slot for slot in service.slots}
+    intents = {intent.name for intent in service.intents}
+    for i, span in enumerate(frame.slots):
+        if span.slot not in slots:
+            yield f".slots[{i}].slot", f"the service has no slot {span.slot!r}"
+        if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+            if not 0 <= span.start < span.exclusive_end <= len(turn.utterance):
+                yield f".slots[{i}]", f"span {span.start}-{span.exclusive_end} leaves the utterance ({len(turn.utterance)} characters)"
+    for i, action in enumerate(frame.actions or []):
+        if action.slot and action.slot not in slots and action.slot not in ("intent", "count"):
+            yield f".actions[{i}].slot", f"the service has no slot {action.slot!r}"
+    if frame.state:
+        if frame.state.active_intent not in intents | {"NONE"}:
+            yield ".state.active_intent", f"the service has no intent {frame.state.active_intent!r}"
+        for name in [*frame.state.slot_values, *frame.state.requested_slots]:
+            if name not in slots:
+                yield ".state", f"the service has no slot {name!r}"
+    if frame.service_call:
+        if frame.service_call.method not in intents:
+            yield ".service_call.method", f"the service has no intent {frame.service_call.method!r}"
+        for name in frame.service_call.parameters:
+            if name not in slots:
+                yield ".service_call.parameters", f"the service has no slot {name!r}"
+    for i, result in enumerate(frame.service_results or []):
+        for name in result:
+            if name not in slots:
+                yield f".service_results[{i}]", f"the service has no slot {name!r}"

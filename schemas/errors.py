@@ -1,0 +1,21 @@
+"""The one exception for mistakes in what a user gave us."""
+
+from __future__ import annotations
+
+
+class InputError(Exception):
+    """Input that cannot be used, said so that its owner can mend it.
+
+    Args:
+      reason: what is wrong and, where it helps, what to do.
+      path: the file (or folder, or flag) at fault.
+      where: the place inside it: ``row 7``, ``[3].slots[0].name``.
+    """
+
+    def __init__(self, reason: str, path: object = "", where: str = "") -> None:
+        super().__init__(reason, str(path), where)
+        self.reason, self.path, self.where = reason, str(path), where
+
+    def __str__(self) -> str:
+        place = ": ".join(part for part in (self.path, self.where) if part)
+        return f"{place}: {self.reason}" if place else self.reason

@@ -1,0 +1,90 @@
+"""Service schemas of the SGD format (Rastogi et al. 2020, section 3.1)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from schemas.errors import InputError
+
+# A service name becomes part of file names, task ids and element ids.
+SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
+
+
+class Slot(msgspec.Struct, omit_defaults=False):
+    """A slot. Free slots have no possible values; MultiWOZ 2.2 leaves the key out."""
+
+    name: str
+    description: str
+    is_categorical: bool = False
+    possible_values: list[str] = []
+
+
+class Intent(msgspec.Struct):
+    """An intent. ``optional_slots`` maps a slot to its default value; MultiWOZ 2.2 has no ``result_slots``."""
+
+    name: str
+    description: str
+    is_transactional: bool = False
+    required_slots: list[str] = []
+    optional_slots: dict[str, str] = {}
+    result_slots: list[str] = []
+
+
+class Service(msgspec.Struct):
+    """One service: its intents and slots, in the order of the file (positions are part of the contracts)."""
+
+    service_name: str
+    description: str
+    slots: list[Slot]
+    intents: list[Intent]
+
+
+def parse_service(raw: Any, path: object = "", where: str = "$") -> Service:
+    """Types one service object and checks it.
+
+    Raises:
+      InputError: with file, position and reason, at the first thing that does not hold.
+    """
+    try:
+        service = msgspec.convert(raw, Service)
+    except msgspec.ValidationError as error:
+        reason, _, at = str(error).partition(" - at ")
+        raise InputError(reason, path, where + at.strip("`").removeprefix("$")) from None
+    for place, reason in problems_of(service):
+        raise InputError(f"service {service.service_name!r}: {reason}", path, where + place)
+    return service
+
+
+def problems_of(service: Service) -> Iterator[tuple[str, str]]:
+    """Yields (position, reason) for every rule of the format that ``service`` breaks."""
+    if not SERVICE_NAME.fullmatch(service.service_name) or ".." in service.service_name:
+        yield (
+            ".service_name",
+            "a service name has letters, digits, '_', '-' and '.', and at most 100 of them (it names files)",
+        )
+    for kind, elements in (("slots", service.slots), ("intents", service.intents)):
+        counts = Counter(element.name for element in elements)
+        for i, element in enumerate(elements):
+            if not element.name.strip():
+                yield f".{kind}[{i}].name", "the name is empty"
+            elif counts[element.name] > 1:
+                yield f".{kind}[{i}].name", f"{element.name!r} stands {counts[element.name]} times"
+    slots = {slot.name for slot in service.slots}
+    for i, intent in enumerate(service.intents):
+        for key in ("required_slots", "optional_slots", "result_slots"):
+            for name in getattr(intent, key):
+                if name not in slots:
+                    yield f".intents[{i}].{key}", f"intent {intent.name!r} refers to slot {name!r}, which the service lacks"
+    for i, slot in enumerate(service.slots):
+        if slot.is_categorical and not slot.possible_values:
+            yield f".slots[{i}].possible_values", f"slot {slot.name!r} is categorical and has no possible values"
+
+
+def variant_service_name(service_name: str, variant: int | str) -> str:
+    """``Hotels_1`` in variant 3 is ``Hotels_13``, as SGD-X has it."""
+    return f"{service_name}{variant}"

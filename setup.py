@@ -1,0 +1,47 @@
+"""Packaging. Dataflow workers install this too (``--setup_file=./setup.py``): the core, without extras."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+CORE = [
+    "apache-beam>=2.77,<2.80",
+    "better-profanity>=0.7,<0.8",
+    "defusedxml>=0.7,<0.8",
+    "jinja2>=3.1,<4",
+    "msgspec>=0.19,<1",
+    "nltk>=3.9,<4",
+    "orjson>=3.10,<4",
+    "py3langid>=0.3,<0.5",
+    "pyarrow>=24,<26",
+    "python-Levenshtein>=0.27,<0.28",
+    "rapidfuzz>=3.10,<4",
+    "rich>=13,<16",
+    "sacrebleu>=2.5,<3",
+    "simplemma>=1.1,<3",
+    "spacy>=3.8,<3.9",
+    "wordfreq>=3.1,<4",
+]
+TEST = ["hypothesis>=6.100,<7", "playwright>=1.50,<2", "pytest>=8,<10", "pytest-xdist>=3.6,<4"]
+LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]
+
+setup(
+    name="parapet",
+    version="0.1.0",
+    description="Paraphrases and perturbations: Beam pipelines that build robustness data for dialogue systems",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["schemas", "schemas.*", "transforms", "transforms.*", "pipelines", "crowd_templates"]),
+    package_data={
+        "schemas": ["py.typed", "json/*.json", "sample/**/*"],
+        "transforms": ["py.typed", "data/*"],
+        "pipelines": ["py.typed"],
+        "crowd_templates": ["*.jinja", "*.css", "*.js"],
+    },
+    install_requires=CORE,
+    extras_require={"gcp": ["apache-beam[gcp]>=2.77,<2.80"], "test": TEST, "lint": LINT},
+    entry_points={"console_scripts": ["parapet=pipelines.main:main"]},
+    zip_safe=False,
+)

@@ -1,0 +1,1 @@
+"""What is done to records: pure functions, and the thin PTransforms that wire them."""
