@@ -128,7 +128,8 @@ class Publish(beam.PTransform):
       output: the output folder.
       header: what ``run.json`` says besides files and counts: pipeline, version, options that shape the content.
       counts: PCollection of (name, n) to be summed into ``run.json``.
-      check: called with the summed counts; raises where they do not balance, which fails the run unpublished.
+      check: called with the summed counts; raises where they do not balance, which fails the run unpublished, and
+        gives those to record.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class Publish(beam.PTransform):
         output: str,
         header: Mapping[str, Any],
         counts: beam.PCollection | None = None,
-        check: Callable[[dict[str, int]], None] | None = None,
+        check: Callable[[dict[str, int]], dict[str, int]] | None = None,
     ) -> None:
         super().__init__()
         self.output, self.header, self.counts, self.check = output, dict(header), counts, check
@@ -163,13 +164,13 @@ class Publish(beam.PTransform):
 def _publish(
     header: dict[str, Any],
     output: str,
-    check: Callable[[dict[str, int]], None] | None,
+    check: Callable[[dict[str, int]], dict[str, int]] | None,
     written: Iterable[Written],
     counts: Iterable[tuple[str, int]],
 ) -> dict[str, Any]:
     sums = dict(sorted(counts))
     if check is not None:
-        check(sums)
+        sums = check(sums)
     files = {path: {"bytes": size, "sha256": digest} for path, digest, size in sorted(written)}
     manifest = {**header, "counts": sums, "files": files}
     publish(output, manifest)

@@ -1,0 +1,231 @@
+"""``parapet compose``: schemas and crowd answers to the variants v1...v5, the audit, the review page, the shortfall."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import EXIT_FAILURE, Parser, run_command
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+EXAMPLE = """\
+  parapet compose --schemas my_corpus --responses names.csv descriptions.csv --output out
+  open out/review.html in a browser, decide, download decisions.csv, then once more with
+  parapet compose --schemas my_corpus --responses names.csv descriptions.csv --decisions decisions.csv --output out"""
+
+_BYTES_OF_A_BUCKET = 16 * 2**20
+
+
+def parser() -> Parser:
+    """The flags."""
+    flags = Parser("compose", "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X.", EXAMPLE)
+    add = flags.add_argument
+    add("--schemas", metavar="ROOT", help="corpus in the SGD layout, or one schema file (default: the bundled sample)")
+    add("--responses", nargs="+", metavar="FILE", help="batch CSV or JSON lines of the API, mixed and repeated as you like")
+    add("--decisions", nargs="+", default=[], metavar="FILE", help="reviewers' decisions (CSV)")
+    add("--reviewers", nargs=2, default=[], metavar=("A", "B"), help="two reviewers' sheets to merge, with agreement")
+    add("--allow_partial", action="store_true", help="compose services that are short of answers too, repeating answers")
+    add("--require_complete", action="store_true", help="exit with 1 unless every service was composed from five answers")
+    add("--selection", choices=("random", "diverse"), default="random", help="which five when more survive (default random)")
+    add("--seed", type=int, default=0, help="of the random draw (default 0)")
+    add("--name_distance", choices=("levenshtein", "jaccard"), default="levenshtein", help="ranks names")
+    add("--description_distance", choices=("jaccard", "levenshtein"), default="jaccard", help="ranks descriptions")
+    add("--stopwords", default="articles", metavar="SET", help="articles (default), spacy, none, or a file of words")
+    add("--spacy_model", default="", metavar="NAME", help="a trained spaCy pipeline for lemmas (default: simplemma)")
+    add("--encoding", default="utf-8", help="of response files without a byte order mark (default utf-8)")
+    return flags
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises InputError for what cannot work; fills in the sample where no corpus is given."""
+    import codecs
+
+    from apache_beam.io.filesystems import FileSystems
+
+    from schemas import layout
+    from schemas.errors import InputError
+    from transforms import distance
+
+    if args.schemas is None:
+        args.schemas = str(layout.sample_root())
+        args.responses = args.responses or sorted(str(p) for p in (layout.sample_root() / "crowd").glob("*s.csv") if p.stem in ("names", "descriptions"))
+    if not args.responses:
+        raise InputError("say which response files to read", "--responses")
+    for flag, paths in (("--responses", args.responses), ("--decisions", args.decisions), ("--reviewers", args.reviewers)):
+        for path in paths:
+            if not FileSystems.exists(path):
+                raise InputError("there is no such file", f"{flag} {path}")
+    try:
+        codecs.lookup(args.encoding)
+    except LookupError:
+        raise InputError(f"Python knows no encoding {args.encoding!r}", "--encoding") from None
+    distance.load_stopwords(args.stopwords)
+    distance.check_spacy_model(args.spacy_model)
+
+
+def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+    """Wires the pipeline: read, merge by assignment, settle by service, write, publish."""
+    import apache_beam as beam
+    from apache_beam.io.filesystems import FileSystems
+
+    from schemas import layout
+    from transforms import composing, files, outputs, summary, worker_key
+
+    splits = layout.read_root(args.schemas)
+    for sheet in (*args.decisions, *args.reviewers):
+        composing.read_sheet(sheet)  # a file that is no sheet must fail before anything runs
+    settings = settings_of(args, splits)
+    files.prepare(args.output)
+    size = sum(found.size_in_bytes for match in FileSystems.match(args.responses) for found in match.metadata_list)
+    buckets = 1 + size // _BYTES_OF_A_BUCKET
+    names = layout.splits_of(splits)
+
+    responses = (
+        pipeline
+        | "Response files" >> beam.Create(sorted(set(args.responses)))
+        | "Read responses"
+        >> beam.ParDo(composing.ReadResponses(worker_key.load_worker_key(), buckets, args.encoding)).with_outputs(
+            composing.DEAD, composing.COUNTS, main="assignments"
+        )
+    )
+    decisions = (
+        pipeline
+        | "Decision sheets" >> beam.Create(sorted(set(args.decisions)))
+        | "Read decisions"
+        >> beam.ParDo(composing.ReadDecisions(buckets)).with_outputs(composing.DEAD, main="decisions")
+    )
+    reviewers = (
+        pipeline
+        | "Reviewers' sheets" >> beam.Create([tuple(args.reviewers)] if args.reviewers else [])
+        | "Merge reviewers"
+        >> beam.ParDo(composing.ReadReviewers(buckets)).with_outputs(
+            composing.DEAD, composing.SUMMARY, main="decisions"
+        )
+    )
+    all_decisions = (decisions.decisions, reviewers.decisions) | "All decisions" >> beam.Flatten()
+    merged = (
+        {"assignments": responses.assignments, "decisions": all_decisions}
+        | "By assignment" >> beam.CoGroupByKey()
+        | "Merge" >> beam.ParDo(composing.MergeBucket()).with_outputs(composing.DEAD, composing.COUNTS, main="services")
+    )
+    schemas = pipeline | "Services" >> beam.Create(composing.packed_schemas(layout.raw_by_name(splits)))
+    settled = (
+        {"schema": schemas, "responses": merged.services}
+        | "By service" >> beam.CoGroupByKey()
+        | "Settle"
+        >> beam.ParDo(composing.SettleServices(settings, composing.places_of(names))).with_outputs(
+            composing.VARIANT, composing.AUDIT, composing.SUMMARY, composing.DEAD, composing.COUNTS
+        )
+    )
+    dead = (
+        (responses.dead, decisions.dead, reviewers.dead, merged.dead, settled.dead) | "All dead letters" >> beam.Flatten()
+    )
+    counts = (responses.counts, merged.counts, settled.counts) | "All counts" >> beam.Flatten()
+    audit = (
+        settled.audit
+        | "One audit" >> beam.GroupBy(composing.together)
+        | "Write audit" >> beam.ParDo(composing.WriteAudit(args.output))
+    )
+    variants = (
+        settled.variant
+        | "By schema file" >> beam.GroupByKey()
+        | "Schema files" >> beam.MapTuple(composing.schema_file)
+        | "Write schemas" >> files.WriteFiles(args.output)
+    )
+    pages = (
+        pipeline
+        | "Summary" >> beam.Create([None])
+        | "Summarise"
+        >> beam.FlatMap(
+            outputs.summary_files,
+            summaries=beam.pvalue.AsList(settled.summary),
+            dead=beam.pvalue.AsList(dead),
+            agreement=beam.pvalue.AsList(reviewers.summary),
+            splits=names,
+            method=method_of(args),
+        )
+        | "Write pages" >> files.WriteFiles(args.output)
+    )
+    (
+        (audit, variants, pages)
+        | "All files" >> beam.Flatten()
+        | "Publish" >> files.Publish(args.output, header(args), counts, summary.check_balance)
+    )
+
+
+def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
+    """The settings that shape the result; the conventions of names are found from the corpus."""
+    from schemas import layout
+    from transforms.distance import Method, load_stopwords
+    from transforms.naming import find_convention
+    from transforms.settle import Settings
+
+    services = layout.services_by_name(list(splits)).values()
+    return Settings(
+        slots=find_convention(slot.name for service in services for slot in service.slots),
+        intents=find_convention(intent.name for service in services for intent in service.intents),
+        method=Method(args.name_distance, args.description_distance, load_stopwords(args.stopwords), args.spacy_model),
+        seed=args.seed,
+        selection=args.selection,
+        allow_partial=args.allow_partial,
+    )
+
+
+def method_of(args: argparse.Namespace) -> dict[str, str]:
+    """What ``statistics.json`` says of the method; never the names of input files, which do not shape the result."""
+    return {
+        "names": f"{args.name_distance} distance",
+        "descriptions": f"{args.description_distance} distance",
+        "stopwords": args.stopwords if args.stopwords in ("articles", "spacy", "none") else "a file",
+        "lemmas": args.spacy_model or f"simplemma {version('simplemma')}",
+        "selection": args.selection,
+        "seed": str(args.seed),
+        "partial": "allowed" if args.allow_partial else "left out",
+    }
+
+
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``run.json`` says besides files and counts."""
+    return {"pipeline": "compose", "version": version("parapet"), "options": method_of(args)}
+
+
+def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
+    """Says what was made and what to do next. Returns the exit status."""
+    import json
+    from pathlib import Path
+
+    from apache_beam.io.filesystems import FileSystems
+
+    with FileSystems.open(FileSystems.join(args.output, "statistics.json")) as handle:
+        found = json.loads(handle.read())
+    services = found["services"].values()
+    complete = sum(service["composed"] and not service["partial"] for service in services)
+    partial = sum(service["partial"] for service in services)
+    out = Path(args.output) if FileSystems.get_scheme(args.output) is None else args.output
+    answers = found["answers"]
+    print(f"{complete} of {len(services)} services composed" + (f", {partial} partially" if partial else ""))
+    print("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
+    print(f"report: {out}/report.html")
+    if answers["review"]:
+        print(f"review: {out}/review.html holds {answers['review']:,} answers; run again with --decisions")
+    short = len(services) - complete
+    if short:
+        logging.warning("%d services are short of answers: %s/shortfall.csv", short, out)
+    if found["dead_letters"]:
+        logging.warning("%d records could not be used: %s/dead_letters.jsonl", found["dead_letters"], out)
+    return EXIT_FAILURE if short and args.require_complete else 0
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_command(parser(), argv, build, check, report)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,253 @@
+"""``parapet statistics``: schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page.
+
+Each service is counted on its own; the counts are gathered into ``statistics.json`` and ``report.html``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pipelines.command import Parser, run_command
+from schemas.errors import InputError
+from schemas.layout import SPLITS, read_root, sample_root, services_by_name
+from schemas.service import Service
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.table1 import Counts, Names
+
+EXAMPLE = "  parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A service to be counted: the original, its variants, and whether train lacks it."""
+
+    original: Service
+    variants: dict[str, Service]
+    unseen: bool
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What there is to count.
+
+    Attributes:
+      items: the services that have variants.
+      variants: the names of the variants, in their natural order.
+      split: whose services are asked for names that train has.
+      names: train's.
+      left_out: the services that no variant has.
+    """
+
+    items: list[Item]
+    variants: list[str]
+    split: str
+    names: Names
+    left_out: list[str]
+
+
+def parser() -> Parser:
+    """The flags."""
+    what = "Schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU: OUT/statistics.json, OUT/report.html."
+    flags = Parser("statistics", what, EXAMPLE)
+    flags.add_argument("--sgd", metavar="ROOT", help="the original corpus (default: the bundled sample)")
+    flags.add_argument(
+        "--variants",
+        required=True,
+        metavar="DIR",
+        help="folder of variants, each a folder in the SGD layout: DIR/v1/train/schema.json; compose's OUT is one",
+    )
+    flags.add_argument(
+        "--split",
+        choices=[split for split in SPLITS if split != "train"],
+        help="whose services, where train lacks them, are asked for names seen in train (default: test, else dev)",
+    )
+    return flags
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_command(parser(), argv, build, check, report)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads and aligns the schemas. Raises InputError where they cannot be measured."""
+    for flag, folder in (("--variants", args.variants), ("--sgd", args.sgd)):
+        # Publishing there would clear away what the run before wrote: compose's variants, for one.
+        if folder and Path(folder).resolve() == Path(args.output).resolve():
+            raise InputError(f"the same folder as {flag}; give one of its own", args.output, "--output")
+    args.work = read_work(args.sgd or sample_root(), args.variants, args.split)
+    left_out = args.work.left_out
+    if left_out:
+        shown = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
+        logging.warning("%d services of the original are in no variant and are not counted: %s", len(left_out), shown)
+
+
+def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
+    """Reads original and variants, and brings their services together.
+
+    Raises:
+      InputError: no train split, no services that train lacks, no variants, or variants that do not match.
+    """
+    from transforms import table1
+
+    splits = {one.split: one.services for one in read_root(sgd)}
+    if "train" not in splits:
+        raise InputError("there is no train/schema.json, so no name can be told as seen", sgd)
+    split = split or ("test" if "test" in splits else "dev")
+    if split not in splits:
+        there = ", ".join(splits)
+        raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
+    known = {service.service_name for service in splits["train"]}
+    unseen = {service.service_name for service in splits[split]} - known
+    if not unseen:
+        raise InputError(f"train has all services of {split}, so there are no unseen ones to measure", sgd, "--split")
+    originals = {service.service_name: service for services in splits.values() for service in services}
+    variants = read_variants(folder)
+    try:
+        aligned = table1.align(originals, variants)
+    except InputError as error:
+        raise InputError(error.reason, folder, "--variants") from None
+    if not unseen & set(aligned):
+        raise InputError(f"no variant has any of the services of {split} that train lacks", folder, "--variants")
+    return Work(
+        items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
+        variants=list(variants),
+        split=split,
+        names=table1.names_of(splits["train"]),
+        left_out=[name for name in originals if name not in aligned],
+    )
+
+
+def read_variants(folder: str | Path) -> dict[str, dict[str, Service]]:
+    """The services of each variant below ``folder``, in natural order of the variants (v2 before v10).
+
+    Raises:
+      InputError: no such folder, no variants in it, or it is itself a variant.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError("there is no such folder", folder, "--variants")
+    if _is_root(folder):
+        raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
+    found = [path for path in folder.iterdir() if not path.name.startswith(".") and _is_root(path)]
+    if not found:
+        raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
+    return {path.name: services_by_name(read_root(path)) for path in sorted(found, key=_natural)}
+
+
+def _is_root(path: Path) -> bool:
+    return any((path / below / "schema.json").is_file() for below in ("", *SPLITS))
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    return [(int(part) if i % 2 else -1, part) for i, part in enumerate(re.split(r"([0-9]+)", path.name))]
+
+
+def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+    """Services -> counts -> one set of numbers -> files."""
+    import apache_beam as beam
+
+    from transforms.files import Publish, WriteFiles, prepare
+
+    work: Work = args.work
+    prepare(args.output)
+    counts = (
+        pipeline
+        | "Read services" >> beam.Create(work.items)
+        | "Count service" >> beam.Map(count_item, names=work.names)
+    )
+    about = {
+        "split": work.split,
+        "services": len(work.items),
+        "unseen_services": sum(item.unseen for item in work.items),
+        "services_without_variants": work.left_out,
+    }
+    written = (
+        pipeline
+        | "Variants" >> beam.Create([work.variants], reshuffle=False)
+        | "Make files" >> beam.FlatMap(make_files, counts=beam.pvalue.AsList(counts), about=about)
+        | "Write" >> WriteFiles(args.output)
+    )
+    written | "Publish" >> Publish(args.output, _header(work))
+
+
+def _header(work: Work) -> dict[str, Any]:
+    from importlib.metadata import version
+
+    options = {"split": work.split, "variants": work.variants}
+    return {"pipeline": "statistics", "version": version("parapet"), "options": options}
+
+
+def count_item(item: Item, names: Names) -> Counts:
+    """Counts one service; the names only of a service that train lacks."""
+    from apache_beam.metrics import Metrics
+
+    from transforms import table1
+
+    Metrics.counter("parapet", "services").inc()
+    return table1.count(item.original, item.variants, names if item.unseen else None)
+
+
+def make_files(variants: list[str], counts: list[Counts], about: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """The output: statistics.json and report.html."""
+    from transforms import reports, table1
+
+    statistics = {**_rounded(table1.table(counts, variants)), **about, "bleu_signature": table1.bleu_signature()}
+    return [
+        ("statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()),
+        ("report.html", reports.statistics_page(statistics).encode()),
+    ]
+
+
+def _rounded(value: Any) -> Any:
+    """Six places: the last bits of a logarithm differ from one C library to another."""
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
+    """Prints the table."""
+    if args.quiet:
+        return
+    from apache_beam.io.filesystems import FileSystems
+
+    with FileSystems.open(FileSystems.join(args.output, "statistics.json")) as handle:
+        statistics = json.loads(handle.read())
+    sys.stdout.write(text_table(statistics))
+    print(f"report: {FileSystems.join(args.output, 'report.html')}")
+
+
+def text_table(statistics: Mapping[str, Any]) -> str:
+    """Table 1 as text, shares in per cent."""
+    rows = {"original": statistics["original"], **statistics["variants"], "average": statistics["average"]}
+    width = max(len(name) for name in rows)
+    lines = [f"{'':{width}}  slots seen  intents seen  name distance  description BLEU"]
+    for name, row in rows.items():
+        cells = (
+            _cell(row["slot_names_seen"], ".1%", 10),
+            _cell(row["intent_names_seen"], ".1%", 12),
+            _cell(row.get("name_distance"), ".3f", 13),
+            _cell(row.get("description_bleu"), ".2f", 16),
+        )
+        lines.append("  ".join((f"{name:{width}}", *cells)).rstrip())
+    lines.append(f"self-BLEU {_cell(statistics['self_bleu'], '.2f', 0)}")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: float | None, form: str, width: int) -> str:
+    return f"{'-' if value is None else format(value, form):>{width}}"
+
+
+if __name__ == "__main__":
+    sys.exit(run())

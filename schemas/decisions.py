@@ -1,0 +1,234 @@
+"""Reviewers' decisions on answers: a CSV that people fill in by hand, in a spreadsheet, or on the review page."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import difflib
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, get_args
+
+import msgspec
+
+from schemas.errors import InputError
+
+Verdict = Literal["accept", "reject", "fix"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+COLUMNS = ("response_id", "decision", "text", "reason", "reviewer")
+REQUIRED = ("response_id", "decision")
+
+# Characters in one cell. A name has a few dozen and a description a few hundred.
+MAX_CELL = 2000
+
+# What a spreadsheet takes for a formula, full-width forms included. A cell that begins with apostrophes and then one of
+# these is guarded too: otherwise taking the guard off would not give back what was there.
+_GUARDED = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+_TO_GUARD = re.compile("'*" + _GUARDED)
+_GUARD = re.compile("'+" + _GUARDED)
+
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_DELIMITERS = ",;\t"
+
+BadRow = tuple[int, str, dict[str, str]]  # row as a spreadsheet numbers it (the header is row 1), reason, its cells
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a reviewer decided about one answer.
+
+    Attributes:
+      response_id: ``ASSIGNMENTID:FIELD``.
+      text: what is to be used instead of the answer; only a fix uses it.
+      source: ``FILE:row N``, for messages.
+    """
+
+    response_id: str
+    decision: Verdict
+    text: str = ""
+    reason: str = ""
+    reviewer: str = ""
+    source: str = ""
+
+
+def neutralise(cell: str) -> str:
+    """Puts an apostrophe before a cell that a spreadsheet would run as a formula. :func:`restore` undoes it."""
+    return "'" + cell if _TO_GUARD.match(cell) else cell
+
+
+def restore(cell: str) -> str:
+    """Takes the apostrophe of :func:`neutralise` off: ``restore(neutralise(x)) == x`` for every ``x``."""
+    return cell[1:] if _GUARD.match(cell) else cell
+
+
+def csv_bytes(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
+    """A CSV in UTF-8, every cell quoted and neutralised, lines ended by ``\\n``."""
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([neutralise(cell) for cell in row] for row in rows)
+    return out.getvalue().encode("utf-8", errors="replace")  # half a surrogate pair has no UTF-8
+
+
+def decisions_csv(rows: Iterable[Decision]) -> bytes:
+    """The decisions as a file that :func:`parse_decisions` reads back (sources apart)."""
+    return csv_bytes(COLUMNS, ([row.response_id, row.decision, row.text, row.reason, row.reviewer] for row in rows))
+
+
+def parse_decisions(data: bytes, path: object) -> tuple[list[Decision], list[BadRow]]:
+    """Reads a decisions CSV, or a review or adjudication sheet with its decision column filled in.
+
+    Columns may stand in any order and others may stand beside them; commas, semicolons and tabs are taken. Rows whose
+    decision is empty are undecided and left out. A decision repeated in the same words counts once.
+
+    Args:
+      data: the file, UTF-8 or UTF-16 with a byte order mark.
+      path: its name, for messages and sources.
+
+    Returns:
+      The good decisions in the order of the file, and the rows that cannot be used.
+
+    Raises:
+      InputError: the file is empty, of another encoding, or lacks the columns ``response_id`` and ``decision``.
+    """
+    lines = io.StringIO(_decoded(data, path), newline="").readlines()
+    first = next((i for i, line in enumerate(lines) if line.strip()), None)
+    if first is None:
+        raise InputError("the file is empty: expected a header with response_id and decision", path)
+    delimiter = _delimiter(lines[first])
+    # One giant cell is a bad row, not the end of the file: what it can take is bounded by the file, which is in memory.
+    limit = csv.field_size_limit(len(data) + 1)
+    try:
+        records = _records(lines[first:], delimiter, first)
+        header = _header(next(records), path)
+        return _collect(records, header, path)
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _decoded(data: bytes, path: object) -> str:
+    mark, encoding = next(((m, e) for m, e in _BYTE_ORDER_MARKS if data.startswith(m)), (b"", "utf-8"))
+    try:
+        text = data[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        at = error.start + len(mark)
+        raise InputError(f"not {encoding.upper()} at byte {at}: save the file as 'CSV UTF-8'", path) from None
+    if "\0" in text[:100]:
+        raise InputError("this is no CSV in UTF-8 (perhaps UTF-16 without a byte order mark): save as 'CSV UTF-8'", path)
+    return text
+
+
+def _delimiter(header: str) -> str:
+    """The delimiter under which most of our columns are found; Excel writes ``;`` in half of Europe."""
+
+    def found(delimiter: str) -> int:
+        cells = {cell.strip(" \"'\r\n").casefold() for cell in header.split(delimiter)}
+        return len(cells.intersection(COLUMNS))
+
+    return max(_DELIMITERS, key=found)
+
+
+def _records(lines: list[str], delimiter: str, skipped: int) -> Iterator[tuple[int, list[str] | None, str]]:
+    """Yields (row, cells, ""), or (row, None, the line) where the quotes of a row are broken.
+
+    The plain csv reader would let a quote that is never closed swallow the rest of the file in silence.
+    """
+    row, start = skipped, 0
+    while start < len(lines):
+        rest = (lines[i] for i in range(start, len(lines)))
+        reader = csv.reader(rest, delimiter=delimiter, strict=True)
+        read = 0
+        try:
+            for cells in reader:
+                row, read = row + 1, reader.line_num
+                yield row, cells, ""
+            return
+        except csv.Error:
+            row += 1
+            yield row, None, lines[start + read]
+            start += read + 1
+
+
+def _header(record: tuple[int, list[str] | None, str], path: object) -> list[str]:
+    row, cells, _ = record
+    if cells is None:
+        raise InputError("the quotes of the header are broken", path, f"row {row}")
+    names = [cell.strip().casefold() for cell in cells]
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        found = ", ".join(name[:40] for name in names[:20] if name)
+        raise InputError(f"missing columns: {', '.join(missing)} (the header has: {found})", path, f"row {row}")
+    twice = [name for name in COLUMNS if names.count(name) > 1]
+    if twice:
+        raise InputError(f"columns that stand twice: {', '.join(twice)}", path, f"row {row}")
+    return names
+
+
+def _collect(
+    records: Iterator[tuple[int, list[str] | None, str]], header: list[str], path: object
+) -> tuple[list[Decision], list[BadRow]]:
+    good: dict[str, Decision] = {}
+    bad: list[BadRow] = []
+    for row, cells, line in records:
+        if cells is None:
+            bad.append((row, "broken quotes: a quote is not closed, or text follows one", {"line": _cut(line)}))
+            continue
+        by_column = dict(zip(header, cells, strict=False))
+        used = {name: by_column.get(name, "") for name in COLUMNS}
+        if reason := _problem(used, len(cells) - len(header)):
+            bad.append((row, reason, _payload(header, cells)))
+        elif used["decision"].strip():
+            decision = _decision(used, f"{path}:row {row}")
+            first = good.setdefault(decision.response_id, decision)
+            if (first.decision, first.text) != (decision.decision, decision.text):
+                reason = f"decided twice: {first.source.rpartition(':')[2]} says {first.decision!r} and counts"
+                bad.append((row, reason, _payload(header, cells)))
+    return list(good.values()), bad
+
+
+def _problem(cells: Mapping[str, str], surplus: int) -> str:
+    """Why a row cannot be used, or ``""``."""
+    if surplus > 0:
+        return f"{surplus} cells more than the header has: a text with the delimiter in it needs quotes"
+    for name in COLUMNS:
+        if len(cells[name]) > MAX_CELL + 1:  # the guard may stand before it
+            return f"{name} has {len(cells[name]):,} characters, at most {MAX_CELL:,} are taken"
+    word, text = _word(cells), restore(cells["text"])
+    if not word:
+        return "a text without a decision: write 'fix' beside it" if text.strip() else ""
+    if word not in VERDICTS:
+        near = difflib.get_close_matches(word, VERDICTS, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        return f"unknown decision {word[:40]!r}: one of {', '.join(VERDICTS)}{hint}"
+    if not restore(cells["response_id"].strip()):
+        return "response_id is empty"
+    if word == "fix" and not any(c.isalnum() for c in text):
+        return "'fix' without a text to use instead"
+    if len(text) > MAX_CELL:
+        return f"text has {len(text):,} characters, at most {MAX_CELL:,} are taken"
+    return ""
+
+
+def _word(cells: Mapping[str, str]) -> str:
+    return cells["decision"].strip().casefold()
+
+
+def _decision(cells: Mapping[str, str], source: str) -> Decision:
+    return Decision(
+        response_id=restore(cells["response_id"].strip()),
+        decision=msgspec.convert(_word(cells), Verdict),
+        text=restore(cells["text"]),
+        reason=restore(cells["reason"]),
+        reviewer=restore(cells["reviewer"]),
+        source=source,
+    )
+
+
+def _payload(header: list[str], cells: list[str]) -> dict[str, str]:
+    names = header + [f"cell {i}" for i in range(len(header) + 1, min(len(cells), len(header) + 20) + 1)]
+    return {name: _cut(cell) for name, cell in zip(names, cells, strict=False) if cell}
+
+
+def _cut(cell: str) -> str:
+    """Short enough for a dead letter: the file itself still has the whole."""
+    return cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}… ({len(cell):,} characters)"

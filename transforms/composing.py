@@ -1,0 +1,288 @@
+"""The PTransforms of ``compose``: read, settle by service, write. The work is done by pure functions elsewhere.
+
+Elements are batches: assignments travel packed, some hundreds together, and a service is settled as one element.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, BinaryIO
+from zlib import crc32
+
+import apache_beam as beam
+import msgspec
+import orjson
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+
+from schemas.decisions import Decision, parse_decisions
+from schemas.elements import VARIANTS
+from schemas.errors import InputError
+from schemas.layout import schema_bytes
+from schemas.responses import Assignment, DeadLetter
+from transforms import agreement, audit
+from transforms.files import HashingWriter, Written, staged
+from transforms.ingest.api_assignments import read_assignments
+from transforms.ingest.batch_csv import read_batch
+from transforms.ingest.fields import payload
+from transforms.merge import merge_assignments, settle_decisions, unknown_decisions
+from transforms.settle import Settings, settle_service
+from transforms.summary import summarise
+
+DEAD = "dead"
+COUNTS = "counts"
+VARIANT = "variant"
+AUDIT = "audit"
+SUMMARY = "summary"
+
+_BATCH = 1_000  # assignments; a batch of the usual size is about a megabyte
+
+Bucket = tuple[str, bytes]
+
+
+class _Of(msgspec.Struct):
+    """What travels to one service: assignments, and the decisions on them."""
+
+    assignments: list[Assignment]
+    decisions: dict[str, dict[str, Decision]]
+
+
+_packer = msgspec.msgpack.Encoder()
+_unpack_assignments = msgspec.msgpack.Decoder(list[Assignment]).decode
+_unpack_decisions = msgspec.msgpack.Decoder(list[Decision]).decode
+_unpack_of = msgspec.msgpack.Decoder(_Of).decode
+
+
+def count(name: str, n: int) -> None:
+    """Adds to a counter of the run's summary."""
+    Metrics.counter("parapet", name).inc(n)
+
+
+def _dead(letters: Iterable[DeadLetter]) -> Iterator[TaggedOutput]:
+    for letter in letters:
+        count("dead_letters", 1)
+        yield TaggedOutput(DEAD, letter)
+
+
+def read_responses(path: str, key: bytes, encoding: str) -> Iterator[Assignment | DeadLetter]:
+    """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter."""
+    try:
+        with FileSystems.open(path) as handle:
+            yield from _reader(handle)(_Rewound(handle), path, key, encoding)
+    except InputError as error:
+        yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
+
+
+def _reader(handle: BinaryIO) -> Any:
+    head = handle.read(256).lstrip(b"\xef\xbb\xbf \t\r\n")
+    return read_assignments if head[:1] in (b"{", b"[") else read_batch
+
+
+class _Rewound:
+    """The file from its beginning again, with what the reader needs."""
+
+    def __init__(self, handle: BinaryIO) -> None:
+        handle.seek(0)
+        self.read, self.readline, self._handle = handle.read, handle.readline, handle
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._handle.readline, b"")
+
+
+class ReadResponses(beam.DoFn):
+    """File name to (bucket, packed assignments); dead letters and counts on the side.
+
+    Args:
+      key: for the workers' hashes.
+      buckets: how many groups assignments fall into, by id, to be told apart from their copies in other exports.
+      encoding: of files without a byte order mark.
+    """
+
+    def __init__(self, key: bytes, buckets: int, encoding: str) -> None:
+        super().__init__()
+        self.key, self.buckets, self.encoding = key, buckets, encoding
+
+    def process(self, path: str) -> Iterator[Bucket | TaggedOutput]:
+        """Reads one file."""
+        records = read_responses(path, self.key, self.encoding)
+        while batch := list(islice(records, _BATCH)):
+            letters = [record for record in batch if isinstance(record, DeadLetter)]
+            taken = [record for record in batch if isinstance(record, Assignment)]
+            yield from _dead(letters)
+            yield TaggedOutput(COUNTS, ("assignments_read", len(taken)))
+            for bucket, group in _grouped(taken, lambda a: bucket_of(a.assignment_id, self.buckets)):
+                yield bucket, _packer.encode(group)
+
+
+class ReadDecisions(beam.DoFn):
+    """File name to (bucket, packed decisions); bad rows are dead letters."""
+
+    def __init__(self, buckets: int) -> None:
+        super().__init__()
+        self.buckets = buckets
+
+    def process(self, path: str) -> Iterator[Bucket | TaggedOutput]:
+        """Reads one sheet."""
+        decisions, letters = read_sheet(path)
+        yield from _dead(letters)
+        yield from pack_decisions(decisions, self.buckets)
+
+
+class ReadReviewers(beam.DoFn):
+    """Two reviewers' sheets to (bucket, packed decisions); how they agree, and what to adjudicate, on the side."""
+
+    def __init__(self, buckets: int) -> None:
+        super().__init__()
+        self.buckets = buckets
+
+    def process(self, sheets: tuple[str, str]) -> Iterator[Bucket | TaggedOutput]:
+        """Reads and merges both sheets."""
+        (first, bad), (second, worse) = read_sheet(sheets[0]), read_sheet(sheets[1])
+        yield from _dead([*bad, *worse])
+        merged = agreement.merge_reviewers(first, second)
+        yield TaggedOutput(SUMMARY, (msgspec.to_builtins(merged.agreement), agreement.adjudicate_csv(merged.adjudicate)))
+        yield from pack_decisions(merged.decisions, self.buckets)
+
+
+def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
+    """The decisions of one sheet, and its bad rows. Raises InputError for a file that is no sheet."""
+    with FileSystems.open(path) as handle:
+        decisions, bad = parse_decisions(handle.read(), path)
+    return decisions, [
+        DeadLetter("decisions", f"{path}: row {row}", reason, payload(orjson.dumps(cells).decode()), f"{path}: row {row}")
+        for row, reason, cells in bad
+    ]
+
+
+def pack_decisions(decisions: Sequence[Decision], buckets: int) -> Iterator[Bucket]:
+    """Decisions by the bucket of their assignment."""
+    for bucket, group in _grouped(decisions, lambda d: bucket_of(d.response_id.rpartition(":")[0], buckets)):
+        yield bucket, _packer.encode(group)
+
+
+def bucket_of(assignment_id: str, buckets: int) -> str:
+    """The group in which all that is said of an assignment meets. The result of a run does not depend on it."""
+    return str(crc32(assignment_id.encode()) % buckets)
+
+
+def _grouped(items: Iterable[Any], key: Any) -> list[tuple[str, list[Any]]]:
+    groups: dict[str, list[Any]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return sorted(groups.items())
+
+
+class MergeBucket(beam.DoFn):
+    """(bucket, its assignments and decisions) to (service name, packed assignments with their decisions)."""
+
+    def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
+        """Merges one bucket: each assignment once, each decision with its response."""
+        _, groups = element
+        read = [a for batch in groups["assignments"] for a in _unpack_assignments(batch)]
+        assignments, conflicts = merge_assignments(read)
+        decisions, contradictions = settle_decisions(d for batch in groups["decisions"] for d in _unpack_decisions(batch))
+        known, unknown = unknown_decisions(decisions, assignments)
+        yield from _dead([*conflicts, *contradictions, *unknown])
+        yield TaggedOutput(COUNTS, ("assignments_merged", len(read)))
+        yield TaggedOutput(COUNTS, ("assignments", len(assignments)))
+        yield TaggedOutput(COUNTS, ("answers_given", sum(given(a) for a in assignments)))
+        for service, group in _grouped(assignments, lambda a: a.service_name):
+            of_service = {a.assignment_id: known[a.assignment_id] for a in group if a.assignment_id in known}
+            yield service, _packer.encode(_Of(group, of_service))
+
+
+def given(assignment: Assignment) -> int:
+    """How many answers of the assignment say something; blank cells may be fields that the form did not have."""
+    return sum(bool(text.strip()) for text in assignment.answers.values())
+
+
+class SettleServices(beam.DoFn):
+    """(service name, its schema and responses) to its outcome, parted into what goes where.
+
+    Args:
+      settings: of the run.
+      places: service name to the schema files that hold it, each with the service's position there.
+    """
+
+    def __init__(self, settings: Settings, places: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+        super().__init__()
+        self.settings, self.places = settings, places
+
+    def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
+        """Settles one service."""
+        name, groups = element
+        found = [_unpack_of(batch) for batch in groups["responses"]]
+        assignments = [assignment for of in found for assignment in of.assignments]
+        yield TaggedOutput(COUNTS, ("assignments_settled", len(assignments)))
+        schemas = list(groups["schema"])
+        if not schemas:
+            yield from self._unknown(assignments)
+            return
+        raw = orjson.loads(schemas[0])
+        outcome = settle_service(raw, assignments, {k: v for of in found for k, v in of.decisions.items()}, self.settings)
+        for k, variant in zip(VARIANTS, outcome.variants, strict=False):
+            for path, position in self.places[name]:
+                yield TaggedOutput(VARIANT, (f"v{k}/{path}", (position, orjson.dumps(variant))))
+        yield TaggedOutput(AUDIT, (name, audit.pack(outcome.audit)))
+        yield TaggedOutput(SUMMARY, summarise(raw, outcome))
+        yield from _dead(outcome.dead)
+        yield TaggedOutput(COUNTS, ("answers_audited", sum(bool(row.text.strip()) for row in outcome.audit)))
+        yield TaggedOutput(COUNTS, ("answers_dead", sum(bool(letter.payload.strip()) for letter in outcome.dead)))
+        for row in outcome.audit:
+            count(row.disposition, 1)
+        count("services_composed", bool(outcome.variants))
+
+    def _unknown(self, assignments: Sequence[Assignment]) -> Iterator[TaggedOutput]:
+        yield TaggedOutput(COUNTS, ("answers_dead", sum(given(a) for a in assignments)))
+        yield from _dead(
+            DeadLetter(
+                "compose",
+                a.assignment_id,
+                f"unknown_service: no schema has a service {a.service_name!r}",
+                payload(", ".join(f"{field}={text}" for field, text in sorted(a.answers.items()) if text)),
+                a.source,
+            )
+            for a in assignments
+        )
+
+
+class WriteAudit(beam.DoFn):
+    """(anything, all services' packed rows) to ``responses.parquet``."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self.output = output
+
+    def process(self, element: tuple[str, Iterable[tuple[str, bytes]]]) -> Iterator[Written]:
+        """Writes the file."""
+        with staged(self.output, audit.FILE) as handle:
+            hashed = HashingWriter(handle)
+            audit.write((rows for _, rows in sorted(element[1])), hashed)
+        yield hashed.written(audit.FILE)
+
+
+def packed_schemas(raw: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
+    """(service name, its schema as JSON) of every service."""
+    return [(name, orjson.dumps(service)) for name, service in raw.items()]
+
+
+def places_of(splits: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, int]]]:
+    """Service name to the schema files that hold it, each with the service's position there."""
+    places: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for path, names in splits.items():
+        for position, name in enumerate(names):
+            places[name].append((path, position))
+    return dict(places)
+
+
+def schema_file(path: str, services: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
+    """(schema file, its services with their positions) to (schema file, bytes)."""
+    return path, schema_bytes([orjson.loads(service) for _, service in sorted(services)])
+
+
+def together(_: Any) -> bytes:
+    """The one key under which everything meets."""
+    return b""

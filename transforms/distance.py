@@ -1,0 +1,121 @@
+"""How far a paraphrase is from its original (SGD-X, Lee et al. 2022, section 2.3 and Table 1).
+
+Names: Levenshtein distance on the names as written. Descriptions: Jaccard distance on sets of lemmas. Whatever is
+computed for a text is remembered, so that each distinct text costs once per process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from schemas.errors import InputError
+
+try:
+    from Levenshtein import distance as levenshtein
+    from Levenshtein import ratio as levenshtein_ratio
+except ImportError:  # python-Levenshtein is GPL; rapidfuzz (MIT) gives the same values
+    from rapidfuzz.distance.Indel import normalized_similarity as levenshtein_ratio
+    from rapidfuzz.distance.Levenshtein import distance as levenshtein
+
+# Removing no more than these reproduces the published order of descriptions best.
+ARTICLES = frozenset({"a", "an", "the"})
+
+Metric = Callable[[str, str], float]
+
+
+class Method(msgspec.Struct, frozen=True):
+    """Which distances rank names and descriptions, and how descriptions become sets of lemmas.
+
+    Attributes:
+      names: ``levenshtein`` or ``jaccard``.
+      descriptions: ``jaccard`` or ``levenshtein``.
+      stopwords: words left out of the sets.
+      spacy_model: a trained spaCy pipeline whose lemmas to use; empty for simplemma's.
+    """
+
+    names: str = "levenshtein"
+    descriptions: str = "jaccard"
+    stopwords: frozenset[str] = ARTICLES
+    spacy_model: str = ""
+
+    def metric(self, task: str) -> Metric:
+        """The distance for ``names`` or ``descriptions``: (original, paraphrase) to a number, 0 where equal."""
+        kind = self.names if task == "names" else self.descriptions
+        return levenshtein if kind == "levenshtein" else self._jaccard
+
+    def _jaccard(self, first: str, second: str) -> float:
+        return jaccard(lemma_set(first, self), lemma_set(second, self))
+
+
+def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
+    """1 - |A and B| / |A or B|; 0 for two empty sets."""
+    union = len(first | second)
+    return 1.0 - len(first & second) / union if union else 0.0
+
+
+def load_stopwords(choice: str) -> frozenset[str]:
+    """``articles``, ``spacy`` (its 326 English ones), ``none``, or a file with one word a line."""
+    if choice == "articles":
+        return ARTICLES
+    if choice == "none":
+        return frozenset()
+    if choice == "spacy":
+        from spacy.lang.en.stop_words import STOP_WORDS
+
+        return frozenset(STOP_WORDS)
+    try:
+        lines = Path(choice).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"neither 'articles', 'spacy' or 'none' nor a readable file: {error}", "--stopwords") from None
+    return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def check_spacy_model(name: str) -> None:
+    """Raises InputError where the trained pipeline is not installed."""
+    import spacy
+
+    if name and not spacy.util.is_package(name) and not Path(name).exists():
+        raise InputError(f"spaCy model {name!r} is not installed: python -m spacy download {name}", "--spacy_model")
+
+
+@lru_cache(maxsize=1 << 18)
+def lemma_set(text: str, method: Method) -> frozenset[str]:
+    """The distinct lemmas of a text, lower-cased, without punctuation and stopwords."""
+    lemmas = _lemmas_by_model(text, method.spacy_model) if method.spacy_model else _lemmas(text)
+    return frozenset(lemmas) - method.stopwords
+
+
+def _lemmas(text: str) -> Iterable[str]:
+    for token in _tokenizer()(text):
+        if not (token.is_punct or token.is_space):
+            yield _lemma(token.lower_)
+
+
+@cache
+def _tokenizer() -> Any:
+    import spacy
+
+    return spacy.blank("en").tokenizer
+
+
+@lru_cache(maxsize=1 << 16)
+def _lemma(word: str) -> str:
+    import simplemma
+
+    return str(simplemma.lemmatize(word, "en")).lower()
+
+
+def _lemmas_by_model(text: str, model: str) -> list[str]:
+    return [token.lemma_.lower() for token in _load_model(model)(text) if not (token.is_punct or token.is_space)]
+
+
+@cache
+def _load_model(name: str) -> Any:
+    import spacy
+
+    return spacy.load(name, disable=["ner", "parser"])

@@ -1,0 +1,62 @@
+"""Renders pages from questions. Nothing else of the schema comes in here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from schemas.elements import Task
+from transforms.hits.markup import carriable, without_variables
+from transforms.hits.questions import Question
+from transforms.hits.terms import WORDING
+from transforms.pages import render
+
+LIVE = "https://www.mturk.com/mturk/externalSubmit"
+SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"
+
+# Of the 4,755 published SGD-X paraphrases the longest name has 8 words and 40 letters, the longest description 19 words.
+MAX_WORDS: dict[Task, int] = {"names": 8, "descriptions": 25}
+MAX_LETTERS: dict[Task, int] = {"names": 60, "descriptions": 200}
+
+_BODY = "${body}"
+
+
+def item_html(task: Task, question: Question) -> str:
+    """One question as a list item, on one line."""
+    return without_variables(_one_line(carriable(render("hit_item.html.jinja", task=task, q=question))))
+
+
+def body_html(task: Task, questions: Sequence[Question], items: Sequence[str]) -> str:
+    """The sections of a page on one line, as the requester site's CSV has them.
+
+    Args:
+      task: the task.
+      questions: the questions, those of one kind side by side.
+      items: each question's :func:`item_html`.
+    """
+    pairs = zip(questions, items, strict=True)
+    sections = [
+        {"kind": kind, "items": [item for _, item in group]}
+        for kind, group in groupby(pairs, lambda pair: pair[0].kind)
+    ]
+    return _one_line(render("hit_body.html.jinja", task=task, sections=sections))
+
+
+def page_html(task: Task, body: str, sandbox: bool = False) -> str:
+    """A whole page around a body, ready for :func:`transforms.hits.question_xml.question_xml`."""
+    action = SANDBOX if sandbox else LIVE
+    context = {"task": task, "title": WORDING[task].title, "action": action, "body": body}
+    return carriable(render("hit_page.html.jinja", **context, **_limits(task)))
+
+
+def requester_html(task: Task) -> str:
+    """The template for the requester site: no form of its own, ``${body}`` in place of the questions."""
+    return carriable(render("hit_requester.html.jinja", task=task, body=_BODY, **_limits(task)))
+
+
+def _limits(task: Task) -> dict[str, int]:
+    return {"max_words": MAX_WORDS[task], "max_letters": MAX_LETTERS[task]}
+
+
+def _one_line(html: str) -> str:
+    return "".join(line.strip() for line in html.split("\n"))

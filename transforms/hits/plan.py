@@ -1,0 +1,116 @@
+"""What a set of HITs costs and pays. All money is Decimal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
+
+import msgspec
+
+from schemas.elements import TASKS
+from transforms.hits.questions import NotAsked
+from transforms.hits.records import PageRecord
+from transforms.hits.terms import CENT, HOUR, Terms, plain
+
+
+class PlanRow(msgspec.Struct, frozen=True):
+    """One row of the cost table.
+
+    Attributes:
+      hits: HITs. ``fields`` is the form fields on them, ``assignments`` the submissions that are asked for.
+      reward: dollars to the workers. ``fees`` go to MTurk; ``cost`` is the sum.
+      estimated_minutes: of all assignments together.
+      hourly_pay: dollars that an hour of work comes to, rounded down.
+      lowest_reward: dollars for an assignment of the smallest HIT. ``highest_reward`` of the largest.
+    """
+
+    hits: int
+    fields: int
+    assignments: int
+    reward: Decimal
+    fees: Decimal
+    cost: Decimal
+    estimated_minutes: Decimal
+    hourly_pay: Decimal
+    lowest_reward: Decimal
+    highest_reward: Decimal
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The cost table, by task and in total."""
+
+    terms: Terms
+    rows: dict[str, PlanRow]
+    not_asked: list[NotAsked]
+
+    def to_json(self) -> dict[str, Any]:
+        """``plan.json``."""
+        rows = {
+            name: {key: plain(getattr(row, key)) for key in row.__struct_fields__} for name, row in self.rows.items()
+        }
+        total = rows.pop("total")
+        return {
+            "currency": "USD",
+            "tasks": rows,
+            "total": total,
+            "fee_rate": plain(self.terms.fee_rate()),
+            "terms": self.terms.options(),
+            "not_asked": msgspec.to_builtins(self.not_asked),
+        }
+
+    def table(self) -> str:
+        """The cost table as aligned text."""
+        head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
+        lines = [head, *([name, *cells] for name, cells in self.cells().items())]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            )
+            for line in lines
+        )
+
+    def cells(self) -> dict[str, list[str]]:
+        """The figures of each row as a person reads them, hours in place of minutes."""
+        return {
+            name: [
+                f"{row.hits:,}",
+                f"{row.fields:,}",
+                f"{row.assignments:,}",
+                *(f"${amount:,.2f}" for amount in (row.reward, row.fees, row.cost)),
+                f"{row.estimated_minutes / 60:,.1f}",
+                f"${row.hourly_pay:,.2f}",
+            ]
+            for name, row in self.rows.items()
+        }
+
+
+def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], terms: Terms) -> Plan:
+    """Adds up the pages. The order of ``records`` does not matter."""
+    records = list(records)
+    rows = {task: _row([record for record in records if record.task == task], terms) for task in TASKS}
+    ordered = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
+    return Plan(terms, {**rows, "total": _row(records, terms)}, ordered)
+
+
+def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
+    rewards = [Decimal(record.reward) for record in records]
+    seconds = (
+        sum((terms.seconds(record.task, len(record.fields)) for record in records), Decimal(0)) * terms.assignments
+    )
+    reward = sum(rewards, Decimal(0)) * terms.assignments
+    fees = sum((terms.fees_for(each) for each in rewards), Decimal(0))
+    return PlanRow(
+        hits=len(records),
+        fields=sum(len(record.fields) for record in records),
+        assignments=len(records) * terms.assignments,
+        reward=reward.quantize(CENT),
+        fees=fees.quantize(CENT),
+        cost=(reward + fees).quantize(CENT),
+        estimated_minutes=(seconds / 60).quantize(Decimal("0.1")),
+        hourly_pay=(reward * HOUR / seconds if seconds else Decimal(0)).quantize(CENT, rounding=ROUND_DOWN),
+        lowest_reward=min(rewards, default=Decimal(0)).quantize(CENT),
+        highest_reward=max(rewards, default=Decimal(0)).quantize(CENT),
+    )

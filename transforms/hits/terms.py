@@ -1,0 +1,159 @@
+"""The conditions of the work: what is paid, to how many, for how long; and MTurk's limits on them."""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_UP, Decimal
+from typing import Any
+
+import msgspec
+
+from schemas.elements import Task
+from schemas.errors import InputError
+
+CENT = Decimal("0.01")
+
+# botocore's service model, MTurkRequesterServiceV20170117.
+REWARD = re.compile(r"[0-9]+(\.)?[0-9]{0,2}")
+MAX_TITLE, MAX_DESCRIPTION, MAX_KEYWORDS, MAX_ANNOTATION = 128, 2_000, 1_000, 255
+MIN_DURATION, MAX_DURATION = 30, 31_536_000  # seconds
+MAX_AUTO_APPROVAL = 2_592_000  # seconds
+MAX_ASSIGNMENTS = 1_000_000_000
+
+HOUR, QUARTER = 3_600, 900  # seconds
+
+
+class Wording(msgspec.Struct, frozen=True):
+    """How a task stands in the worker's list. The same for every service: a service's name would tell too much.
+
+    Raises:
+      InputError: longer than MTurk takes.
+    """
+
+    title: str
+    description: str
+    keywords: str
+
+    def __post_init__(self) -> None:
+        limits = (("title", MAX_TITLE), ("description", MAX_DESCRIPTION), ("keywords", MAX_KEYWORDS))
+        for name, limit in limits:
+            if not 0 < len(getattr(self, name)) <= limit:
+                raise InputError(f"a HIT's {name} has 1 to {limit:,} characters", name)
+
+
+WORDING: dict[Task, Wording] = {
+    "names": Wording(
+        "Give short names to the parts of an app",
+        "Read short lines that say what the parts of an app do, and give each part a name of a few words.",
+        "writing, naming, short, english, words",
+    ),
+    "descriptions": Wording(
+        "Describe the parts of an app in your own words",
+        "Read the short names of the parts of an app, and say in a phrase of your own what each one means.",
+        "writing, describing, short, english, words",
+    ),
+}
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a worker gets and what MTurk takes; checked when made.
+
+    Attributes:
+      hourly_wage: dollars an hour that the reward comes to, at the estimated pace.
+      reward: dollars per assignment, the same for every HIT; None computes it from the wage.
+      name_seconds: estimated seconds to think of one name.
+      description_seconds: estimated seconds to write one description.
+      reading_seconds: estimated seconds to read a page's instructions.
+      assignments: workers per HIT.
+      fee: MTurk's share of the reward.
+      extra_fee: its further share for HITs with ``extra_fee_from`` assignments or more.
+      minimum_fee: dollars per assignment that MTurk takes at least.
+      assignment_minutes: minutes a worker has; None gives four times the estimate, an hour at least.
+      auto_approval_hours: hours until work that nobody has reviewed is paid.
+      lifetime_days: days for which a HIT is on offer.
+
+    Raises:
+      InputError: a value that MTurk would refuse, or that makes no sense; names the flag.
+    """
+
+    hourly_wage: Decimal = Decimal("15")
+    reward: Decimal | None = None
+    name_seconds: Decimal = Decimal("20")
+    description_seconds: Decimal = Decimal("30")
+    reading_seconds: Decimal = Decimal("60")
+    assignments: int = 9
+    fee: Decimal = Decimal("0.20")
+    extra_fee: Decimal = Decimal("0.20")
+    extra_fee_from: int = 10
+    minimum_fee: Decimal = CENT
+    assignment_minutes: int | None = None
+    auto_approval_hours: int = 72
+    lifetime_days: int = 7
+
+    def __post_init__(self) -> None:
+        for flag, holds, reason in self._rules():
+            if not holds:
+                raise InputError(reason, f"--{flag}")
+
+    def _rules(self) -> list[tuple[str, bool, str]]:
+        reward = self.reward
+        minutes = self.assignment_minutes
+        return [
+            ("hourly_wage", 0 < self.hourly_wage <= 10_000, "dollars an hour, above 0"),
+            (
+                "reward",
+                reward is None or (0 < reward and bool(REWARD.fullmatch(f"{reward:f}"))),
+                "dollars above 0, such as 1.25",
+            ),
+            ("name_seconds", 0 < self.name_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
+            ("description_seconds", 0 < self.description_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
+            ("reading_seconds", 0 <= self.reading_seconds <= HOUR, "seconds, from 0 to 3,600"),
+            ("assignments", 1 <= self.assignments <= MAX_ASSIGNMENTS, "workers per HIT, 1 or more"),
+            ("fee", 0 <= self.fee <= 1, "a share of the reward, from 0 to 1 (0.20 is 20 %)"),
+            ("extra_fee", 0 <= self.extra_fee <= 1, "a share of the reward, from 0 to 1 (0.20 is 20 %)"),
+            ("extra_fee_from", self.extra_fee_from >= 1, "a number of assignments, 1 or more"),
+            ("minimum_fee", 0 <= self.minimum_fee <= 1, "dollars per assignment, from 0 to 1"),
+            ("assignment_minutes", minutes is None or 1 <= minutes <= MAX_DURATION // 60, "minutes, 1 to 525,600"),
+            ("auto_approval_hours", 0 <= self.auto_approval_hours <= MAX_AUTO_APPROVAL // HOUR, "hours, 0 to 720"),
+            ("lifetime_days", 1 <= self.lifetime_days <= MAX_DURATION // (24 * HOUR), "days, 1 to 365"),
+        ]
+
+    def seconds(self, task: Task, fields: int) -> Decimal:
+        """The estimated seconds for a page of so many fields."""
+        each = self.name_seconds if task == "names" else self.description_seconds
+        return self.reading_seconds + each * fields
+
+    def reward_for(self, task: Task, fields: int) -> Decimal:
+        """The reward in dollars for a page: the fixed one, or what the wage comes to, rounded up to the cent."""
+        if self.reward is not None:
+            return self.reward.quantize(CENT)
+        return up_to_cent(self.hourly_wage * self.seconds(task, fields) / HOUR)
+
+    def fee_rate(self) -> Decimal:
+        """MTurk's share of each reward, at this number of assignments."""
+        return self.fee + (self.extra_fee if self.assignments >= self.extra_fee_from else 0)
+
+    def fees_for(self, reward: Decimal) -> Decimal:
+        """MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""
+        return up_to_cent(max(reward * self.fee_rate(), self.minimum_fee) * self.assignments)
+
+    def duration(self, task: Task, fields: int) -> int:
+        """Seconds that a worker has for a page."""
+        if self.assignment_minutes is not None:
+            return self.assignment_minutes * 60
+        quarters = -(-4 * self.seconds(task, fields) // QUARTER)
+        return min(max(HOUR, int(quarters) * QUARTER), MAX_DURATION)
+
+    def options(self) -> dict[str, Any]:
+        """The same as JSON, decimals as strings."""
+        return {name: plain(getattr(self, name)) for name in self.__struct_fields__}
+
+
+def up_to_cent(amount: Decimal) -> Decimal:
+    """Rounds up: nobody is paid less than planned, and no bill is higher."""
+    return amount.quantize(CENT, rounding=ROUND_UP)
+
+
+def plain(value: Decimal | int | None) -> str | int | None:
+    """A number for JSON: decimals as strings without an exponent, so that no reader makes a float of money."""
+    return f"{value:f}" if isinstance(value, Decimal) else value

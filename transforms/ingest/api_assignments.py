@@ -1,0 +1,103 @@
+"""Assignments from JSON lines of boto3's ``list_assignments_for_hit``, each with its HIT's RequesterAnnotation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import orjson
+from defusedxml import ElementTree
+from defusedxml.common import DefusedXmlException
+
+from schemas.responses import Assignment, DeadLetter
+from transforms.ingest import fields
+from transforms.ingest.batch_csv import fields_too_large
+from transforms.ingest.records import Line, read_lines
+
+# The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
+_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
+
+
+def read_assignments(handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8") -> Iterator[Assignment | DeadLetter]:
+    """Every line as an assignment, or as a dead letter that says why not. Arguments as in ``read_batch``."""
+    for line in read_lines(handle, encoding):
+        if line.text is not None and not line.text.strip():
+            continue
+        source = f"{path}: row {line.number}"
+        assignment_id = source
+        try:
+            item = _object(line)
+            assignment_id = _text(item, "AssignmentId").strip() or source
+            yield from _assignment(item, source, key)
+        except fields.Unusable as reason:
+            yield DeadLetter("ingest", assignment_id, str(reason), fields.payload(line.shown), source)
+
+
+def _object(line: Line) -> dict[str, Any]:
+    if line.text is None:
+        raise fields.Unusable("encoding: the row is not UTF-8; save the file as UTF-8")
+    try:
+        item = orjson.loads(line.text)
+    except orjson.JSONDecodeError as error:
+        raise fields.Unusable(f"broken_row: not JSON: {error}") from None
+    if not isinstance(item, dict):
+        raise fields.Unusable(f"broken_row: expected an object, found {type(item).__name__}")
+    return item
+
+
+def _assignment(item: dict[str, Any], source: str, key: bytes) -> Iterator[Assignment | DeadLetter]:
+    assignment_id = _text(item, "AssignmentId").strip()
+    if not assignment_id:
+        raise fields.Unusable("no_assignment_id: the AssignmentId is missing")
+    service, task = fields.find_task("", "", "", _text(item, "RequesterAnnotation"))
+    answers, others = fields.split_answers(parse_answer_xml(_text(item, "Answer")))
+    accept, submit = fields.parse_time(_text(item, "AcceptTime")), fields.parse_time(_text(item, "SubmitTime"))
+    yield from fields_too_large(assignment_id, answers, source)
+    for name, text in others.items():
+        yield DeadLetter("ingest", f"{assignment_id}:{name}", "unknown_field: not a field of ours", fields.payload(text), source)
+    yield Assignment(
+        assignment_id,
+        service,
+        task,
+        fields.worker_hash(key, _text(item, "WorkerId")),
+        answers,
+        asked=True,
+        accept_time=accept,
+        submit_time=submit,
+        work_seconds=fields.work_seconds(accept, submit),
+        rejected=_text(item, "AssignmentStatus") == "Rejected",
+        source=source,
+    )
+
+
+def parse_answer_xml(xml: str) -> dict[str, str]:
+    """Form field to text of a QuestionFormAnswers document. Raises Unusable; entities and DTDs are refused."""
+    if not xml.strip():
+        raise fields.Unusable("no_answer: the Answer is empty")
+    try:
+        root = ElementTree.fromstring(_DECLARATION.sub("", xml, count=1), forbid_dtd=True)
+    except DefusedXmlException:
+        raise fields.Unusable("unsafe_xml: the answer's XML has a DTD or entities, which are refused") from None
+    except (ElementTree.ParseError, ValueError) as error:
+        raise fields.Unusable(f"broken_xml: {error}") from None
+    found: dict[str, str] = {}
+    for answer in root.iter():
+        if _local(answer.tag) != "Answer":
+            continue
+        parts = {_local(child.tag): child.text or "" for child in answer}
+        name = parts.get("QuestionIdentifier", "").strip()
+        if name in found:
+            raise fields.Unusable(f"broken_xml: field {name!r} is answered twice")
+        found[name] = parts.get("FreeText", "")
+    return found
+
+
+def _local(tag: Any) -> str:
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def _text(item: dict[str, Any], name: str) -> str:
+    value = item.get(name, "")
+    return value if isinstance(value, str) else str(value if value is not None else "")
+

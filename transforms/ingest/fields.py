@@ -1,0 +1,124 @@
+"""What CSV rows and API assignments share: times, worker hashes, task ids, and which fields are answers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+
+import orjson
+
+from schemas.elements import FIELD, TASKS, Task
+
+# An answer over this many characters is no answer to a question about a few words.
+MAX_ANSWER = 20_000
+# So much of a record is kept in its dead letter; the file and row lead to the whole.
+MAX_PAYLOAD = 2_000
+
+# What forms post besides answers.
+PLUMBING = frozenset({"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"})
+
+# A broken row cannot be parted into columns, so its worker id is told by its form.
+_WORKER_ID = re.compile(r"\bA(?=[A-Z0-9]*[0-9])[A-Z0-9]{9,20}\b")
+
+_ANNOTATION = re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)")
+_BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
+_ZONES = {"PDT": "-0700", "PST": "-0800", "UTC": "+0000", "GMT": "+0000"}
+
+
+class Unusable(Exception):
+    """A record that must become a dead letter; its message is the reason."""
+
+
+def payload(text: str) -> str:
+    """A record for the dead letters: worker ids masked, cut to a readable length, what was cut said and hashed."""
+    text = _WORKER_ID.sub("A…", text)
+    if len(text) <= MAX_PAYLOAD:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:MAX_PAYLOAD]}… [{len(text):,} characters, sha256 {digest}]"
+
+
+def worker_hash(key: bytes, worker_id: str) -> str:
+    """A keyed hash (HMAC-SHA256, 16 hex digits) of a worker id; ids that a tool has doubled (``W,W``) are one."""
+    worker_id = worker_id.split(",")[0].strip()
+    return hmac.new(key, worker_id.encode(), hashlib.sha256).hexdigest()[:16] if worker_id else ""
+
+
+@lru_cache(maxsize=1 << 14)
+def parse_time(text: str) -> int | None:
+    """Seconds since 1970 of ``Tue Oct 31 14:05:22 PDT 2017`` or of an ISO time with an offset; None for others."""
+    text = text.strip()
+    try:
+        if match := _BATCH_TIME.fullmatch(text):
+            zone = _ZONES.get(match[2])  # strptime's %Z refuses PDT
+            return int(datetime.strptime(f"{match[1]} {match[3]} {zone}", "%b %d %H:%M:%S %Y %z").timestamp()) if zone else None
+        when = datetime.fromisoformat(text)
+        return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
+def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> int | None:
+    """The time between the two; the stated number where one of them is missing."""
+    if accept is not None and submit is not None:
+        return submit - accept
+    return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 10 else None
+
+
+def find_task(task_id: str, service: str, task: str, annotation: str) -> tuple[str, Task]:
+    """The service and task that a record answers. Raises Unusable where nothing names them, or two things differ."""
+    named = []
+    for text in (task_id, annotation):
+        if match := _ANNOTATION.fullmatch(text.strip()):
+            named.append((match["service"], match["task"]))
+    if service.strip() and task.strip():
+        named.append((service.strip(), task.strip()))
+    if not named:
+        raise Unusable("no_task: neither Input.task_id, Input.service_name and Input.task, nor RequesterAnnotation says which task")
+    if len(set(named)) > 1:
+        raise Unusable(f"contradicting_task: the record names {' and '.join(f'{s}:{t}' for s, t in sorted(set(named)))}")
+    found_service, found_task = named[0]
+    for known in TASKS:
+        if found_task == known:
+            return found_service, known
+    raise Unusable(f"unknown_task: {found_task!r} is neither 'names' nor 'descriptions'")
+
+
+def split_answers(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Parts form fields into answers (``intent_0``, ``slot_3``, ``service``) and others that hold something.
+
+    Raises Unusable for a ``taskAnswers`` that is not the JSON list of one object that crowd-form pages give.
+    """
+    if "taskAnswers" in given:
+        given = {**{k: v for k, v in given.items() if k != "taskAnswers"}, **_task_answers(given["taskAnswers"])}
+    answers, others = {}, {}
+    for name, text in given.items():
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if FIELD.fullmatch(name):
+            answers[name] = text
+        elif text.strip() and name not in PLUMBING:
+            others[name] = text
+    return answers, others
+
+
+def _task_answers(text: str) -> dict[str, str]:
+    if not text.strip():
+        return {}
+    if len(text) > 100 * MAX_ANSWER:
+        raise Unusable("too_large: taskAnswers is too long to be answers")
+    try:
+        pages = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Unusable(f"task_answers: not JSON: {error}") from None
+    pages = [pages] if isinstance(pages, dict) else pages
+    if not (isinstance(pages, list) and all(isinstance(page, dict) for page in pages)):
+        raise Unusable("task_answers: expected a JSON list of one object")
+    found: dict[str, str] = {}
+    for page in pages:
+        for name, value in page.items():
+            found[name] = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return found

@@ -1,0 +1,44 @@
+"""What is known about words: how common they are, whether they are rude, and which language a text is in.
+
+All of it is packaged data (wordfreq, better-profanity's list, py3langid's model): nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from importlib import resources
+
+
+@lru_cache(maxsize=1 << 16)
+def word_frequency(word: str) -> float:
+    """Zipf frequency of an English word, 0 (not known) to about 8 ("the")."""
+    import wordfreq
+
+    return float(wordfreq.zipf_frequency(word, "en"))
+
+
+def unknown_words(words: tuple[str, ...]) -> list[str]:
+    """The words that English texts do not have; numbers and single letters do not count."""
+    return [word for word in words if len(word) > 1 and not word.isdigit() and word_frequency(word) == 0.0]
+
+
+def rude_words(words: tuple[str, ...]) -> list[str]:
+    """The words, or runs of up to three words, that stand in the profanity list."""
+    rude = _profanity()
+    runs = (" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1))
+    return [run for run in runs if run in rude]
+
+
+@cache
+def _profanity() -> frozenset[str]:
+    # The list itself: the package's matcher takes 6 ms a text, and finds "ass" spelled in digits in names.
+    lines = (resources.files("better_profanity") / "profanity_wordlist.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line.strip().lower() for line in lines if line.strip())
+
+
+@lru_cache(maxsize=1 << 16)
+def language(text: str) -> str:
+    """The most likely language (ISO 639-1). Unreliable under six words."""
+    import py3langid
+
+    return str(py3langid.classify(text)[0])

@@ -1,0 +1,45 @@
+"""The text files of ``compose``: from the summaries of all services to named bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from schemas.responses import DeadLetter
+from transforms import summary
+from transforms.reports import compose_page
+from transforms.review import review_csv, review_pages
+from transforms.vet import EXPLANATIONS
+
+
+def summary_files(
+    _: Any,
+    summaries: Iterable[summary.ServiceSummary],
+    dead: Iterable[DeadLetter],
+    agreement: Sequence[tuple[dict[str, Any], bytes]],
+    splits: Mapping[str, Sequence[str]],
+    method: Mapping[str, str],
+) -> Iterator[tuple[str, bytes]]:
+    """Yields (path, bytes): statistics, report, review sheet and pages, shortfall, dead letters, adjudication.
+
+    Args:
+      summaries: one a service, in any order; they are put into the order of the schema files.
+      dead: all dead letters.
+      agreement: of two reviewers, with what to adjudicate; empty where there were none.
+      splits: schema file to the names of its services.
+      method: what the run was told.
+    """
+    order = {name: i for i, name in enumerate(dict.fromkeys(name for names in splits.values() for name in names))}
+    summaries = sorted(summaries, key=lambda found: order[found.service_name])
+    dead = list(dead)
+    reviews = [item for found in summaries for item in found.reviews]
+    statistics = summary.statistics(summaries, splits, len(dead), agreement[0][0] if agreement else None, method)
+    yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
+    yield "report.html", compose_page(statistics, EXPLANATIONS).encode()
+    yield "review.csv", review_csv(reviews, EXPLANATIONS)
+    yield from review_pages(reviews, EXPLANATIONS)
+    yield "shortfall.csv", summary.shortfall_csv(summaries)
+    yield "dead_letters.jsonl", summary.dead_letters_jsonl(dead)
+    if agreement:
+        yield "adjudicate.csv", agreement[0][1]

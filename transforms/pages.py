@@ -1,0 +1,26 @@
+"""Renders the Jinja2 pages of ``crowd_templates``. Everything in them is escaped unless a template says otherwise."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jinja2
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Autoescape for every template, an error for every name that a template misses."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("crowd_templates", ""),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render(template: str, **context: Any) -> str:
+    """The page as text. Raises jinja2.UndefinedError where the template uses a name that ``context`` lacks."""
+    return environment().get_template(template).render(**context)

@@ -1,0 +1,98 @@
+"""Who goes into which variant: by distance to the original, so that v1 is nearest and v5 furthest.
+
+SGD-X, Lee et al. 2022, section 2.3. Inside one variant of a service the names must be unique, so where two elements
+would get the same name, equal distances change places, and then another answer is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, groupby, islice, permutations, product
+
+import msgspec
+
+# Ways to arrange one element's answers that are tried before it gives up: all of them, for any real element.
+_TRIES = 5_000
+
+
+class Candidates(msgspec.Struct):
+    """The answers that one element may use for its names.
+
+    Attributes:
+      key: the element's id.
+      texts: in the order of the draw.
+      distances: to the original, one a text.
+      original: where set, an element with too few texts repeats one of them, or at last its original.
+    """
+
+    key: str
+    texts: list[str]
+    distances: list[float]
+    original: str = ""
+
+
+def ranked(texts: Sequence[str], distances: Sequence[float]) -> list[str]:
+    """The texts from near to far; ties by text."""
+    return [text for _, text in sorted(zip(distances, texts, strict=True))]
+
+
+def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
+    """Gives each element ``n`` names from near to far, so that no variant has a name twice.
+
+    Args:
+      elements: all the elements of one service whose names must differ from each other.
+      n: how many variants.
+
+    Returns:
+      Element key to its names, one a variant. An element that cannot be given ``n`` of its names is left out.
+    """
+    order = list(elements)
+    moved: set[str] = set()
+    while True:
+        taken: list[set[str]] = [set() for _ in range(n)]
+        given: dict[str, list[str]] = {}
+        for element in order:
+            names = next((names for names in _arrangements(element, n) if _free(names, taken)), None)
+            if names is None and element.key not in moved:
+                # Serve it first and begin again: those before it may have a choice where it has none.
+                moved.add(element.key)
+                order.remove(element)
+                order.insert(0, element)
+                break
+            if names is not None:
+                given[element.key] = names
+                for seen, name in zip(taken, names, strict=True):
+                    seen.add(name)
+        else:
+            return given
+
+
+def _free(names: list[str], taken: list[set[str]]) -> bool:
+    return all(name not in seen for name, seen in zip(names, taken, strict=True))
+
+
+def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
+    """Every way to use ``n`` of the texts from near to far: the drawn ones first, ties in the order of text first."""
+    distance = dict(zip(element.texts, element.distances, strict=True))
+    chosen = combinations(element.texts, min(n, len(element.texts)) if element.original else n)
+    orders = (order for texts in chosen for order in _orders(texts, distance))
+    if not element.original:
+        return islice(orders, _TRIES)
+    return islice((filled for order in orders for filled in _fill(order, element.original, n)), _TRIES)
+
+
+def _orders(texts: Sequence[str], distance: Mapping[str, float]) -> Iterator[list[str]]:
+    """The texts from near to far, in every order of those that tie."""
+    ties = groupby(sorted(texts, key=lambda text: (distance[text], text)), key=distance.__getitem__)
+    for groups in product(*[list(permutations(tied)) for _, tied in ties]):
+        yield [text for group in groups for text in group]
+
+
+def _fill(order: list[str], original: str, n: int) -> Iterator[list[str]]:
+    """Too few texts made ``n``: the furthest repeated, a nearer one where that collides, the original at last."""
+    missing = n - len(order)
+    if not missing:
+        yield order
+        return
+    for filler in [*reversed(order), original]:
+        yield [*order, *[filler] * missing]

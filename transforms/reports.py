@@ -1,0 +1,379 @@
+"""Turns the numbers of statistics.json into report pages: one for ``statistics``, one for ``compose``.
+
+Pure functions from a dict to HTML; the same dict gives the same bytes. Pages need nothing from the network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from transforms import svg
+from transforms.pages import render
+
+Statistics = Mapping[str, Any]
+
+DISPOSITIONS = {
+    "used": "in one of the variants",
+    "surplus": "good, but not needed",
+    "duplicate": "the same words as another answer",
+    "rejected": "certainly bad",
+    "review": "held for a person to look at",
+}
+MAX_SERVICES = 1000  # rows of the table of services; a page with more is slow to open
+
+# Lee et al. 2022, Table 1: the whole of SGD (45 services), v1 to v5.
+PUBLISHED = {
+    "name_distance": (0.30, 0.42, 0.49, 0.56, 0.61),
+    "description_bleu": (18.8, 11.3, 5.6, 2.9, 1.0),
+}
+PUBLISHED_SEEN = {
+    "original": {"slot_names_seen": 0.65, "intent_names_seen": 0.71},
+    "average": {"slot_names_seen": 0.08, "intent_names_seen": 0.02},
+}
+PUBLISHED_SELF_BLEU = 4.5
+SGD_X = ("v1", "v2", "v3", "v4", "v5")
+
+_COLUMNS = {
+    "slot_names_seen": ("Slots seen", svg.percent),
+    "intent_names_seen": ("Intents seen", svg.percent),
+    "name_distance": ("Name distance", svg.number(2)),
+    "description_bleu": ("Description BLEU", svg.number(1)),
+}
+_TERMS = {
+    "seen": (
+        "Slots seen, intents seen",
+        "Of the names of the services that train lacks, how many occur in train. Low is hard.",
+    ),
+    "name_distance": (
+        "Name distance",
+        "1 − Levenshtein ratio of a name and its paraphrase, the mean over all intents and slots: 0 the same, "
+        "1 nothing in common.",
+    ),
+    "description_bleu": (
+        "Description BLEU",
+        "Word sequences that a variant's descriptions share with the original's: 100 the same, 0 nothing in common.",
+    ),
+    "self_bleu": (
+        "Self-BLEU",
+        "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse.",
+    ),
+}
+_FILES = {
+    "review.html": "the answers held for review, to be decided in the browser",
+    "review.csv": "the same as a sheet",
+    "shortfall.csv": "elements with too few good answers",
+    "responses.parquet": "every answer with what became of it and why",
+    "dead_letters.jsonl": "input that could not be read, with file, place and reason",
+}
+
+
+def statistics_page(statistics: Statistics) -> str:
+    """The report page of ``parapet statistics``.
+
+    Args:
+      statistics: the content of its statistics.json.
+    """
+    variants, average = statistics["variants"], statistics["average"]
+    published = tuple(variants) == SGD_X
+    services, split, unseen = statistics["services"], statistics["split"], statistics["unseen_services"]
+    lead = (
+        f"{_plural(services, 'service')} in {_plural(len(variants), 'variant')}. Whether names are seen in train is "
+        f"asked of {_plural(unseen, 'service')} of {split} that train lacks."
+    )
+    return render(
+        "statistics.html.jinja",
+        title="Variant statistics",
+        brand="variant statistics",
+        headline="How far the variants are from the original",
+        lead=lead,
+        tiles=[
+            _tile("average name distance", average["name_distance"], svg.number(2)),
+            _tile("average description BLEU", average["description_bleu"], svg.number(1)),
+            _tile("self-BLEU", statistics["self_bleu"], svg.number(1)),
+            _tile("slot names seen, average", average["slot_names_seen"], svg.percent),
+            _tile("intent names seen, average", average["intent_names_seen"], svg.percent),
+        ],
+        caption="Per variant, as in Table 1 of SGD-X",
+        columns=[heading for heading, _ in _COLUMNS.values()],
+        rows=_statistics_rows(statistics, published),
+        notes=list(_statistics_notes(statistics, published)),
+        plots=[*_distance_plots(variants, published), _seen_plot(statistics)],
+        terms=_terms(_TERMS),
+        signature=statistics["bleu_signature"],
+    )
+
+
+def compose_page(statistics: Statistics, explanations: Mapping[str, str] | None = None) -> str:
+    """The report page of ``parapet compose``.
+
+    Args:
+      statistics: the content of its statistics.json.
+      explanations: for each reason id, what it means, in a sentence.
+    """
+    answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
+    composed = sum(service["composed"] for service in services.values())
+    keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
+    rows = [_row(name, row, keys) for name, row in variants.items()]
+    if len(variants) > 1:
+        rows.append(_row("Average", statistics["average"], keys, total=True))
+    return render(
+        "compose_report.html.jinja",
+        title="Composed variants",
+        brand="compose",
+        headline=_compose_headline(composed, len(services)),
+        lead=_compose_lead(services, composed),
+        tiles=[
+            {"what": "answers", "value": f"{answers['total']:,}"},
+            {"what": "used in variants", "value": f"{answers['used']:,}"},
+            {"what": "held for review", "value": f"{answers['review']:,}"},
+            {"what": "elements short of answers", "value": f"{sum(one['short'] for one in services.values()):,}"},
+            *(
+                [_tile("self-BLEU", statistics["self_bleu"], svg.number(1))]
+                if statistics["self_bleu"] is not None
+                else []
+            ),
+        ],
+        todo=list(_todo(statistics)),
+        bar=_disposition_bar(answers),
+        dispositions=[
+            {
+                "name": key.capitalize(),
+                "meaning": meaning,
+                "style": key,
+                "n": f"{answers[key]:,}",
+                "share": _share(answers, key),
+            }
+            for key, meaning in DISPOSITIONS.items()
+        ],
+        total=f"{answers['total']:,}",
+        reasons=_reasons(statistics["reasons"], explanations or {}),
+        service_columns=["Short", "Answers", *(key.capitalize() for key in DISPOSITIONS)],
+        services=[_service_row(name, services[name]) for name in _ordered(services)[:MAX_SERVICES]],
+        services_hidden=_hidden(len(services)),
+        caption="Composed services only",
+        columns=[_COLUMNS[key][0] for key in keys],
+        rows=rows,
+        plots=_distance_plots(variants, published=False),
+        terms=_terms({key: _TERMS[key] for key in (*keys, "self_bleu")}),
+        reviewers=_reviewers(statistics),
+        method=[{"term": key, "meaning": value} for key, value in statistics["method"].items()],
+        files=[{"path": path, "what": what} for path, what in _FILES.items()],
+    )
+
+
+def _statistics_rows(statistics: Statistics, published: bool) -> list[dict[str, Any]]:
+    rows = [_row("Original", statistics["original"], _COLUMNS, PUBLISHED_SEEN["original"] if published else {})]
+    for i, (name, row) in enumerate(statistics["variants"].items()):
+        rows.append(_row(name, row, _COLUMNS, {key: row[i] for key, row in PUBLISHED.items()} if published else {}))
+    rows.append(
+        _row("Average", statistics["average"], _COLUMNS, PUBLISHED_SEEN["average"] if published else {}, total=True)
+    )
+    return rows
+
+
+def _row(
+    name: str,
+    row: Mapping[str, float | None],
+    keys: Iterable[str],
+    published: Mapping[str, float] | None = None,
+    total: bool = False,
+) -> dict[str, Any]:
+    cells = []
+    for key in keys:
+        form = _COLUMNS[key][1]
+        beside = f"SGD-X {form(published[key])}" if published and key in published else ""
+        cells.append({"value": _value(row.get(key), form), "published": beside})
+    return {"name": name, "cells": cells, "total": total}
+
+
+def _statistics_notes(statistics: Statistics, published: bool) -> Iterable[str]:
+    if published:
+        yield (
+            "The small figures marked SGD-X are the published ones, of the whole of SGD: 45 services, names seen asked "
+            "of the 15 of test that train lacks. Other services give other numbers; order and size should agree. "
+            f"The published self-BLEU is {PUBLISHED_SELF_BLEU}."
+        )
+    left_out = statistics["services_without_variants"]
+    if left_out:
+        shown = ", ".join(left_out[:12]) + (", …" if len(left_out) > 12 else "")
+        yield f"{_plural(len(left_out), 'service')} of the original in no variant and not counted: {shown}."
+
+
+def _distance_plots(variants: Mapping[str, Mapping[str, float | None]], published: bool) -> list[dict[str, Any]]:
+    plots = []
+    for key, title, hint in (
+        ("name_distance", "Name distance", "higher is farther from the original"),
+        ("description_bleu", "Description BLEU", "lower is farther from the original"),
+    ):
+        if not any(row.get(key) is not None for row in variants.values()):
+            continue
+        form = _COLUMNS[key][1]
+        series = [svg.Series("here", tuple(row.get(key) for row in variants.values()))]
+        if published:
+            series.append(svg.Series("SGD-X, whole SGD", PUBLISHED[key], "ref"))
+        said = ", ".join(f"{name} {_value(row.get(key), form)}" for name, row in variants.items())
+        # A line says that the variants are steps on one way, which holds for v1, v2, ... only.
+        ranked = len(variants) > 1 and all(re.fullmatch(r"v[0-9]+", name) for name in variants)
+        draw = svg.lines if ranked else svg.bars
+        plot = draw(key.replace("_", "-"), f"{title} by variant", said, list(variants), series, form)
+        plots.append({"title": title, "hint": hint, "svg": plot})
+    return plots
+
+
+def _seen_plot(statistics: Statistics) -> dict[str, Any]:
+    rows = {"original": statistics["original"], **statistics["variants"]}
+    series = [
+        svg.Series("slots", tuple(row["slot_names_seen"] for row in rows.values()), "s1"),
+        svg.Series("intents", tuple(row["intent_names_seen"] for row in rows.values()), "s2"),
+    ]
+    said = ", ".join(
+        f"{name} {_value(row['slot_names_seen'], svg.percent)} of slots and "
+        f"{_value(row['intent_names_seen'], svg.percent)} of intents"
+        for name, row in rows.items()
+    )
+    plot = svg.bars("names-seen", "Names seen in train, by variant", said, list(rows), series, svg.percent)
+    return {"title": "Names seen in train", "hint": "of services that train lacks", "svg": plot}
+
+
+def _compose_headline(composed: int, total: int) -> str:
+    if composed == total:
+        return f"All {_plural(total, 'service')} composed" if total > 1 else f"{_plural(total, 'service')} composed"
+    return f"{composed:,} of {_plural(total, 'service')} composed"
+
+
+def _compose_lead(services: Mapping[str, Mapping[str, Any]], composed: int) -> str:
+    waiting = [service for service in services.values() if not service["composed"]]
+    unanswered = sum(not service["answers"]["total"] for service in waiting)
+    partial = sum(bool(service["partial"]) for service in services.values())
+    said = []
+    if unanswered:
+        said.append(f"{_plural(unanswered, 'service')} {_has(unanswered)} no answers yet.")
+    if len(waiting) > unanswered:
+        n = len(waiting) - unanswered
+        short = sum(service["short"] for service in waiting if service["answers"]["total"])
+        said.append(
+            f"{_plural(n, 'service')} {'waits' if n == 1 else 'wait'} for good answers to {_plural(short, 'element')}."
+        )
+    if partial:
+        said.append(f"{partial:,} of the composed {_has(partial)} fewer answers than asked for, and repeat some.")
+    if not said:
+        said.append("Every element has the answers it needs." if composed else "There was nothing to compose.")
+    return " ".join(said)
+
+
+def _todo(statistics: Statistics) -> Iterable[dict[str, Any]]:
+    review = statistics["answers"]["review"]
+    if review:
+        text = f"{_plural(review, 'answer')} {_wait(review)} for a decision. Decide, then run again with --decisions:"
+        yield {"text": text, "links": ["review.html", "review.csv"]}
+    short = sum(service["short"] for service in statistics["services"].values())
+    if short:
+        yield {"text": f"{_plural(short, 'element')} {_has(short)} too few good answers:", "links": ["shortfall.csv"]}
+    dead = statistics["dead_letters"]
+    if dead:
+        yield {"text": f"{_plural(dead, 'record')} could not be read:", "links": ["dead_letters.jsonl"]}
+    agreement = statistics["agreement"]
+    if agreement and agreement["disagreements"]:
+        yield {"text": f"The reviewers disagree on {_plural(agreement['disagreements'], 'answer')}.", "links": []}
+
+
+def _disposition_bar(answers: Mapping[str, int]) -> Markup:
+    parts = [svg.Part(key.capitalize(), answers[key], key) for key in DISPOSITIONS]
+    said = ", ".join(f"{key} {answers[key]:,}" for key in DISPOSITIONS)
+    return svg.stacked("dispositions", f"What became of {answers['total']:,} answers", said, parts)
+
+
+def _reasons(reasons: Mapping[str, Mapping[str, int]], explanations: Mapping[str, str]) -> list[dict[str, Any]]:
+    found = [(key, reason, n) for key in DISPOSITIONS for reason, n in reasons.get(key, {}).items()]
+    order = ["rejected", "review", "duplicate", "surplus", "used"]
+    found.sort(key=lambda row: (order.index(row[0]), -row[2], row[1]))
+    return [
+        {
+            "reason": reason.replace("_", " ").capitalize(),
+            "disposition": key,
+            "style": key,
+            "explanation": explanations.get(reason, ""),
+            "n": f"{n:,}",
+        }
+        for key, reason, n in found
+    ]
+
+
+def _ordered(services: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What waits comes first: it is what one opens the page for."""
+    return sorted(
+        services, key=lambda name: (services[name]["composed"], not services[name]["partial"], _natural(name))
+    )
+
+
+def _service_row(name: str, service: Mapping[str, Any]) -> dict[str, Any]:
+    answers = service["answers"]
+    if service["composed"]:
+        status, style = ("composed in part", "partial") if service["partial"] else ("composed", "")
+    else:
+        status, style = ("waits" if answers["total"] else "no answers"), "waits"
+    numbers = [service["short"], answers["total"], *(answers[key] for key in DISPOSITIONS)]
+    return {
+        "name": name,
+        "status": status,
+        "style": style,
+        "splits": ", ".join(service["splits"]),
+        "numbers": [f"{n:,}" for n in numbers],
+    }
+
+
+def _hidden(services: int) -> str:
+    if services <= MAX_SERVICES:
+        return ""
+    return f"{services - MAX_SERVICES:,} more services are in statistics.json."
+
+
+def _reviewers(statistics: Statistics) -> list[dict[str, str]]:
+    decisions, agreement, rows = statistics["decisions"], statistics["agreement"], []
+    if any(decisions.values()):
+        said = ", ".join(f"{key} {n:,}" for key, n in decisions.items())
+        rows.append({"term": "Decisions applied", "meaning": said})
+    if agreement:
+        rows.append({"term": "Answers judged by more than one", "meaning": f"{agreement['items']:,}"})
+        rows.append({"term": "They disagree on", "meaning": f"{agreement['disagreements']:,}"})
+        for key, term in (("cohen_kappa", "Cohen's kappa"), ("krippendorff_alpha", "Krippendorff's alpha")):
+            said = _value(agreement[key], svg.number(2))
+            rows.append({"term": term, "meaning": f"{said} (1 is full agreement, 0 is chance)"})
+    return rows
+
+
+def _terms(terms: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    return [{"term": term, "meaning": meaning} for term, meaning in terms.values()]
+
+
+def _tile(what: str, value: float | None, form: svg.Format) -> dict[str, str]:
+    return {"what": what, "value": _value(value, form)}
+
+
+def _value(value: float | None, form: svg.Format) -> str:
+    return "–" if value is None else form(value)
+
+
+def _share(answers: Mapping[str, int], key: str) -> str:
+    return f"{100 * answers[key] / answers['total']:.1f}%" if answers["total"] else "–"
+
+
+def _plural(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _has(n: int) -> str:
+    return "has" if n == 1 else "have"
+
+
+def _wait(n: int) -> str:
+    return "waits" if n == 1 else "wait"
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts v2 before v10."""
+    return [(int(part) if i % 2 else -1, part) for i, part in enumerate(re.split(r"([0-9]+)", name))]

@@ -1,0 +1,295 @@
+"""The review of answers that the automatic checks held back: the sheet, and the page that reads better than it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from itertools import groupby
+
+import msgspec
+from markupsafe import Markup
+
+from schemas.decisions import COLUMNS, MAX_CELL, csv_bytes
+from schemas.elements import Task
+from transforms.pages import render
+
+SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", "answer", "neighbours")
+
+# Characters of any one text, and other answers per item, that are shown; responses.parquet has the whole.
+MAX_SHOWN = 2000
+MAX_NEIGHBOURS = 30
+
+# Nothing to see in these, and some of them turn the text around them: they are shown by their number.
+_INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+
+_TASK_WORDS: dict[Task, dict[str, str]] = {
+    "names": {
+        "asked": "name",
+        "prompt": "Workers saw this description",
+        "original": "The original name, hidden from them",
+    },
+    "descriptions": {
+        "asked": "description",
+        "prompt": "Workers saw this name",
+        "original": "The original description, hidden from them",
+    },
+}
+
+
+class ReviewItem(msgspec.Struct):
+    """One answer for a person to judge.
+
+    Attributes:
+      prompt: what the worker saw.
+      original: the text that was hidden from the worker.
+      text: the answer as given.
+      canonical: the answer as it would be emitted.
+      reasons: ids of the checks that held it back.
+      same_answers: how many workers gave the same words, this one included.
+      neighbours: (canonical, disposition) of the other answers for the element.
+    """
+
+    response_id: str
+    element_id: str
+    task: Task
+    prompt: str
+    original: str
+    text: str
+    canonical: str
+    reasons: list[str]
+    same_answers: int = 1
+    neighbours: list[tuple[str, str]] = []
+
+    @property
+    def answer(self) -> str:
+        """What an accepted answer becomes, or what was typed where nothing could be made of it."""
+        return self.canonical or self.text
+
+
+class _Flag(msgspec.Struct, frozen=True):
+    id: str
+    explanation: str
+
+
+class _Neighbour(msgspec.Struct, frozen=True):
+    text: str
+    disposition: str
+    times: int
+
+
+class _Card(msgspec.Struct, frozen=True):
+    index: int
+    response_id: str
+    answer: str
+    typed: str  # "" where it is what is emitted
+    flags: list[_Flag]
+    same_answers: int
+    neighbours: list[_Neighbour]
+    more_neighbours: int
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """The cards of one element and task; they share prompt and original."""
+
+    service: str
+    kind: str
+    name: str
+    asked: str
+    prompt_label: str
+    prompt: str
+    original_label: str
+    original: str
+    cards: list[_Card]
+
+
+def review_csv(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> bytes:
+    """The review sheet: a decisions file with its decisions still empty, and what one needs to take them.
+
+    Args:
+      items: the answers held back, in any order.
+      explanations: a sentence in plain language for each reason id.
+    """
+    return csv_bytes(SHEET_COLUMNS, (_sheet_row(item, explanations) for item in _ordered(items)))
+
+
+def review_pages(
+    items: Iterable[ReviewItem], explanations: Mapping[str, str], per_page: int = 500
+) -> Iterator[tuple[str, bytes]]:
+    """Yields (file name, page): ``review.html``, ``review.2.html``, …; one page that says so where nothing is held back.
+
+    Args:
+      items: the answers held back, in any order.
+      explanations: a sentence in plain language for each reason id.
+      per_page: items on a page at most; the items of an element stay together where they can.
+    """
+    pages = _pages(_ordered(items), per_page)
+    names = [_page_name(number) for number in range(1, len(pages) + 1)]
+    before = 0
+    for number, page in enumerate(pages, 1):
+        yield names[number - 1], _page(page, explanations, number, names, before, sum(map(len, pages)))
+        before += len(page)
+
+
+def visible(text: str) -> str:
+    """The text for the eye: cut at MAX_SHOWN characters, invisible ones shown by number (``⟨U+202E⟩``)."""
+    if text.isascii() and text.isprintable() and len(text) <= MAX_SHOWN:
+        return text
+    shown = "".join(_shown(c) for c in text[:MAX_SHOWN].replace("\r\n", "\n"))
+    return shown if len(text) <= MAX_SHOWN else f"{shown}… ({len(text):,} characters in all)"
+
+
+def _shown(c: str) -> str:
+    if c == "\n" or unicodedata.category(c) not in _INVISIBLE:
+        return c
+    return f"\u27e8U+{ord(c):04X}\u27e9"
+
+
+def _ordered(items: Iterable[ReviewItem]) -> list[ReviewItem]:
+    return sorted(items, key=lambda item: (item.element_id, item.task, item.response_id))
+
+
+def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
+    flags = " | ".join(f"{flag.id}: {flag.explanation}" for flag in _flags(item, explanations))
+    neighbours, more = _neighbours(item)
+    others = [f"{n.text} ({n.disposition}{f', {n.times} times' if n.times > 1 else ''})" for n in neighbours]
+    others += [f"and {more} more"] if more else []
+    texts = [visible(text) for text in (item.prompt, item.original, item.answer)]
+    return [item.response_id, "", "", "", "", item.element_id, item.task, flags, *texts, " | ".join(others)]
+
+
+def _pages(items: Sequence[ReviewItem], per_page: int) -> list[list[ReviewItem]]:
+    """Cuts between elements; only an element with more items than a page holds is cut itself."""
+    if per_page < 1:
+        raise ValueError(f"per_page must be at least 1, not {per_page}")
+    pages: list[list[ReviewItem]] = [[]]
+    for _, group in groupby(items, key=lambda item: item.element_id):
+        element = list(group)
+        if pages[-1] and len(pages[-1]) + len(element) > per_page:
+            pages.append([])
+        while len(pages[-1]) + len(element) > per_page:
+            room = per_page - len(pages[-1])
+            pages[-1] += element[:room]
+            element = element[room:]
+            pages.append([])
+        pages[-1] += element
+    return pages
+
+
+def _page_name(number: int) -> str:
+    return "review.html" if number == 1 else f"review.{number}.html"
+
+
+def _page(
+    items: Sequence[ReviewItem],
+    explanations: Mapping[str, str],
+    number: int,
+    names: Sequence[str],
+    before: int,
+    total: int,
+) -> bytes:
+    groups = _groups(items, explanations)
+    counts = Counter(flag for group in groups for card in group.cards for flag in card.flags)
+    data = {
+        "key": "parapet.review." + _digest(items),
+        "file": "decisions.csv" if number == 1 else f"decisions.{number}.csv",
+        "maxCell": MAX_CELL,
+        "items": [[item.response_id, item.answer[:MAX_CELL]] for item in items],
+    }
+    script, style = _asset("review.js"), _asset("review.css")
+    page = render(
+        "review.html.jinja",
+        groups=groups,
+        flags=sorted(counts.items(), key=lambda pair: pair[0].id),
+        services=sorted({group.service for group in groups}),
+        number=number,
+        names=names,
+        first=before + 1,
+        last=before + len(items),
+        total=total,
+        data=data,
+        max_cell=MAX_CELL,
+        # Only these two run, whatever the texts hold.
+        policy=(
+            f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        script=script,
+        style=style,
+    )
+    return page.encode("utf-8", errors="replace")
+
+
+def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> list[_Group]:
+    def shared(pair: tuple[int, ReviewItem]) -> tuple[str, Task, str, str]:
+        item = pair[1]
+        return item.element_id, item.task, item.prompt, item.original
+
+    groups = []
+    for (element_id, task, prompt, original), pairs in groupby(enumerate(items), key=shared):
+        service, _, rest = element_id.partition("/")
+        kind, _, name = rest.partition("/")
+        words = _TASK_WORDS[task]
+        groups.append(
+            _Group(
+                service=visible(service),
+                kind=visible(kind),
+                name=visible(name or service),
+                asked=words["asked"],
+                prompt_label=words["prompt"],
+                prompt=visible(prompt),
+                original_label=words["original"],
+                original=visible(original),
+                cards=[_card(index, item, explanations) for index, item in pairs],
+            )
+        )
+    return groups
+
+
+def _card(index: int, item: ReviewItem, explanations: Mapping[str, str]) -> _Card:
+    neighbours, more = _neighbours(item)
+    return _Card(
+        index=index,
+        response_id=visible(item.response_id),
+        answer=visible(item.answer),
+        typed=visible(item.text) if item.text != item.answer else "",
+        flags=_flags(item, explanations),
+        same_answers=item.same_answers,
+        neighbours=neighbours,
+        more_neighbours=more,
+    )
+
+
+def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> list[_Flag]:
+    reasons = dict.fromkeys(item.reasons)
+    return [_Flag(visible(r), visible(explanations.get(r, r.replace("_", " ")))) for r in reasons]
+
+
+def _neighbours(item: ReviewItem) -> tuple[list[_Neighbour], int]:
+    """The other answers, equal ones counted, used ones first; and how many of them are not shown."""
+    counts = Counter((text, disposition) for text, disposition in item.neighbours)
+    ranked = sorted(counts.items(), key=lambda pair: (pair[0][1] != "used", pair[0][1], pair[0][0]))
+    shown = [_Neighbour(visible(text), visible(what), times) for (text, what), times in ranked[:MAX_NEIGHBOURS]]
+    return shown, len(ranked) - len(shown)
+
+
+def _digest(items: Sequence[ReviewItem]) -> str:
+    """Names the page's place in the browser's storage: decisions never turn up beside other answers."""
+    key = json.dumps([[item.response_id, item.answer] for item in items])
+    return hashlib.sha256(key.encode("ascii")).hexdigest()[:16]
+
+
+@cache
+def _asset(name: str) -> Markup:
+    """A style or script of the page. Line ends are made one: browsers do so before they hash."""
+    text = resources.files("crowd_templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
+    return Markup(text)  # noqa: S704  # our own file
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

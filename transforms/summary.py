@@ -1,0 +1,183 @@
+"""What a run of ``compose`` says of itself: statistics, shortfall and dead letters, from one summary a service."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.decisions import neutralise
+from schemas.elements import VARIANTS, elements_of
+from schemas.errors import InputError
+from schemas.responses import DISPOSITIONS, DeadLetter
+from schemas.service import parse_service
+from transforms import table1
+from transforms.review import ReviewItem
+from transforms.settle import NEEDED, Outcome, Short
+
+SHORTFALL_COLUMNS = (
+    "service_name",
+    "element_id",
+    "task",
+    "field",
+    "have",
+    "need",
+    "in_review",
+    "reason",
+    "composed",
+    "filled_variants",
+)
+
+
+class ServiceSummary(msgspec.Struct):
+    """All of an :class:`Outcome` but its answers and variants: small, so that one worker can gather every service.
+
+    Attributes:
+      answers: disposition to number of answers.
+      reasons: disposition to reason to number of answers.
+      measured: the counts of SGD-X Table 1, where the service was composed.
+    """
+
+    service_name: str
+    composed: bool
+    answers: dict[str, int]
+    reasons: dict[str, dict[str, int]]
+    reviews: list[ReviewItem]
+    short: list[Short]
+    decisions: dict[str, int]
+    measured: table1.Counts | None = None
+
+
+def summarise(raw: Mapping[str, Any], outcome: Outcome) -> ServiceSummary:
+    """The summary of one service's outcome."""
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in outcome.audit:
+        if row.reason:
+            reasons[row.disposition][row.reason.partition(":")[0]] += 1
+    measured = None
+    if outcome.variants:
+        services = {f"v{k}": parse_service(variant) for k, variant in zip(VARIANTS, outcome.variants, strict=True)}
+        measured = table1.count(parse_service(raw), services)
+    return ServiceSummary(
+        outcome.service_name,
+        bool(outcome.variants),
+        dict(Counter(row.disposition for row in outcome.audit)),
+        {disposition: dict(sorted(found.items())) for disposition, found in sorted(reasons.items())},
+        outcome.reviews,
+        outcome.short,
+        outcome.decisions,
+        measured,
+    )
+
+
+def statistics(
+    summaries: Sequence[ServiceSummary],
+    splits: Mapping[str, Sequence[str]],
+    dead_letters: int,
+    agreement: dict[str, Any] | None,
+    method: Mapping[str, str],
+) -> dict[str, Any]:
+    """The content of ``statistics.json``.
+
+    Args:
+      summaries: one a service, in order.
+      splits: schema file to the names of its services.
+      dead_letters: how many.
+      agreement: of two reviewers, or None.
+      method: what the run was told: distances, stopwords, seed, …
+    """
+    of_service: dict[str, list[str]] = defaultdict(list)
+    for path, names in splits.items():
+        for name in names:
+            of_service[name].append(path.rpartition("/")[0] or "schema")
+    reasons: dict[str, Counter[str]] = {name: Counter() for name in ("rejected", "review", "surplus", "duplicate")}
+    decisions: Counter[str] = Counter({"accept": 0, "reject": 0, "fix": 0})
+    for summary in summaries:
+        decisions.update(summary.decisions)
+        for disposition, found in summary.reasons.items():
+            reasons[disposition].update(found)
+    measured = [summary.measured for summary in summaries if summary.measured is not None]
+    measures = table1.measures_of(measured, [f"v{k}" for k in VARIANTS]) if measured else {}
+    return {
+        "answers": _dispositions(summaries),
+        "dead_letters": dead_letters,
+        "reasons": {disposition: dict(sorted(found.items())) for disposition, found in reasons.items()},
+        "services": {
+            summary.service_name: {
+                "splits": of_service[summary.service_name],
+                "composed": summary.composed,
+                "partial": summary.composed and bool(summary.short),
+                "answers": _dispositions([summary]),
+                "short": len(summary.short),
+            }
+            for summary in summaries
+        },
+        "variants": measures.get("variants", {}),
+        "average": measures.get("average", {}),
+        "self_bleu": measures.get("self_bleu"),
+        "agreement": agreement,
+        "decisions": dict(sorted(decisions.items())),
+        "method": dict(method),
+    }
+
+
+def _dispositions(summaries: Iterable[ServiceSummary]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for summary in summaries:
+        counts.update(summary.answers)
+    return {"total": sum(counts.values()), **{name: counts[name] for name in DISPOSITIONS}}
+
+
+def shortfall_csv(summaries: Iterable[ServiceSummary]) -> bytes:
+    """One row for each element and task that lacks good answers."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(SHORTFALL_COLUMNS)
+    for summary in summaries:
+        for short in summary.short:
+            writer.writerow(
+                [
+                    neutralise(summary.service_name),
+                    neutralise(short.element_id),
+                    short.task,
+                    short.form_field,
+                    short.have,
+                    NEEDED,
+                    short.in_review,
+                    short.reason,
+                    "partial" if summary.composed else "no",
+                    " ".join(f"v{k}" for k in short.filled),
+                ]
+            )
+    return out.getvalue().encode()
+
+
+def dead_letters_jsonl(dead: Iterable[DeadLetter]) -> bytes:
+    """One JSON object a line, sorted."""
+    lines = sorted(msgspec.json.encode(letter) for letter in dead)
+    return b"".join(line + b"\n" for line in lines)
+
+
+def check_balance(counts: Mapping[str, int]) -> dict[str, int]:
+    """Nothing is lost: what was read is what was merged, and every answer is in the audit or in the dead letters.
+
+    Returns:
+      The counts that depend on the content alone. How often an assignment was read is not among them: ingesting it
+      again changes nothing.
+
+    Raises:
+      InputError: the numbers differ, which is a fault of the program's and fails the run unpublished.
+    """
+    pairs = (
+        ("assignments read", counts.get("assignments_read", 0), counts.get("assignments_merged", 0)),
+        ("assignments kept", counts.get("assignments", 0), counts.get("assignments_settled", 0)),
+        ("answers given", counts.get("answers_given", 0), counts.get("answers_audited", 0) + counts.get("answers_dead", 0)),
+    )
+    for what, came, went in pairs:
+        if came != went:
+            raise InputError(f"{came} {what}, {went} accounted for: nothing was published; please report this")
+    return {"assignments": counts.get("assignments", 0), "answers_given": counts.get("answers_given", 0)}

@@ -1,0 +1,351 @@
+"""The measures of SGD-X (Lee et al. 2022, Table 1 and section 3): how far variants are from their original.
+
+- *Names seen*: of the names of services that train lacks, the share that occurs among train's original names. Every
+  name counts as often as services have it: so read, SGD's 15 unseen test services give the published 65 % of slots
+  (75 of 116) and 71 % of intents (20 of 28); counted once each they would give 57 % and 70 %.
+- *Name distance*: mean of 1 - Levenshtein.ratio(original, paraphrase) over the names of intents and slots.
+- *Description BLEU*: corpus BLEU of a variant's descriptions (services', intents', slots') against the original's,
+  lower-cased, sacrebleu's defaults.
+- *Self-BLEU*: mean, over ordered pairs of variants, of the corpus BLEU of one against the other.
+
+Elements belong together by position. All of it is sums over services, so services are counted one by one, in any
+order and on any worker, and the sums give the same numbers to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import combinations, permutations
+from typing import Any
+
+import msgspec
+
+from schemas.errors import InputError
+from schemas.service import Service
+from transforms.distance import levenshtein_ratio
+
+MAX_ORDER = 4  # n-grams of BLEU: one to four words
+ORIGINAL = ""  # the original's key beside the variants' names; no folder has this name
+
+Ngrams = Counter[tuple[str, ...]]
+
+
+class Names(msgspec.Struct, frozen=True):
+    """The names that a model has seen in training."""
+
+    slots: frozenset[str]
+    intents: frozenset[str]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """How many names there are, and how many of them train has."""
+
+    slots: int = 0
+    slots_seen: int = 0
+    intents: int = 0
+    intents_seen: int = 0
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What one service adds to the measures.
+
+    Attributes:
+      distances: per variant, 1 - ratio of each name; kept apart, so that their sum can be exactly rounded.
+      lengths: per variant and for ORIGINAL, the number of tokens and of n-grams of each order in the descriptions.
+      matches: per unordered pair of these, the n-grams of each order that both have at the same position.
+      seen: per variant and for ORIGINAL, the names that train has; empty for a service that train has itself.
+    """
+
+    distances: dict[str, list[float]]
+    lengths: dict[str, list[int]]
+    matches: dict[tuple[str, str], list[int]]
+    seen: dict[str, Seen] = {}
+
+
+def align(
+    originals: Mapping[str, Service], variants: Mapping[str, Mapping[str, Service]]
+) -> dict[str, dict[str, Service]]:
+    """Finds the service of each variant that stands for each original service, and checks that they compare.
+
+    Args:
+      originals: the original services, by name.
+      variants: each variant's services, by their own names (``Hotels_13``).
+
+    Returns:
+      Per original name, in the order given, each variant's service. A service that every variant lacks is left out:
+      compose leaves out what is short of answers.
+
+    Raises:
+      InputError: a service that only some variants have, one that stands for no original, or one with another
+        number of intents or slots.
+    """
+    found: dict[str, dict[str, Service]] = {name: {} for name in originals}
+    for variant, services in variants.items():
+        suffix = name_suffix(originals, services)
+        of = {name + suffix: name for name in originals}
+        for name, service in services.items():
+            if name not in of:
+                raise InputError(f"service {name!r} of variant {variant} stands for no service of the original")
+            _check_positions(originals[of[name]], service, variant)
+            found[of[name]][variant] = service
+    for name, by_variant in found.items():
+        missing = [variant for variant in variants if variant not in by_variant]
+        if missing and by_variant:
+            raise InputError(
+                f"service {name!r} is missing from variant {missing[0]}, but is in {next(iter(by_variant))}"
+            )
+    return {name: by_variant for name, by_variant in found.items() if by_variant}
+
+
+def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
+    """What a variant puts behind the names of services: ``3`` in SGD-X's v3.
+
+    The suffix that accounts for the most services, then the shortest: read singly, ``Hotels_11`` may be variant 1 of
+    ``Hotels_1`` or another service left as it is.
+    """
+    known = set(originals)
+    votes: Counter[str] = Counter()
+    for name in names:
+        votes.update(name[i:] for i in range(1, len(name) + 1) if name[:i] in known)
+    return min(votes, key=lambda suffix: (-votes[suffix], len(suffix), suffix), default="")
+
+
+def names_of(services: Iterable[Service]) -> Names:
+    """The names of slots and intents of ``services``: train's are the ones seen."""
+    services = list(services)
+    return Names(
+        slots=frozenset(slot.name for service in services for slot in service.slots),
+        intents=frozenset(intent.name for service in services for intent in service.intents),
+    )
+
+
+def count_seen(service: Service, train: Names) -> Seen:
+    """Counts the names of one service that ``train`` has."""
+    return Seen(
+        slots=len(service.slots),
+        slots_seen=sum(slot.name in train.slots for slot in service.slots),
+        intents=len(service.intents),
+        intents_seen=sum(intent.name in train.intents for intent in service.intents),
+    )
+
+
+def count(original: Service, variants: Mapping[str, Service], train: Names | None = None) -> Counts:
+    """Counts one service.
+
+    Args:
+      original: the service.
+      variants: its counterpart in each variant.
+      train: the names seen in training, where the service is one that train lacks.
+
+    Raises:
+      InputError: a variant has another number of intents or slots.
+    """
+    for variant, service in variants.items():
+        _check_positions(original, service, variant)
+    everyone = {ORIGINAL: original, **variants}
+    lengths, matches = _count_ngrams({key: descriptions_of(service) for key, service in everyone.items()})
+    names = {key: element_names(service) for key, service in everyone.items()}
+    return Counts(
+        distances={
+            key: [1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[key], strict=True)]
+            for key in variants
+        },
+        lengths=lengths,
+        matches=matches,
+        seen={} if train is None else {key: count_seen(service, train) for key, service in everyone.items()},
+    )
+
+
+def element_names(service: Service) -> list[str]:
+    """The names of intents and slots, by position."""
+    return [*(intent.name for intent in service.intents), *(slot.name for slot in service.slots)]
+
+
+def descriptions_of(service: Service) -> list[str]:
+    """The descriptions of the service, its intents and its slots, by position."""
+    intents = (intent.description for intent in service.intents)
+    return [service.description, *intents, *(slot.description for slot in service.slots)]
+
+
+def _check_positions(original: Service, service: Service, variant: str) -> None:
+    for kind in ("slots", "intents"):
+        expected, found = len(getattr(original, kind)), len(getattr(service, kind))
+        if expected != found:
+            raise InputError(
+                f"service {original.service_name!r} has {expected} {kind}, but {service.service_name!r} of variant "
+                f"{variant} has {found}: elements are compared by position"
+            )
+
+
+def _count_ngrams(texts: Mapping[str, list[str]]) -> tuple[dict[str, list[int]], dict[tuple[str, str], list[int]]]:
+    """Lengths and matches of all keys, position by position, so that few n-grams are held at a time."""
+    lengths = {key: [0] * (1 + MAX_ORDER) for key in texts}
+    matches = {pair: [0] * MAX_ORDER for pair in combinations(texts, 2)}
+    for sentences in zip(*texts.values(), strict=True):
+        ngrams = {}
+        for key, sentence in zip(texts, sentences, strict=True):
+            ngrams[key], tokens = _ngrams(sentence)
+            sums = lengths[key]
+            sums[0] += tokens
+            for order in range(1, min(tokens, MAX_ORDER) + 1):
+                sums[order] += tokens - order + 1
+        for (first, second), found in matches.items():
+            _add_matches(ngrams[first], ngrams[second], found)
+    return lengths, matches
+
+
+def _add_matches(first: Ngrams, second: Ngrams, found: list[int]) -> None:
+    # Symmetric, so one count serves both directions of a pair.
+    for ngram in first.keys() & second.keys():
+        found[len(ngram) - 1] += min(first[ngram], second[ngram])
+
+
+@lru_cache(maxsize=1 << 12)
+def _ngrams(text: str) -> tuple[Ngrams, int]:
+    from sacrebleu.metrics.helpers import extract_all_word_ngrams
+
+    counted, tokens = extract_all_word_ngrams(_bleu().tokenizer(text.lower().rstrip()), 1, MAX_ORDER)
+    return counted, tokens
+
+
+@cache
+def _bleu() -> Any:
+    from sacrebleu.metrics.bleu import BLEU  # imported late: it takes a quarter of a second
+
+    return BLEU(lowercase=True)
+
+
+def bleu_signature() -> str:
+    """Sacrebleu's own description of the settings, to be quoted beside the numbers."""
+    bleu = _bleu()
+    bleu.corpus_score(["a"], [["a"]])  # a signature exists only once something was scored
+    return str(bleu.get_signature())
+
+
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Corpus BLEU, 0-100, lower-cased, one reference each: sacrebleu's number."""
+    lengths, matches = _count_ngrams({"h": list(hypotheses), "r": list(references)})
+    return _score(matches["h", "r"], lengths["h"], lengths["r"])
+
+
+def _score(matches: Sequence[int], hypothesis: Sequence[int], reference: Sequence[int]) -> float:
+    score = _bleu().compute_bleu(
+        correct=list(matches),
+        total=list(hypothesis[1:]),
+        sys_len=hypothesis[0],
+        ref_len=reference[0],
+        smooth_method="exp",
+    )
+    return float(score.score)
+
+
+def measures(originals: Sequence[Service], variants: Mapping[str, Sequence[Service]]) -> dict[str, Any]:
+    """The measures that need no training split, for services in memory; the lists belong together by position.
+
+    Returns:
+      ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu"}``: distances
+      0-1, BLEU 0-100, None where there is nothing to measure.
+
+    Raises:
+      InputError: a service has another number of intents or slots in a variant.
+    """
+    of_service: list[dict[str, Service]] = [{} for _ in originals]
+    for variant, services in variants.items():
+        for found, service in zip(of_service, services, strict=True):
+            found[variant] = service
+    return measures_of(map(count, originals, of_service), list(variants))
+
+
+def measures_of(counts: Iterable[Counts], variants: Sequence[str]) -> dict[str, Any]:
+    """:func:`measures`, from the counts of its services."""
+    distances: dict[str, list[float]] = {variant: [] for variant in variants}
+    lengths = {key: [0] * (1 + MAX_ORDER) for key in (ORIGINAL, *variants)}
+    matches = {pair: [0] * MAX_ORDER for pair in combinations((ORIGINAL, *variants), 2)}
+    for counted in counts:
+        for variant in variants:
+            distances[variant] += counted.distances[variant]
+        for key, sums in lengths.items():
+            _add(sums, counted.lengths[key])
+        for pair, found in matches.items():
+            _add(found, counted.matches[pair])
+    rows = {
+        variant: {
+            "name_distance": _mean(distances[variant]),
+            "description_bleu": _score(matches[ORIGINAL, variant], lengths[variant], lengths[ORIGINAL]),
+        }
+        for variant in variants
+    }
+    return {"variants": rows, "average": _average(rows), "self_bleu": _self_bleu(variants, lengths, matches)}
+
+
+def _self_bleu(
+    variants: Sequence[str], lengths: Mapping[str, Sequence[int]], matches: Mapping[tuple[str, str], Sequence[int]]
+) -> float | None:
+    scores = []
+    for first, second in permutations(variants, 2):
+        pair = (first, second) if (first, second) in matches else (second, first)
+        scores.append(_score(matches[pair], lengths[first], lengths[second]))
+    return _mean(scores)
+
+
+def seen_shares(unseen: Iterable[Service], train: Iterable[Service]) -> dict[str, float | None]:
+    """The share of the names of ``unseen`` services that occur among the names of ``train``.
+
+    Args:
+      unseen: services that train lacks, in the original or a variant.
+      train: the original services of train.
+
+    Returns:
+      ``{"slot_names_seen", "intent_names_seen"}``, 0-1, None where there are no such names.
+    """
+    names = names_of(train)
+    return _shares(count_seen(service, names) for service in unseen)
+
+
+def _shares(seen: Iterable[Seen]) -> dict[str, float | None]:
+    seen = list(seen)
+    slots, intents = sum(one.slots for one in seen), sum(one.intents for one in seen)
+    return {
+        "slot_names_seen": sum(one.slots_seen for one in seen) / slots if slots else None,
+        "intent_names_seen": sum(one.intents_seen for one in seen) / intents if intents else None,
+    }
+
+
+def table(counts: Iterable[Counts], variants: Sequence[str]) -> dict[str, Any]:
+    """All of Table 1, from the counts of its services.
+
+    Returns:
+      ``{"original": {...}, "variants": {"v1": {...}, ...}, "average": {...}, "self_bleu"}`` as statistics.json has
+      it: shares and distances 0-1, BLEU 0-100.
+    """
+    counts = list(counts)
+    measured = measures_of(counts, variants)
+    rows = {}
+    for variant in variants:
+        shares = _shares(counted.seen[variant] for counted in counts if counted.seen)
+        rows[variant] = {**shares, **measured["variants"][variant]}
+    return {
+        "original": _shares(counted.seen[ORIGINAL] for counted in counts if counted.seen),
+        "variants": rows,
+        "average": _average(rows),
+        "self_bleu": measured["self_bleu"],
+    }
+
+
+def _average(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
+    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
+    return {key: _mean(row[key] for row in rows.values()) for key in keys}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    # fsum is exactly rounded, so the order of services does not show.
+    return math.fsum(known) / len(known) if known else None
+
+
+def _add(sums: list[int], more: Sequence[int]) -> None:
+    for i, number in enumerate(more):
+        sums[i] += number

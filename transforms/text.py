@@ -1,0 +1,37 @@
+"""Cleaning of typed text, and its words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_SPACES = re.compile(r"\s+")
+_WORD = re.compile(r"[^\W_]+")
+
+# Categories with nothing to see: controls, formats (zero-width, bidi marks), private use, surrogates, unassigned.
+_INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
+
+
+def clean(text: str) -> str:
+    """NFKC, no invisible characters, single spaces, none at the ends.
+
+    Idempotent: what one pass uncovers (a compatibility character that becomes a space) the same pass cleans.
+    """
+    if text.isascii() and text.isprintable():
+        return _SPACES.sub(" ", text).strip()
+    text = unicodedata.normalize("NFKC", _SPACES.sub(" ", text))
+    text = "".join(c for c in text if c.isspace() or unicodedata.category(c) not in _INVISIBLE)
+    # Taking a format character out can bring a letter and its accent together.
+    return _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip()
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text, lower-cased; apostrophes inside a word are dropped, other punctuation parts words."""
+    return tuple(_WORD.findall(text.casefold().replace("'", "").replace("\u2019", "")))
+
+
+@lru_cache(maxsize=1 << 16)
+def cached_words(text: str) -> tuple[str, ...]:
+    """:func:`words`, remembered: prompts and originals are asked for again and again."""
+    return words(text)

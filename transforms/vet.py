@@ -1,0 +1,261 @@
+"""Automatic vetting: what is certainly bad is rejected, what is only suspicious is held for a reviewer.
+
+The rules are calibrated on the 4,755 paraphrases that SGD-X published: hardly any of them may fall. Each answer
+gets at most one reason, the first that applies, in the order below: rejections before reviews.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+import msgspec
+
+from schemas.elements import Task
+from schemas.responses import Assignment
+from transforms import lexicon
+from transforms.distance import levenshtein_ratio
+from transforms.naming import name_words
+from transforms.text import cached_words
+
+# Reason id to what a reviewer or requester should know of it.
+EXPLANATIONS = {
+    "blank": "Nothing was written.",
+    "placeholder": "A filler such as n/a, none, test or a compliment, not an answer.",
+    "gibberish": "A keyboard run, repeated letters or letters without a vowel.",
+    "markup": "Contains HTML, a web or e-mail address or a spreadsheet formula.",
+    "prompt_copy": "Repeats the prompt word for word.",
+    "original_copy": "Is the very text that the other workers were asked to paraphrase.",
+    "too_long": "Far too long for what was asked.",
+    "same_answer": "The worker answered half of the form or more with the same words.",
+    "too_fast": "The worker spent less time than reading the form takes.",
+    "assignment_rejected": "The requester has rejected the assignment.",
+    "reviewer": "A reviewer rejected it.",
+    "short_prompt_copy": "Has the words of its short prompt: may be right, may be lazy.",
+    "other_script": "Written with letters of another script.",
+    "other_language": "Looks like another language than English.",
+    "profanity": "Contains a word from the profanity list; titles and medicine have such words too.",
+    "unknown_word": "Contains a word that English texts do not have: a typo, or a name.",
+    "near_original": "Differs from the original by a few letters.",
+    "length": "Longer than accepted answers usually are.",
+    "not_blind": "The worker also did the sibling task of this service, which shows what is hidden here.",
+    "name_collision": "Another element of the service has this name in every variant that was still free.",
+    "not_drawn": "More than five good answers; others were drawn.",
+    "service_incomplete": "A good answer, waiting: its service has elements that are short of answers.",
+}
+
+PLACEHOLDERS = frozenset(
+    (tuple(phrase.split()))
+    for phrase in (
+        "n a|na|none|nothing|null|nil|idk|i dont know|dont know|do not know|no idea|not sure|unknown|unsure|test|testing|"
+        "good|nice|great|very good|very nice|good survey|nice survey|great survey|good hit|nice hit|good job|ok|okay|yes|no|"
+        "maybe|asdf|abc|xyz|blah|blah blah|lorem ipsum|text|answer|my answer|name here|same|same as above|see above|"
+        "thanks|thank you|hello|hi|no comment|not applicable|to do|tbd|empty|nan|undefined|xxx"
+    ).split("|")
+)
+
+_MARKUP = re.compile(
+    r"</?[a-z!][^>]*>|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});|https?:|www\.|\S+@\S+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b(?!\w)|^\s*=|^\s*[@+-]\s*\w+\s*[(!]",
+    re.IGNORECASE,
+)
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "1234567890")
+_REPEATED = re.compile(r"(.)\1{3,}")
+_VOWEL = re.compile(r"[aeiouy]")
+
+MAX_WORDS = {"names": 8, "descriptions": 25}
+FAR_TOO_LONG = {"names": 100, "descriptions": 300}  # characters
+LONG_COPY_WORDS = 4  # "name of the alarm" is hit upon by chance, longer prompts are not
+NEAR = 0.9
+MIN_SECONDS_PER_FIELD = 2.5
+ENGLISH_FROM_WORDS = 6
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """``reject`` or ``review`` and why; an empty verdict passes."""
+
+    action: str = ""
+    reason: str = ""
+
+
+PASS = Verdict()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the rules look at. Elements that are alike share their verdicts, so there is no id here.
+
+    Attributes:
+      text: cleaned.
+      words: of the text; for names, of the name.
+      task: what was asked.
+      name: of the element.
+      description: of the element.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    task: Task
+    name: str
+    description: str
+
+    @property
+    def prompt(self) -> str:
+        """What the worker saw."""
+        return self.description if self.task == "names" else self.name
+
+    @property
+    def original(self) -> str:
+        """What the worker was to find other words for."""
+        return self.name if self.task == "names" else self.description
+
+
+@lru_cache(maxsize=1 << 17)
+def vet_answer(answer: Answer) -> Verdict:
+    """The verdict on an answer by its text alone."""
+    for action, rules in (("reject", _REJECT), ("review", _REVIEW)):
+        for reason, applies in rules:
+            if applies(answer):
+                return Verdict(action, reason)
+    return PASS
+
+
+def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
+    """The verdict on all answers of an assignment, by how it was done.
+
+    Args:
+      assignment: one worker's form.
+      fields: the fields that count: those of the task's elements.
+    """
+    if assignment.rejected:
+        return Verdict("reject", "assignment_rejected")
+    given = [words for field in fields if (words := cached_words(assignment.answers.get(field, "")))]
+    if len(given) >= 3:
+        _, most = Counter(given).most_common(1)[0]
+        if most * 2 >= len(given) and most >= 3:
+            return Verdict("reject", "same_answer")
+    seconds = assignment.work_seconds
+    if given and seconds is not None and 0 <= seconds < MIN_SECONDS_PER_FIELD * len(fields):
+        return Verdict("reject", "too_fast")
+    return PASS
+
+
+def _blank(answer: Answer) -> bool:
+    # A text of punctuation or of pictures says nothing either; one in another script does.
+    return not any(c.isalnum() for c in answer.text)
+
+
+def _placeholder(answer: Answer) -> bool:
+    return cached_words(answer.text) in PLACEHOLDERS
+
+
+def _gibberish(answer: Answer) -> bool:
+    bad = [word for word in answer.words if _is_run(word)]
+    # One odd word among several may be an abbreviation; when half of them are, nothing was meant.
+    return bool(bad) and len(bad) * 2 >= len(answer.words)
+
+
+def _is_run(word: str) -> bool:
+    if not word.isascii() or word.isdigit() or len(word) < 4:
+        return False
+    if _REPEATED.search(word) or len(set(word)) == 1:
+        return True
+    if any(word in row + row[::-1] or (len(word) >= 5 and word[:5] in row) for row in _ROWS):
+        return lexicon.word_frequency(word) < 3.0  # "were", "trew" and "power" are in no row, "pout" and "tree" might
+    known = lexicon.word_frequency(word)
+    if known == 0.0 and len(word) >= 6 and (not _VOWEL.search(word) or _longest_consonants(word) >= 5):
+        return True
+    return not _VOWEL.search(word) and known < 2.0 and len(word) >= 5
+
+
+def _longest_consonants(word: str) -> int:
+    return max(len(run) for run in re.split(r"[aeiouy0-9]", word))
+
+
+def _markup(answer: Answer) -> bool:
+    return _MARKUP.search(answer.text) is not None
+
+
+def _is_prompt(answer: Answer) -> bool:
+    prompt = answer.prompt
+    said = cached_words(prompt) if answer.task == "names" else name_words(prompt)
+    return said in (answer.words, name_words(answer.text))
+
+
+def _prompt_copy(answer: Answer) -> bool:
+    if not _is_prompt(answer):
+        return False
+    prompt = answer.prompt
+    if answer.task == "descriptions" and answer.text.casefold() == prompt.casefold():
+        return True  # the name itself; "Alarm name" for alarm_name is at least a phrase
+    return len(answer.words) > LONG_COPY_WORDS
+
+
+def _original_copy(answer: Answer) -> bool:
+    original = answer.original
+    if answer.task == "names":
+        return answer.words == name_words(original)
+    return answer.words == cached_words(original)
+
+
+def _too_long(answer: Answer) -> bool:
+    return len(answer.text) > FAR_TOO_LONG[answer.task]
+
+
+def _other_script(answer: Answer) -> bool:
+    return any(c.isalpha() and not unicodedata.name(c, "").startswith(("LATIN", "FULLWIDTH LATIN")) for c in answer.text)
+
+
+def _other_language(answer: Answer) -> bool:
+    found = cached_words(answer.text)
+    return len(found) >= ENGLISH_FROM_WORDS and lexicon.language(answer.text) != "en"
+
+
+def _profanity(answer: Answer) -> bool:
+    return bool(lexicon.rude_words(answer.words))
+
+
+def _unknown_word(answer: Answer) -> bool:
+    # What the prompt or the original has is no typo: names of products, for instance.
+    given = {*name_words(answer.name), *cached_words(answer.description)}
+    return any(word not in given for word in lexicon.unknown_words(answer.words))
+
+
+def _near_original(answer: Answer) -> bool:
+    if answer.task == "names":
+        return False  # "pickup_date" and "pick_up_date" are both wanted
+    return levenshtein_ratio(answer.description.lower(), answer.text.lower()) > NEAR
+
+
+def _length(answer: Answer) -> bool:
+    return len(answer.words) > MAX_WORDS[answer.task]
+
+
+Rule = tuple[str, Callable[[Answer], bool]]
+
+_REJECT: tuple[Rule, ...] = (
+    ("blank", _blank),
+    ("markup", _markup),
+    ("placeholder", _placeholder),
+    ("too_long", _too_long),
+    ("original_copy", _original_copy),
+    ("prompt_copy", _prompt_copy),
+    ("gibberish", _gibberish),
+)
+_REVIEW: tuple[Rule, ...] = (
+    ("other_script", _other_script),
+    ("short_prompt_copy", _is_prompt),
+    ("other_language", _other_language),
+    ("profanity", _profanity),
+    ("unknown_word", _unknown_word),
+    ("near_original", _near_original),
+    ("length", _length),
+)
+
+
+def flags(answer: Answer) -> Iterator[str]:
+    """Every reason that applies, for the review page: a reviewer sees all of them."""
+    for reason, applies in (*_REJECT, *_REVIEW):
+        if applies(answer):
+            yield reason

@@ -1,0 +1,47 @@
+"""The key with which worker ids are hashed: made on first use and kept, so that a worker's hash stays the same."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from schemas.errors import InputError
+
+VARIABLE = "PARAPET_WORKER_KEY"
+
+
+def key_file() -> Path:
+    """Where the key is kept when the environment names none."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "parapet" / "worker_key"
+
+
+def load_worker_key() -> bytes:
+    """The key from ``PARAPET_WORKER_KEY``, or from the key file, which is made where it is absent (mode 0600).
+
+    Raises:
+      InputError: the key is shorter than 16 characters, or the file cannot be made.
+    """
+    given = os.environ.get(VARIABLE, "")
+    if given:
+        if len(given) < 16:
+            raise InputError("the key has under 16 characters; worker ids could be guessed from their hashes", VARIABLE)
+        return given.encode()
+    path = key_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Two first runs at once must agree on one key: linking fails for the second, whose key is dropped.
+        fresh = path.with_name(f".{path.name}-{os.getpid()}")
+        if not path.exists():
+            fresh.touch(mode=0o600)
+            fresh.write_text(secrets.token_hex(32), encoding="ascii")
+            try:
+                os.link(fresh, path)
+            except FileExistsError:
+                pass
+            finally:
+                fresh.unlink()
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise InputError(f"cannot keep the worker key: {error.strerror}; set {VARIABLE} instead", path) from None
