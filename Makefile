@@ -38,7 +38,7 @@ test: lint
 	$(BIN)/python -m pytest -n 2
 
 bench: $(VENV)/.test
-	$(BIN)/python benchmarks/compose.py
+	$(BIN)/python -m benchmarks.compose
 
 clean:
 	rm -rf $(VENV) demo-output bench-output

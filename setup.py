@@ -33,7 +33,9 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=find_packages(include=["schemas", "schemas.*", "transforms", "transforms.*", "pipelines", "crowd_templates"]),
+    packages=find_packages(
+        include=["schemas", "schemas.*", "transforms", "transforms.*", "pipelines", "crowd_templates"]
+    ),
     package_data={
         "schemas": ["py.typed", "json/*.json", "sample/**/*"],
         "transforms": ["py.typed", "data/*"],

@@ -21,7 +21,7 @@
 
   function key(text) { return words(text).join(" "); }
 
-  function problem(field) {
+  function fault(field) {
     var said = key(field.value);
     var count = words(field.value).length;
     if (!field.value.trim()) { return "Please write a " + noun + "."; }
@@ -63,7 +63,7 @@
 
   function checkAll() {
     var wrong = fields.filter(function (field) {
-      var message = problem(field);
+      var message = fault(field);
       show(field, message);
       return message;
     });
@@ -75,15 +75,15 @@
   function recheck() {
     // What was marked is marked no longer than it is wrong; nothing new is marked while someone is writing.
     var marked = fields.filter(function (field) { return field.hasAttribute("aria-invalid"); });
-    marked.forEach(function (field) { show(field, problem(field)); });
+    marked.forEach(function (field) { show(field, fault(field)); });
     if (marked.every(function (field) { return !field.hasAttribute("aria-invalid"); })) { byId("hit-wrong").textContent = ""; }
   }
 
   function onInput() { count(); recheck(); }
 
-  function onLeave(event) {
+  function onChange(event) {
     var field = event.target;
-    if (fields.indexOf(field) >= 0 && field.value.trim()) { show(field, problem(field)); }
+    if (fields.indexOf(field) >= 0 && field.value.trim()) { show(field, fault(field)); }
   }
 
   function onKey(event) {
@@ -111,7 +111,7 @@
     var hidden = form.querySelector("[name=assignmentId]");
     if (!hidden) {
       hidden = document.createElement("input");
-      hidden.setAttribute("type", "hidden");
+      hidden.hidden = true;
       hidden.name = "assignmentId";
       form.appendChild(hidden);
     }
@@ -120,20 +120,20 @@
     form.noValidate = true;
     Array.prototype.forEach.call(root.querySelectorAll("fieldset"), function (set) { set.disabled = false; });
     button.disabled = false;
-    root.addEventListener("input", onInput);
-    root.addEventListener("focusout", onLeave);
-    root.addEventListener("keydown", onKey);
-    form.addEventListener("submit", onSubmit);
+    root.oninput = onInput;
+    root.onchange = onChange;
+    root.onkeydown = onKey;
+    form.onsubmit = onSubmit;
     // Back from where the answers went: they can be sent again.
-    window.addEventListener("pageshow", function () {
+    window.onpageshow = function () {
       sent = false;
       button.disabled = false;
       button.textContent = "Submit";
       count();
-    });
+    };
   }
 
-  var assignment = new URLSearchParams(location.search).get("assignmentId");
+  var assignment = new URL(document.URL).searchParams.get("assignmentId");
   if (form && assignment && assignment !== "ASSIGNMENT_ID_NOT_AVAILABLE") { open(assignment); }
   else { byId("hit-preview").hidden = false; }
   count();

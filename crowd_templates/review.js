@@ -251,9 +251,9 @@
     count();
     save();
     filter();
-    say(`${loaded} decisions taken from ${file.name}`
-      + (unknown ? `; ${unknown} are about answers that are not on this page` : "")
-      + (bad ? `; ${bad} rows cannot be used` : "") + ".");
+    say(`Decisions taken from ${file.name}: ${loaded}`
+      + (unknown ? `; about answers that are not on this page: ${unknown}` : "")
+      + (bad ? `; rows that cannot be used: ${bad}` : "") + ".");
   }
 
   /* Events. */

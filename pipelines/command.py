@@ -33,13 +33,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=f"parapet {name}",
             description=description,
-            epilog=f"example:\n{example}\n\nRunner flags (--runner, --direct_running_mode, --project, ...) go to Apache Beam.",
+            epilog=f"example:\n{example}\n\nRunner flags (--runner, --direct_running_mode, --project, ...) go to Beam.",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
         self.add_argument("--output", required=True, metavar="OUT", help="folder to write (local or gs://)")
         self.add_argument("--quiet", action="store_true", help="no progress, no summary; errors only")
-        self.add_argument("--log_format", choices=("text", "json"), default="text", help="messages as text or JSON lines")
+        self.add_argument(
+            "--log_format", choices=("text", "json"), default="text", help="messages as text or JSON lines"
+        )
 
     def error(self, message: str) -> NoReturn:
         """Exits with status 2 and one line that says what to do."""
@@ -51,7 +53,9 @@ class Parser(argparse.ArgumentParser):
         if rest:
             self._check_runner_flags(rest)
         if any(c in args.output for c in "*?["):
-            self.error(f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)")
+            self.error(
+                f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)"
+            )
         args.output = args.output.rstrip("/") or "/"
         return args, rest
 
@@ -84,7 +88,7 @@ def _beam_flags() -> dict[str, bool]:
             parser.add_argument = _tolerant(parser.add_argument)  # type: ignore[method-assign]
             cls._add_argparse_args(parser)
         for action in parser._actions:
-            flags.update({flag: action.nargs != 0 for flag in action.option_strings})
+            flags.update(dict.fromkeys(action.option_strings, action.nargs != 0))
     return flags
 
 

@@ -24,15 +24,33 @@ _BYTES_OF_A_BUCKET = 16 * 2**20
 
 def parser() -> Parser:
     """The flags."""
-    flags = Parser("compose", "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X.", EXAMPLE)
+    flags = Parser(
+        "compose", "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X.", EXAMPLE
+    )
     add = flags.add_argument
     add("--schemas", metavar="ROOT", help="corpus in the SGD layout, or one schema file (default: the bundled sample)")
-    add("--responses", nargs="+", metavar="FILE", help="batch CSV or JSON lines of the API, mixed and repeated as you like")
+    add(
+        "--responses",
+        nargs="+",
+        metavar="FILE",
+        help="batch CSV or JSON lines of the API, mixed and repeated as you like",
+    )
     add("--decisions", nargs="+", default=[], metavar="FILE", help="reviewers' decisions (CSV)")
     add("--reviewers", nargs=2, default=[], metavar=("A", "B"), help="two reviewers' sheets to merge, with agreement")
-    add("--allow_partial", action="store_true", help="compose services that are short of answers too, repeating answers")
-    add("--require_complete", action="store_true", help="exit with 1 unless every service was composed from five answers")
-    add("--selection", choices=("random", "diverse"), default="random", help="which five when more survive (default random)")
+    add(
+        "--allow_partial", action="store_true", help="compose services that are short of answers too, repeating answers"
+    )
+    add(
+        "--require_complete",
+        action="store_true",
+        help="exit with 1 unless every service was composed from five answers",
+    )
+    add(
+        "--selection",
+        choices=("random", "diverse"),
+        default="random",
+        help="which five when more survive (default random)",
+    )
     add("--seed", type=int, default=0, help="of the random draw (default 0)")
     add("--name_distance", choices=("levenshtein", "jaccard"), default="levenshtein", help="ranks names")
     add("--description_distance", choices=("jaccard", "levenshtein"), default="jaccard", help="ranks descriptions")
@@ -54,10 +72,16 @@ def check(args: argparse.Namespace) -> None:
 
     if args.schemas is None:
         args.schemas = str(layout.sample_root())
-        args.responses = args.responses or sorted(str(p) for p in (layout.sample_root() / "crowd").glob("*s.csv") if p.stem in ("names", "descriptions"))
+        args.responses = args.responses or sorted(
+            str(p) for p in (layout.sample_root() / "crowd").glob("*s.csv") if p.stem in ("names", "descriptions")
+        )
     if not args.responses:
         raise InputError("say which response files to read", "--responses")
-    for flag, paths in (("--responses", args.responses), ("--decisions", args.decisions), ("--reviewers", args.reviewers)):
+    for flag, paths in (
+        ("--responses", args.responses),
+        ("--decisions", args.decisions),
+        ("--reviewers", args.reviewers),
+    ):
         for path in paths:
             if not FileSystems.exists(path):
                 raise InputError("there is no such file", f"{flag} {path}")
@@ -124,8 +148,12 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         )
     )
     dead = (
-        (responses.dead, decisions.dead, reviewers.dead, merged.dead, settled.dead) | "All dead letters" >> beam.Flatten()
-    )
+        responses.dead,
+        decisions.dead,
+        reviewers.dead,
+        merged.dead,
+        settled.dead,
+    ) | "All dead letters" >> beam.Flatten()
     counts = (responses.counts, merged.counts, settled.counts) | "All counts" >> beam.Flatten()
     audit = (
         settled.audit
@@ -198,7 +226,6 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
     """Says what was made and what to do next. Returns the exit status."""
     import json
-    from pathlib import Path
 
     from apache_beam.io.filesystems import FileSystems
 
@@ -207,14 +234,13 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
     services = found["services"].values()
     complete = sum(service["composed"] and not service["partial"] for service in services)
     partial = sum(service["partial"] for service in services)
-    out = Path(args.output) if FileSystems.get_scheme(args.output) is None else args.output
-    answers = found["answers"]
-    print(f"{complete} of {len(services)} services composed" + (f", {partial} partially" if partial else ""))
-    print("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
-    print(f"report: {out}/report.html")
-    if answers["review"]:
-        print(f"review: {out}/review.html holds {answers['review']:,} answers; run again with --decisions")
-    short = len(services) - complete
+    out, answers, short = args.output, found["answers"], len(services) - complete
+    if not args.quiet:
+        print(f"{complete} of {len(services)} services composed" + (f", {partial} partially" if partial else ""))
+        print("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
+        print(f"report: {out}/report.html")
+        if answers["review"]:
+            print(f"review: {out}/review.html holds {answers['review']:,} answers; run again with --decisions")
     if short:
         logging.warning("%d services are short of answers: %s/shortfall.csv", short, out)
     if found["dead_letters"]:

@@ -128,20 +128,21 @@ def _header(settings: Settings) -> dict[str, Any]:
     return {"pipeline": "hits", "version": version("parapet"), "options": options}
 
 
-def _balance(services: Sequence[Service]) -> Callable[[dict[str, int]], None]:
+def _balance(services: Sequence[Service]) -> Callable[[dict[str, int]], dict[str, int]]:
     from schemas.elements import TASKS, elements_of
 
     elements = sum(len(elements_of(service, task)) for service in services for task in TASKS)
     return functools.partial(check_balance, len(services), elements)
 
 
-def check_balance(services: int, elements: int, counts: dict[str, int]) -> None:
-    """Raises RuntimeError unless every service was rendered and every element is asked or known not to be."""
+def check_balance(services: int, elements: int, counts: dict[str, int]) -> dict[str, int]:
+    """Gives the counts back. Raises RuntimeError unless every element of every service is asked or known not to be."""
     done = counts.get("fields", 0) + counts.get("not_asked", 0)
     if counts.get("services", 0) != services or done != elements:
         raise RuntimeError(
-            f"of {services:,} services with {elements:,} questions {counts} came out; nothing is published"
+            f"{services:,} services with {elements:,} elements went in, {counts} came out; nothing is published"
         )
+    return counts
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

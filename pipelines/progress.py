@@ -49,7 +49,9 @@ class Progress:
         self.stages += 1
         self.status.update(f"{self.title}: stage {self.stages} [dim]{name}[/dim]")
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.enabled:
             logger = logging.getLogger(_STAGE_LOGGER)
             logger.removeHandler(self.handler)

@@ -89,7 +89,7 @@ def check(args: argparse.Namespace) -> None:
     left_out = args.work.left_out
     if left_out:
         shown = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
-        logging.warning("%d services of the original are in no variant and are not counted: %s", len(left_out), shown)
+        logging.warning("services of the original that no variant has, not counted: %s", shown)
 
 
 def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:

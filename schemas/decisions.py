@@ -113,8 +113,10 @@ def _decoded(data: bytes, path: object) -> str:
     except UnicodeDecodeError as error:
         at = error.start + len(mark)
         raise InputError(f"not {encoding.upper()} at byte {at}: save the file as 'CSV UTF-8'", path) from None
-    if "\0" in text[:100]:
-        raise InputError("this is no CSV in UTF-8 (perhaps UTF-16 without a byte order mark): save as 'CSV UTF-8'", path)
+    if "\0" in text[:2]:
+        raise InputError(
+            "this is no CSV in UTF-8 (perhaps UTF-16 without a byte order mark): save as 'CSV UTF-8'", path
+        )
     return text
 
 

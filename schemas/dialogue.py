@@ -43,6 +43,8 @@ class State(msgspec.Struct):
 
 
 class ServiceCall(msgspec.Struct):
+    """What the system asks of the service: an intent, and values for its slots."""
+
     method: str
     parameters: dict[str, str]
 
@@ -59,12 +61,16 @@ class Frame(msgspec.Struct):
 
 
 class Turn(msgspec.Struct):
+    """What one side says, with a frame for each service that it speaks of."""
+
     speaker: Literal["USER", "SYSTEM"]
     utterance: str
     frames: list[Frame]
 
 
 class Dialogue(msgspec.Struct):
+    """A dialogue; user and system take turns, the user begins."""
+
     dialogue_id: str
     services: list[str]
     turns: list[Turn]
@@ -110,9 +116,10 @@ def _frame_problems(turn: Turn, frame: Frame, service: Service) -> Iterator[tupl
     for i, span in enumerate(frame.slots):
         if span.slot not in slots:
             yield f".slots[{i}].slot", f"the service has no slot {span.slot!r}"
-        if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-            if not 0 <= span.start < span.exclusive_end <= len(turn.utterance):
-                yield f".slots[{i}]", f"span {span.start}-{span.exclusive_end} leaves the utterance ({len(turn.utterance)} characters)"
+        if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
+            continue
+        if not 0 <= span.start < span.exclusive_end <= len(turn.utterance):
+            yield f".slots[{i}]", f"span {span.start}-{span.exclusive_end} is not inside the utterance"
     for i, action in enumerate(frame.actions or []):
         if action.slot and action.slot not in slots and action.slot not in ("intent", "count"):
             yield f".actions[{i}].slot", f"the service has no slot {action.slot!r}"

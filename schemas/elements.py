@@ -66,6 +66,7 @@ def elements_of(service: Service, task: Task) -> list[Element]:
 
 
 def task_id(service_name: str, task: Task) -> str:
+    """``SERVICE:names`` or ``SERVICE:descriptions``."""
     return f"{service_name}:{task}"
 
 

@@ -84,7 +84,9 @@ def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
         key = service.service_name.casefold()
         if key in first:
             raise InputError(
-                f"service {service.service_name!r} stands twice (first at $[{first[key]}])", path, f"$[{i}].service_name"
+                f"service {service.service_name!r} stands twice (first at $[{first[key]}])",
+                path,
+                f"$[{i}].service_name",
             )
         first[key] = i
     return SplitSchemas(split, str(path), raw, services)

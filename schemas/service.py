@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -67,7 +67,8 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
             ".service_name",
             "a service name has letters, digits, '_', '-' and '.', and at most 100 of them (it names files)",
         )
-    for kind, elements in (("slots", service.slots), ("intents", service.intents)):
+    kinds: tuple[tuple[str, Sequence[Slot | Intent]], ...] = (("slots", service.slots), ("intents", service.intents))
+    for kind, elements in kinds:
         counts = Counter(element.name for element in elements)
         for i, element in enumerate(elements):
             if not element.name.strip():
@@ -79,7 +80,10 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
         for key in ("required_slots", "optional_slots", "result_slots"):
             for name in getattr(intent, key):
                 if name not in slots:
-                    yield f".intents[{i}].{key}", f"intent {intent.name!r} refers to slot {name!r}, which the service lacks"
+                    yield (
+                        f".intents[{i}].{key}",
+                        f"intent {intent.name!r} refers to slot {name!r}, which the service lacks",
+                    )
     for i, slot in enumerate(service.slots):
         if slot.is_categorical and not slot.possible_values:
             yield f".slots[{i}].possible_values", f"slot {slot.name!r} is categorical and has no possible values"

@@ -99,7 +99,9 @@ def _joined(one: Decision, two: Decision) -> Decision:
         return between.join(dict.fromkeys(value for d in (one, two) if (value := getattr(d, field))))
 
     text = one.text if one.decision == "fix" else ""
-    return Decision(one.response_id, one.decision, text, both("reason", "; "), both("reviewer", ", "), both("source", ", "))
+    return Decision(
+        one.response_id, one.decision, text, both("reason", "; "), both("reviewer", ", "), both("source", ", ")
+    )
 
 
 def _agreement(items: list[tuple[str, str, str]]) -> Agreement:

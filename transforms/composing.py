@@ -143,7 +143,9 @@ class ReadReviewers(beam.DoFn):
         (first, bad), (second, worse) = read_sheet(sheets[0]), read_sheet(sheets[1])
         yield from _dead([*bad, *worse])
         merged = agreement.merge_reviewers(first, second)
-        yield TaggedOutput(SUMMARY, (msgspec.to_builtins(merged.agreement), agreement.adjudicate_csv(merged.adjudicate)))
+        yield TaggedOutput(
+            SUMMARY, (msgspec.to_builtins(merged.agreement), agreement.adjudicate_csv(merged.adjudicate))
+        )
         yield from pack_decisions(merged.decisions, self.buckets)
 
 
@@ -152,7 +154,9 @@ def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
     with FileSystems.open(path) as handle:
         decisions, bad = parse_decisions(handle.read(), path)
     return decisions, [
-        DeadLetter("decisions", f"{path}: row {row}", reason, payload(orjson.dumps(cells).decode()), f"{path}: row {row}")
+        DeadLetter(
+            "decisions", f"{path}: row {row}", reason, payload(orjson.dumps(cells).decode()), f"{path}: row {row}"
+        )
         for row, reason, cells in bad
     ]
 
@@ -183,7 +187,9 @@ class MergeBucket(beam.DoFn):
         _, groups = element
         read = [a for batch in groups["assignments"] for a in _unpack_assignments(batch)]
         assignments, conflicts = merge_assignments(read)
-        decisions, contradictions = settle_decisions(d for batch in groups["decisions"] for d in _unpack_decisions(batch))
+        decisions, contradictions = settle_decisions(
+            d for batch in groups["decisions"] for d in _unpack_decisions(batch)
+        )
         known, unknown = unknown_decisions(decisions, assignments)
         yield from _dead([*conflicts, *contradictions, *unknown])
         yield TaggedOutput(COUNTS, ("assignments_merged", len(read)))
@@ -222,7 +228,9 @@ class SettleServices(beam.DoFn):
             yield from self._unknown(assignments)
             return
         raw = orjson.loads(schemas[0])
-        outcome = settle_service(raw, assignments, {k: v for of in found for k, v in of.decisions.items()}, self.settings)
+        outcome = settle_service(
+            raw, assignments, {k: v for of in found for k, v in of.decisions.items()}, self.settings
+        )
         for k, variant in zip(VARIANTS, outcome.variants, strict=False):
             for path, position in self.places[name]:
                 yield TaggedOutput(VARIANT, (f"v{k}/{path}", (position, orjson.dumps(variant))))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,21 @@ import msgspec
 
 from schemas.errors import InputError
 
-try:
-    from Levenshtein import distance as levenshtein
-    from Levenshtein import ratio as levenshtein_ratio
-except ImportError:  # python-Levenshtein is GPL; rapidfuzz (MIT) gives the same values
-    from rapidfuzz.distance.Indel import normalized_similarity as levenshtein_ratio
-    from rapidfuzz.distance.Levenshtein import distance as levenshtein
+Metric = Callable[[str, str], float]
+
+if find_spec("Levenshtein") is not None:
+    import Levenshtein
+
+    levenshtein: Metric = Levenshtein.distance
+    levenshtein_ratio: Metric = Levenshtein.ratio
+else:  # python-Levenshtein is GPL; rapidfuzz (MIT) gives the same values
+    import rapidfuzz.distance as rapid
+
+    levenshtein = rapid.Levenshtein.distance
+    levenshtein_ratio = rapid.Indel.normalized_similarity
 
 # Removing no more than these reproduces the published order of descriptions best.
 ARTICLES = frozenset({"a", "an", "the"})
-
-Metric = Callable[[str, str], float]
 
 
 class Method(msgspec.Struct, frozen=True):

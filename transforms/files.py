@@ -34,7 +34,7 @@ def join(folder: str, relative: str) -> str:
     parts = relative.split("/")
     if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
         raise ValueError(f"not a path below the output folder: {relative!r}")
-    return FileSystems.join(folder, *parts)
+    return str(FileSystems.join(folder, *parts))
 
 
 def make_folder(path: str) -> None:

@@ -41,7 +41,7 @@ _COLUMNS = {
     "slot_names_seen": ("Slots seen", svg.percent),
     "intent_names_seen": ("Intents seen", svg.percent),
     "name_distance": ("Name distance", svg.number(2)),
-    "description_bleu": ("Description BLEU", svg.number(1)),
+    "description_bleu": ("BLEU", svg.number(1)),
 }
 _TERMS = {
     "seen": (
@@ -54,7 +54,7 @@ _TERMS = {
         "1 nothing in common.",
     ),
     "description_bleu": (
-        "Description BLEU",
+        "BLEU",
         "Word sequences that a variant's descriptions share with the original's: 100 the same, 0 nothing in common.",
     ),
     "self_bleu": (
@@ -81,8 +81,8 @@ def statistics_page(statistics: Statistics) -> str:
     published = tuple(variants) == SGD_X
     services, split, unseen = statistics["services"], statistics["split"], statistics["unseen_services"]
     lead = (
-        f"{_plural(services, 'service')} in {_plural(len(variants), 'variant')}. Whether names are seen in train is "
-        f"asked of {_plural(unseen, 'service')} of {split} that train lacks."
+        f"{_plural(services, 'service')} in {_plural(len(variants), 'variant')}. Names seen in train are counted over "
+        f"the {_plural(unseen, 'service')} of {split} that train lacks."
     )
     return render(
         "statistics.html.jinja",
@@ -92,7 +92,7 @@ def statistics_page(statistics: Statistics) -> str:
         lead=lead,
         tiles=[
             _tile("average name distance", average["name_distance"], svg.number(2)),
-            _tile("average description BLEU", average["description_bleu"], svg.number(1)),
+            _tile("average BLEU of descriptions", average["description_bleu"], svg.number(1)),
             _tile("self-BLEU", statistics["self_bleu"], svg.number(1)),
             _tile("slot names seen, average", average["slot_names_seen"], svg.percent),
             _tile("intent names seen, average", average["intent_names_seen"], svg.percent),
@@ -185,7 +185,7 @@ def _row(
     cells = []
     for key in keys:
         form = _COLUMNS[key][1]
-        beside = f"SGD-X {form(published[key])}" if published and key in published else ""
+        beside = form(published[key]) if published and key in published else ""
         cells.append({"value": _value(row.get(key), form), "published": beside})
     return {"name": name, "cells": cells, "total": total}
 
@@ -193,8 +193,8 @@ def _row(
 def _statistics_notes(statistics: Statistics, published: bool) -> Iterable[str]:
     if published:
         yield (
-            "The small figures marked SGD-X are the published ones, of the whole of SGD: 45 services, names seen asked "
-            "of the 15 of test that train lacks. Other services give other numbers; order and size should agree. "
+            "The small figures are the published ones of SGD-X, of the whole of SGD: 45 services, names seen over "
+            "the 15 of test that train lacks. Other services give other numbers; order and size should agree. "
             f"The published self-BLEU is {PUBLISHED_SELF_BLEU}."
         )
     left_out = statistics["services_without_variants"]
@@ -207,7 +207,7 @@ def _distance_plots(variants: Mapping[str, Mapping[str, float | None]], publishe
     plots = []
     for key, title, hint in (
         ("name_distance", "Name distance", "higher is farther from the original"),
-        ("description_bleu", "Description BLEU", "lower is farther from the original"),
+        ("description_bleu", "BLEU of descriptions", "lower is farther from the original"),
     ):
         if not any(row.get(key) is not None for row in variants.values()):
             continue
@@ -255,11 +255,9 @@ def _compose_lead(services: Mapping[str, Mapping[str, Any]], composed: int) -> s
     if len(waiting) > unanswered:
         n = len(waiting) - unanswered
         short = sum(service["short"] for service in waiting if service["answers"]["total"])
-        said.append(
-            f"{_plural(n, 'service')} {'waits' if n == 1 else 'wait'} for good answers to {_plural(short, 'element')}."
-        )
+        said.append(f"{_plural(n, 'service')} {_wait(n)} for good answers to {_plural(short, 'element')}.")
     if partial:
-        said.append(f"{partial:,} of the composed {_has(partial)} fewer answers than asked for, and repeat some.")
+        said.append(f"{_plural(partial, 'service')} {_has(partial)} elements with fewer answers than variants.")
     if not said:
         said.append("Every element has the answers it needs." if composed else "There was nothing to compose.")
     return " ".join(said)
@@ -268,17 +266,19 @@ def _compose_lead(services: Mapping[str, Mapping[str, Any]], composed: int) -> s
 def _todo(statistics: Statistics) -> Iterable[dict[str, Any]]:
     review = statistics["answers"]["review"]
     if review:
-        text = f"{_plural(review, 'answer')} {_wait(review)} for a decision. Decide, then run again with --decisions:"
-        yield {"text": text, "links": ["review.html", "review.csv"]}
+        text = f"{_plural(review, 'answer')} {_wait(review)} for a decision. Decide, then run again with"
+        yield {"text": text, "flag": "--decisions", "links": ["review.html", "review.csv"]}
     short = sum(service["short"] for service in statistics["services"].values())
     if short:
-        yield {"text": f"{_plural(short, 'element')} {_has(short)} too few good answers:", "links": ["shortfall.csv"]}
+        text = f"{_plural(short, 'element')} {_has(short)} too few good answers:"
+        yield {"text": text, "flag": "", "links": ["shortfall.csv"]}
     dead = statistics["dead_letters"]
     if dead:
-        yield {"text": f"{_plural(dead, 'record')} could not be read:", "links": ["dead_letters.jsonl"]}
+        yield {"text": f"{_plural(dead, 'record')} could not be read:", "flag": "", "links": ["dead_letters.jsonl"]}
     agreement = statistics["agreement"]
     if agreement and agreement["disagreements"]:
-        yield {"text": f"The reviewers disagree on {_plural(agreement['disagreements'], 'answer')}.", "links": []}
+        text = f"The reviewers disagree on {_plural(agreement['disagreements'], 'answer')}."
+        yield {"text": text, "flag": "", "links": []}
 
 
 def _disposition_bar(answers: Mapping[str, int]) -> Markup:

@@ -121,7 +121,7 @@ def review_csv(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> 
 def review_pages(
     items: Iterable[ReviewItem], explanations: Mapping[str, str], per_page: int = 500
 ) -> Iterator[tuple[str, bytes]]:
-    """Yields (file name, page): ``review.html``, ``review.2.html``, …; one page that says so where nothing is held back.
+    """Yields (file name, page): ``review.html``, ``review.2.html``, …; one page that says so where there is none.
 
     Args:
       items: the answers held back, in any order.

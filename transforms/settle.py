@@ -24,7 +24,7 @@ from transforms.naming import Convention, join_words, name_words
 from transforms.rank import Candidates, assign_names, ranked
 from transforms.review import ReviewItem
 from transforms.select import draw, most_diverse
-from transforms.text import clean, words
+from transforms.text import as_description, clean, words
 from transforms.variants import compose_variant
 
 NEEDED = len(VARIANTS)
@@ -120,9 +120,7 @@ def settle_service(
     for (task, field, _), same in _by_words(answers).items():
         clusters[task, field].append(same)
         _settle_cluster(same)
-    good = {
-        place: [same[0] for same in found if same[0].disposition == "surplus"] for place, found in clusters.items()
-    }
+    good = {place: [same[0] for same in found if same[0].disposition == "surplus"] for place, found in clusters.items()}
     taken = _take(elements, good, settings, outcome)
     _count_in_review(outcome, clusters)
     if taken is not None:
@@ -137,7 +135,9 @@ def settle_service(
         ]
     _dispose(good, taken)
     outcome.reviews = _review_items(clusters)
-    outcome.audit = [_audit_row(answer) for answer in sorted(answers, key=lambda a: (a.element.id, a.task, a.response_id))]
+    outcome.audit = [
+        _audit_row(answer) for answer in sorted(answers, key=lambda a: (a.element.id, a.task, a.response_id))
+    ]
     return outcome
 
 
@@ -203,7 +203,7 @@ def _answer(
     if decision is not None:
         outcome.decisions[decision.decision] = outcome.decisions.get(decision.decision, 0) + 1
     wanted = decision.text if decision is not None and decision.decision == "fix" else text
-    canonical, key = canonical_form(wanted, assignment.task, _convention(element, settings), element.name)
+    canonical, key = canonical_form(wanted, assignment.task, _convention(element, settings), element.text(assignment.task))
     answer = _Answer(
         response_id(assignment.assignment_id, element.field), element, assignment.task, text, canonical, key, assignment
     )
@@ -224,9 +224,7 @@ def _vet_text(answer: _Answer) -> vet.Verdict:
 
 
 def _vetted(answer: _Answer) -> vet.Answer:
-    return vet.Answer(
-        clean(answer.text), answer.key, answer.task, answer.element.name, answer.element.description
-    )
+    return vet.Answer(clean(answer.text), answer.key, answer.task, answer.element.name, answer.element.description)
 
 
 def _convention(element: Element, settings: Settings) -> Convention:
@@ -237,13 +235,17 @@ def _convention(element: Element, settings: Settings) -> Convention:
 def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
     """A text as it is emitted, and the words by which answers are the same.
 
-    Names are written in the corpus's convention; descriptions are cleaned.
+    Args:
+      text: as given.
+      task: what was asked.
+      convention: of names.
+      original: the element's own text.
     """
     text = clean(text)
     if task == "names":
         parts = name_words(text)
         return join_words(parts, convention, original), parts
-    return text, words(text)
+    return as_description(text, original), words(text)
 
 
 # --- duplicates ----------------------------------------------------------------------------------------------------
@@ -391,7 +393,9 @@ def _review_items(clusters: Mapping[tuple[Task, str], list[list[_Answer]]]) -> l
         for same in found:
             best = same[0]
             if best.disposition == "review":
-                neighbours = [(other[0].canonical, other[0].disposition) for other in found if other is not same]
+                neighbours: list[tuple[str, str]] = [
+                    (other[0].canonical, other[0].disposition) for other in found if other is not same
+                ]
                 # Workers whose neighbours were rejected as copies need not be shown those again and again.
                 told = sorted({pair for pair in neighbours if pair[1] != "rejected"})
                 reasons = Counter([best.reason, *vet.flags(_vetted(best))])

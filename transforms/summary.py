@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from schemas.decisions import neutralise
-from schemas.elements import VARIANTS, elements_of
+from schemas.elements import VARIANTS
 from schemas.errors import InputError
 from schemas.responses import DISPOSITIONS, DeadLetter
 from schemas.service import parse_service
@@ -175,7 +175,11 @@ def check_balance(counts: Mapping[str, int]) -> dict[str, int]:
     pairs = (
         ("assignments read", counts.get("assignments_read", 0), counts.get("assignments_merged", 0)),
         ("assignments kept", counts.get("assignments", 0), counts.get("assignments_settled", 0)),
-        ("answers given", counts.get("answers_given", 0), counts.get("answers_audited", 0) + counts.get("answers_dead", 0)),
+        (
+            "answers given",
+            counts.get("answers_given", 0),
+            counts.get("answers_audited", 0) + counts.get("answers_dead", 0),
+        ),
     )
     for what, came, went in pairs:
         if came != went:

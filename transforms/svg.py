@@ -63,23 +63,23 @@ def lines(
       description: what is to be seen in it, in words.
       categories: along the horizontal axis.
       series: what is drawn; each has a value, or None, per category.
-      form: formats values.
+      form: formats the values at the points; the axis has plain numbers.
     """
     legend, top = _legend(series)
-    left, right, height = 40.0, WIDTH - 18.0, 168.0
+    left, right, height, inset = 36.0, WIDTH - 4.0, 168.0, 20.0
     bottom = top + height
     ceiling = _ceiling(value for one in series for value in _known(one.values))
-    step = (right - left) / max(len(categories) - 1, 1)
+    step = (right - left - 2 * inset) / max(len(categories) - 1, 1)
 
     def place(i: int, value: float) -> tuple[float, float]:
-        x = left + step * i if len(categories) > 1 else (left + right) / 2
+        x = left + inset + step * i if len(categories) > 1 else (left + right) / 2
         return x, bottom - height * value / ceiling
 
     body = [legend]
     for i in range(5):
         y = bottom - height * i / 4
         body.append(_tag("line", style="grid", x1=left, x2=right, y1=y, y2=y))
-        body.append(_text(left - 6, y + 4, form(ceiling * i / 4), "tick", anchor="end"))
+        body.append(_text(left - 6, y + 4, f"{ceiling * i / 4:.3g}", "tick", anchor="end"))
     every = math.ceil(len(categories) / 8)  # more labels than that would overlap
     for i, category in enumerate(categories):
         if i % every == 0:
@@ -111,7 +111,7 @@ def bars(
     left = min(120.0, 14 + _LETTER * max((len(category) for category in categories), default=0))
     ceiling = _ceiling(value for one in series for value in _known(one.values))
     scale = (WIDTH - left - 48) / ceiling
-    thickness, gap = (15.0, 9.0) if len(series) == 1 else (11.0, 10.0)
+    thickness, gap = (15.0, 9.0) if len(series) == 1 else (13.0, 10.0)
     group = thickness * len(series) + gap
     body = [legend]
     for i, category in enumerate(categories):
@@ -177,7 +177,7 @@ def _ceiling(values: Iterable[float]) -> float:
     if largest <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(largest))
-    return float(next((unit * m for m in (1, 2, 4, 6, 8) if unit * m >= largest), unit * 10))
+    return float(next((unit * m for m in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 4.8, 6, 8) if unit * m >= largest), unit * 10))
 
 
 def _is_known(value: float | None) -> TypeGuard[float]:

@@ -94,9 +94,8 @@ def align(
     for name, by_variant in found.items():
         missing = [variant for variant in variants if variant not in by_variant]
         if missing and by_variant:
-            raise InputError(
-                f"service {name!r} is missing from variant {missing[0]}, but is in {next(iter(by_variant))}"
-            )
+            there = next(iter(by_variant))
+            raise InputError(f"service {name!r} is in variant {there}, but missing from variant {missing[0]}")
     return {name: by_variant for name, by_variant in found.items() if by_variant}
 
 
@@ -175,8 +174,8 @@ def _check_positions(original: Service, service: Service, variant: str) -> None:
         expected, found = len(getattr(original, kind)), len(getattr(service, kind))
         if expected != found:
             raise InputError(
-                f"service {original.service_name!r} has {expected} {kind}, but {service.service_name!r} of variant "
-                f"{variant} has {found}: elements are compared by position"
+                f"{service.service_name!r} of variant {variant} and its original {original.service_name!r} differ in "
+                f"the number of {kind}: {found} and {expected}; elements are compared by position"
             )
 
 

@@ -31,6 +31,21 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.casefold().replace("'", "").replace("\u2019", "")))
 
 
+def as_description(text: str, original: str) -> str:
+    """A cleaned text as descriptions are written: begun with a capital, not shouted, a full stop as its original has.
+
+    Only letters' case and a final full stop change, never a word.
+    """
+    letters = [c for c in text if c.isalpha()]
+    if len(letters) > 4 and " " in text and all(c.isupper() for c in letters):
+        text = text.lower()
+    if text[:2].islower():  # "iPhone repair" begins as it should
+        text = text[0].upper() + text[1:]
+    if text.endswith(".") and not text.endswith("..") and not original.endswith("."):
+        text = text[:-1].rstrip()
+    return text
+
+
 @lru_cache(maxsize=1 << 16)
 def cached_words(text: str) -> tuple[str, ...]:
     """:func:`words`, remembered: prompts and originals are asked for again and again."""

@@ -44,21 +44,27 @@ EXPLANATIONS = {
     "not_blind": "The worker also did the sibling task of this service, which shows what is hidden here.",
     "name_collision": "Another element of the service has this name in every variant that was still free.",
     "not_drawn": "More than five good answers; others were drawn.",
+    "duplicate_of": "The same words as another answer for the element, which stands for both.",
     "service_incomplete": "A good answer, waiting: its service has elements that are short of answers.",
 }
 
 PLACEHOLDERS = frozenset(
-    (tuple(phrase.split()))
-    for phrase in (
-        "n a|na|none|nothing|null|nil|idk|i dont know|dont know|do not know|no idea|not sure|unknown|unsure|test|testing|"
-        "good|nice|great|very good|very nice|good survey|nice survey|great survey|good hit|nice hit|good job|ok|okay|yes|no|"
-        "maybe|asdf|abc|xyz|blah|blah blah|lorem ipsum|text|answer|my answer|name here|same|same as above|see above|"
-        "thanks|thank you|hello|hi|no comment|not applicable|to do|tbd|empty|nan|undefined|xxx"
-    ).split("|")
+    tuple(phrase.split())
+    for line in """
+        n a, na, none, nothing, null, nil, empty, undefined, nan, no comment, not applicable, to do, tbd, xxx
+        idk, i dont know, dont know, do not know, no idea, not sure, unsure, unknown, maybe, yes, no, ok, okay
+        test, testing, text, answer, my answer, name here, abc, xyz, asdf, blah, blah blah, lorem ipsum
+        good, nice, great, very good, very nice, good survey, nice survey, great survey, good hit, nice hit, good job
+        same, same as above, see above, thanks, thank you, hello, hi
+    """.strip().splitlines()
+    for phrase in line.split(",")
 )
 
 _MARKUP = re.compile(
-    r"</?[a-z!][^>]*>|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});|https?:|www\.|\S+@\S+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b(?!\w)|^\s*=|^\s*[@+-]\s*\w+\s*[(!]",
+    r"</?[a-z!][^>]*>"  # a tag
+    r"|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});"  # an entity
+    r"|https?:|www\.|\S+@\S+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b"  # an address
+    r"|^\s*=|^\s*[@+-]\s*\w+\s*[(!]",  # a formula
     re.IGNORECASE,
 )
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "1234567890")
@@ -204,7 +210,7 @@ def _too_long(answer: Answer) -> bool:
 
 
 def _other_script(answer: Answer) -> bool:
-    return any(c.isalpha() and not unicodedata.name(c, "").startswith(("LATIN", "FULLWIDTH LATIN")) for c in answer.text)
+    return any(c.isalpha() and not unicodedata.name(c, "").startswith("LATIN") for c in answer.text)
 
 
 def _other_language(answer: Answer) -> bool:

@@ -1,1 +1,1 @@
-"""From service schemas to blind HIT pages: what is shown, how it looks, what it costs. Only ``make_hits`` needs Beam."""
+"""From service schemas to blind HIT pages: what is shown, how it looks, its cost. Only ``make_hits`` needs Beam."""

@@ -15,15 +15,17 @@ AUTO = "auto"
 NONE = "none"
 
 # Words that say which sort of thing is meant, and not of what.
-GENERIC = frozenset(
-    """
-    a active amount app area at balance by category class code count data date day description detail details duration
-    end field for from get id in info information intent item items kind label length level list location message mode
-    name no number of on option options place position problem quantity rate rating reason result results search
-    service services size start state status subcategory subject text time title to total type unit user value when
-    where which with
-    """.split()
-)
+# fmt: off
+GENERIC = frozenset((
+    "a", "active", "amount", "app", "area", "at", "balance", "by", "category", "class", "code", "count", "data",
+    "date", "day", "description", "detail", "details", "duration", "end", "field", "for", "from", "get", "id", "in",
+    "info", "information", "intent", "item", "items", "kind", "label", "length", "level", "list", "location",
+    "message", "mode", "name", "no", "number", "of", "on", "option", "options", "place", "position", "problem",
+    "quantity", "rate", "rating", "reason", "result", "results", "search", "service", "services", "size", "start",
+    "state", "status", "subcategory", "subject", "text", "time", "title", "to", "total", "type", "unit", "user",
+    "value", "when", "where", "which", "with",
+))
+# fmt: on
 
 # "to", "no", "pct": too short to be more than an abbreviation or a preposition.
 _MIN_LETTERS = 4

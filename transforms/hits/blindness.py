@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 from schemas.elements import FIELD, Task, elements_of
 from schemas.service import Service
+from transforms.hits.markup import shown as shown_text
 from transforms.naming import name_words
 
 _PART = re.compile(r"[^\W_]+")
@@ -16,7 +17,8 @@ _PART = re.compile(r"[^\W_]+")
 def hidden_texts(service: Service, task: Task, meanings: Iterable[str] = ()) -> list[str]:
     """What a page of ``task`` must not tell: the names, or the descriptions but those in ``meanings``."""
     visible = set(meanings)
-    return [element.text(task) for element in elements_of(service, task) if element.text(task) not in visible]
+    texts = (element.text(task) for element in elements_of(service, task))
+    return [text for text in texts if shown_text(text) not in visible]
 
 
 def leaks(page: str, shown: Iterable[str], hidden: Iterable[str]) -> list[str]:

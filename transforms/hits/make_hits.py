@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import apache_beam as beam
-from apache_beam.metrics import Metrics
+from apache_beam.metrics.metric import Metrics
 
 from schemas.service import Service
-from transforms.hits.records import Page, PageRecord, ServiceHits, Settings
+from transforms.hits.records import Page, ServiceHits, Settings
 from transforms.hits.render_service import render_service
 from transforms.hits.summary_files import summary_files
 
@@ -66,8 +66,3 @@ def _without_pages(hits: ServiceHits) -> ServiceHits:
     # The pages' bytes are written where they were made; only their records travel.
     pages = [Page(page.record, b"", b"", page.body) for page in hits.pages]
     return ServiceHits(hits.position, hits.service_name, pages, hits.not_asked)
-
-
-def records_of(services: list[ServiceHits]) -> list[PageRecord]:
-    """The records of all pages, in the order given."""
-    return [page.record for service in services for page in service.pages]

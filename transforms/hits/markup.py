@@ -1,4 +1,4 @@
-"""Characters that pages, XML and MTurk can carry. Every text of a schema goes through here: any of it may be hostile."""
+"""Characters that pages, XML and MTurk can carry. Any text of a schema may be hostile."""
 
 from __future__ import annotations
 

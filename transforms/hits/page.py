@@ -14,7 +14,7 @@ from transforms.pages import render
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
 SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"
 
-# Of the 4,755 published SGD-X paraphrases the longest name has 8 words and 40 letters, the longest description 19 words.
+# Of the published SGD-X paraphrases the longest name has 8 words, the longest description 19; longer ones are essays.
 MAX_WORDS: dict[Task, int] = {"names": 8, "descriptions": 25}
 MAX_LETTERS: dict[Task, int] = {"names": 60, "descriptions": 200}
 

@@ -90,7 +90,9 @@ class Plan(msgspec.Struct, frozen=True):
 def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], terms: Terms) -> Plan:
     """Adds up the pages. The order of ``records`` does not matter."""
     records = list(records)
-    rows = {task: _row([record for record in records if record.task == task], terms) for task in TASKS}
+    rows: dict[str, PlanRow] = {
+        task: _row([record for record in records if record.task == task], terms) for task in TASKS
+    }
     ordered = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
     return Plan(terms, {**rows, "total": _row(records, terms)}, ordered)
 

@@ -19,6 +19,9 @@ from transforms.hits.terms import HOUR, WORDING
 NOTHING_TO_SHOW = "nothing_to_show: the text that the page would show is blank"
 TOO_LARGE = f"too_large: the text alone passes the {MAX_BYTES:,} bytes of an HTMLQuestion"
 
+# Room for what the requester site puts around a page of its own accord.
+SITE_BYTES = 1_024
+
 
 def render_service(position: int, service: Service, settings: Settings) -> ServiceHits:
     """Renders both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
@@ -47,7 +50,7 @@ def _capacity(task: Task, asked: Sequence[Asked]) -> int:
     one_of_each_kind = list({each.question.kind: each.question for each in asked}.values())
     # The sandbox's address is the longer one.
     around = page_html(task, body_html(task, one_of_each_kind, [""] * len(one_of_each_kind)), sandbox=True)
-    return MAX_BYTES - len(question_xml(around))
+    return MAX_BYTES - SITE_BYTES - len(question_xml(around))
 
 
 def _page(

@@ -60,7 +60,7 @@ def index_html(records: Sequence[PageRecord], plan: Plan, settings: Settings) ->
         records=records,
         cells=plan.cells(),
         terms=settings.terms,
-        fee_percent=f"{plan.terms.fee_rate() * 100:.3g}",
+        fee_percent=f"{(plan.terms.fee_rate() * 100).normalize():f}",
         sandbox=settings.sandbox,
         not_asked=plan.not_asked,
         ambiguous=sorted(element_id for record in records for element_id in record.ambiguous),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import ROUND_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_UP, Decimal
 from typing import Any
 
 import msgspec
@@ -102,7 +102,7 @@ class Terms(msgspec.Struct, frozen=True):
             ("hourly_wage", 0 < self.hourly_wage <= 10_000, "dollars an hour, above 0"),
             (
                 "reward",
-                reward is None or (0 < reward and bool(REWARD.fullmatch(f"{reward:f}"))),
+                reward is None or (reward > 0 and bool(REWARD.fullmatch(f"{reward:f}"))),
                 "dollars above 0, such as 1.25",
             ),
             ("name_seconds", 0 < self.name_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
@@ -141,7 +141,8 @@ class Terms(msgspec.Struct, frozen=True):
         """Seconds that a worker has for a page."""
         if self.assignment_minutes is not None:
             return self.assignment_minutes * 60
-        quarters = -(-4 * self.seconds(task, fields) // QUARTER)
+        # Not "-(-a // b)": Decimal division cuts towards zero.
+        quarters = (4 * self.seconds(task, fields) / QUARTER).to_integral_value(ROUND_CEILING)
         return min(max(HOUR, int(quarters) * QUARTER), MAX_DURATION)
 
     def options(self) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from transforms.ingest.records import Line, read_lines
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
-def read_assignments(handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8") -> Iterator[Assignment | DeadLetter]:
+def read_assignments(
+    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8"
+) -> Iterator[Assignment | DeadLetter]:
     """Every line as an assignment, or as a dead letter that says why not. Arguments as in ``read_batch``."""
     for line in read_lines(handle, encoding):
         if line.text is not None and not line.text.strip():
@@ -55,7 +57,9 @@ def _assignment(item: dict[str, Any], source: str, key: bytes) -> Iterator[Assig
     accept, submit = fields.parse_time(_text(item, "AcceptTime")), fields.parse_time(_text(item, "SubmitTime"))
     yield from fields_too_large(assignment_id, answers, source)
     for name, text in others.items():
-        yield DeadLetter("ingest", f"{assignment_id}:{name}", "unknown_field: not a field of ours", fields.payload(text), source)
+        yield DeadLetter(
+            "ingest", f"{assignment_id}:{name}", "unknown_field: not a field of ours", fields.payload(text), source
+        )
     yield Assignment(
         assignment_id,
         service,
@@ -100,4 +104,3 @@ def _local(tag: Any) -> str:
 def _text(item: dict[str, Any], name: str) -> str:
     value = item.get(name, "")
     return value if isinstance(value, str) else str(value if value is not None else "")
-

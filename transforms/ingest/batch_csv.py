@@ -83,7 +83,9 @@ def _assignment(row: dict[str, str], source: str, key: bytes) -> Iterator[Assign
     accept, submit = fields.parse_time(row.get("AcceptTime", "")), fields.parse_time(row.get("SubmitTime", ""))
     yield from fields_too_large(assignment_id, answers, source)
     for name, text in others.items():
-        yield DeadLetter("ingest", f"{assignment_id}:{name}", "unknown_field: not a field of ours", fields.payload(text), source)
+        yield DeadLetter(
+            "ingest", f"{assignment_id}:{name}", "unknown_field: not a field of ours", fields.payload(text), source
+        )
     yield Assignment(
         assignment_id,
         service,

@@ -19,7 +19,9 @@ MAX_ANSWER = 20_000
 MAX_PAYLOAD = 2_000
 
 # What forms post besides answers.
-PLUMBING = frozenset({"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"})
+PLUMBING = frozenset(
+    {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"}
+)
 
 # A broken row cannot be parted into columns, so its worker id is told by its form.
 _WORKER_ID = re.compile(r"\bA(?=[A-Z0-9]*[0-9])[A-Z0-9]{9,20}\b")
@@ -55,7 +57,11 @@ def parse_time(text: str) -> int | None:
     try:
         if match := _BATCH_TIME.fullmatch(text):
             zone = _ZONES.get(match[2])  # strptime's %Z refuses PDT
-            return int(datetime.strptime(f"{match[1]} {match[3]} {zone}", "%b %d %H:%M:%S %Y %z").timestamp()) if zone else None
+            return (
+                int(datetime.strptime(f"{match[1]} {match[3]} {zone}", "%b %d %H:%M:%S %Y %z").timestamp())
+                if zone
+                else None
+            )
         when = datetime.fromisoformat(text)
         return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
@@ -78,9 +84,13 @@ def find_task(task_id: str, service: str, task: str, annotation: str) -> tuple[s
     if service.strip() and task.strip():
         named.append((service.strip(), task.strip()))
     if not named:
-        raise Unusable("no_task: neither Input.task_id, Input.service_name and Input.task, nor RequesterAnnotation says which task")
+        raise Unusable(
+            "no_task: neither Input.task_id, Input.service_name and Input.task, nor RequesterAnnotation says which task"
+        )
     if len(set(named)) > 1:
-        raise Unusable(f"contradicting_task: the record names {' and '.join(f'{s}:{t}' for s, t in sorted(set(named)))}")
+        raise Unusable(
+            f"contradicting_task: the record names {' and '.join(f'{s}:{t}' for s, t in sorted(set(named)))}"
+        )
     found_service, found_task = named[0]
     for known in TASKS:
         if found_task == known:

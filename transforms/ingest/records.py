@@ -92,7 +92,9 @@ def read_records(lines: Iterator[Line], width: int | None = None) -> Iterator[Re
 
     while (first := following()) is not None:
         if first.text is None:
-            yield Record(first.number, problem="encoding: the row is not UTF-8; save the file as UTF-8", raw=first.shown)
+            yield Record(
+                first.number, problem="encoding: the row is not UTF-8; save the file as UTF-8", raw=first.shown
+            )
             continue
         if not first.text.strip():
             continue
@@ -128,4 +130,3 @@ def _cells(record: list[Line], quotes: int, width: int | None) -> tuple[list[str
     if width is not None and len(rows[0]) != width:
         return [], f"broken_row: {len(rows[0])} cells where the header has {width}"
     return rows[0], ""
-

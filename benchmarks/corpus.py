@@ -1,0 +1,74 @@
+"""Crowd corpora of any size, made from the bundled sample: its services again and again, under new names.
+
+Every other copy says things a little differently, so that texts are as distinct as a large collection's would be.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+
+from schemas import layout
+
+# Common words that a worker might add without changing what kind of answer it is.
+_WORDS = (
+    "current preferred chosen desired given main exact full usual local actual stated expected final first second new "
+    "known total basic general special single double early late daily weekly yearly public private open simple clear "
+    "wanted needed listed named valid active regular standard common original personal official possible"
+).split()
+
+
+def make(root: Path, answers: int) -> tuple[Path, list[Path]]:
+    """Writes schemas and batch CSVs of about ``answers`` answers below ``root``, unless they are there already."""
+    done = root / "done"
+    corpus, responses = root / "schemas", [root / "names.csv", root / "descriptions.csv"]
+    if done.exists():
+        return corpus, responses
+    (corpus / "train").mkdir(parents=True, exist_ok=True)
+    sample = layout.sample_root()
+    services = list(layout.raw_by_name(layout.read_root(sample)).values())
+    batches = [_read(sample / "crowd" / path.name) for path in responses]
+    of_one_copy = sum(bool(text) for _, rows in batches for row in rows for name, text in row.items() if _is_answer(name))
+    copies = max(1, round(answers / of_one_copy))
+    schema = [{**raw, "service_name": _name(raw["service_name"], c)} for c in range(copies) for raw in services]
+    (corpus / "train" / "schema.json").write_bytes(layout.schema_bytes(schema))
+    for path, (columns, rows) in zip(responses, batches, strict=True):
+        with path.open("w", newline="", encoding="utf-8") as handle:
+            writer = csv.DictWriter(handle, columns, quoting=csv.QUOTE_ALL)
+            writer.writeheader()
+            for c in range(copies):
+                writer.writerows(_copy(row, c) for row in rows)
+    done.touch()
+    return corpus, responses
+
+
+def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    with path.open(newline="", encoding="utf-8") as handle:
+        reader = csv.DictReader(handle)
+        return list(reader.fieldnames or []), list(reader)
+
+
+def _name(service: str, c: int) -> str:
+    return f"{service}c{c}"
+
+
+def _is_answer(column: str) -> bool:
+    return column.startswith("Answer.") and column != "Answer.doNotRedirect"
+
+
+def _copy(row: dict[str, str], c: int) -> dict[str, str]:
+    copy = dict(row)
+    service = row["Input.service_name"]
+    for column in ("Input.task_id", "Input.service_name", "RequesterAnnotation"):
+        copy[column] = row[column].replace(service, _name(service, c))
+    copy["AssignmentId"] = f"{row['AssignmentId']}C{c}"
+    copy["WorkerId"] = f"{row['WorkerId'].split(',')[0]}C{c}"
+    if c % 2:
+        for column, text in row.items():
+            if _is_answer(column) and text.strip():
+                # The same text gets the same word throughout a copy, so that duplicates stay duplicates.
+                digest = hashlib.sha256(json.dumps([c, column, text.strip(" .").lower()]).encode()).digest()
+                copy[column] = f"{text.rstrip(' .')} {_WORDS[digest[0] % len(_WORDS)]}"
+    return copy

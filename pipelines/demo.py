@@ -1,0 +1,132 @@
+"""``parapet demo``: the bundled sample through every pipeline, and one page that links what they made."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from pipelines.command import EXIT_FAILURE, Parser, configure_logging
+
+EXAMPLE = "  parapet demo --output demo-output"
+
+
+class Stage(msgspec.Struct):
+    """One pipeline's part of the demo.
+
+    Attributes:
+      pipeline: its name; what it makes lies in the folder of that name.
+      what: what it does, for the terminal and the page.
+      flags: besides ``--output``.
+      pages: what to open, (title, path below its folder).
+    """
+
+    pipeline: str
+    what: str
+    flags: list[str]
+    pages: list[tuple[str, str]]
+
+
+def stages(output: str) -> list[Stage]:
+    """The stages in their order; a later one reads what an earlier one made below ``output``."""
+    from schemas.layout import sample_root
+
+    crowd = sample_root() / "crowd"
+    return [
+        Stage(
+            "hits",
+            "Blind paraphrasing tasks for crowdworkers: a page a task, the plan with its cost",
+            [],
+            [("All tasks, and what they would cost", "index.html")],
+        ),
+        Stage(
+            "compose",
+            "1,420 answers of a crowd batch, vetted, ranked and composed into the variants v1 to v5",
+            [
+                "--responses",
+                *(str(crowd / name) for name in ("names.csv", "descriptions.csv", "assignments.jsonl")),
+                "--decisions",
+                str(crowd / "decisions.csv"),
+            ],
+            [("What became of the answers", "report.html"), ("Answers that wait for a reviewer", "review.html")],
+        ),
+        Stage(
+            "statistics",
+            "How far each variant is from the original: the numbers of SGD-X Table 1",
+            ["--variants", str(Path(output) / "compose")],
+            [("The measures, as a table and plots", "report.html")],
+        ),
+    ]
+
+
+def parser() -> Parser:
+    """The flags."""
+    return Parser("demo", "Runs the bundled sample through every pipeline and links the results on one page.", EXAMPLE)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the stages. Returns the exit status."""
+    try:
+        args, runner_flags = parser().parse(argv)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    configure_logging(args.log_format, args.quiet)
+    return run_stages(args, runner_flags)
+
+
+def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
+    """Runs one stage after the other, each as its own command, and writes the page."""
+    todo = stages(args.output)
+    started = time.monotonic()
+    for i, stage in enumerate(todo, 1):
+        _say(args, f"[{i}/{len(todo)}] {stage.pipeline}: {stage.what}")
+        begun = time.monotonic()
+        command = [*stage.flags, "--output", str(Path(args.output) / stage.pipeline), "--quiet", *runner_flags]
+        status = int(importlib.import_module(f"pipelines.{stage.pipeline}").run(command))
+        if status:
+            print(f"the demo stopped: {stage.pipeline} ended with status {status}", file=sys.stderr)
+            return EXIT_FAILURE
+        _say(args, f"      {time.monotonic() - begun:.1f} s")
+    page = write_page(args.output, todo)
+    _say(args, f"done in {time.monotonic() - started:.1f} s; open in a browser:")
+    for stage in todo:
+        for title, path in stage.pages:
+            _say(args, f"  {Path(args.output) / stage.pipeline / path}  {title}")
+    _say(args, f"  {page}  all of them")
+    return 0
+
+
+def write_page(output: str, done: Sequence[Stage]) -> Path:
+    """Writes ``index.html``, which links what the stages made."""
+    from transforms.pages import render
+
+    page = Path(output) / "index.html"
+    fresh = page.with_name(f".{page.name}-{os.getpid()}")
+    fresh.write_text(
+        render(
+            "demo.html.jinja",
+            title="Parapet demo",
+            brand="demo",
+            headline="From schemas to robustness data",
+            lead="The bundled sample, six services in five domains, through every pipeline.",
+            stages=done,
+        ),
+        encoding="utf-8",
+    )
+    fresh.replace(page)
+    return page
+
+
+def _say(args: argparse.Namespace, line: str) -> None:
+    if not args.quiet:
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

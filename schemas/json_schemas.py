@@ -1,0 +1,46 @@
+"""The published JSON Schemas of the records, below ``schemas/json/``: ``python -m schemas.json_schemas`` writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from schemas.decisions import Decision
+from schemas.dialogue import Dialogue
+from schemas.responses import Assignment, AuditRow, DeadLetter
+from schemas.service import Service
+
+FOLDER = Path(__file__).with_name("json")
+
+RECORDS: dict[str, tuple[type, str]] = {
+    "schema": (list[Service], "A schema.json of the SGD layout"),
+    "dialogues": (list[Dialogue], "A dialogues_NNN.json of the SGD layout"),
+    "assignment": (Assignment, "One worker's submission of one task, the worker hashed"),
+    "response": (AuditRow, "A row of responses.parquet"),
+    "dead_letter": (DeadLetter, "A line of dead_letters.jsonl"),
+    "decision": (Decision, "A row of a decisions CSV"),
+}
+
+
+def json_schema(name: str) -> bytes:
+    """The JSON Schema (2020-12) of one kind of record."""
+    record, title = RECORDS[name]
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **msgspec.json.schema(record),
+    }
+    return (json.dumps(schema, indent=2) + "\n").encode()
+
+
+def write() -> None:
+    """Writes every schema file."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in RECORDS:
+        (FOLDER / f"{name}.schema.json").write_bytes(json_schema(name))
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,352 @@
+"""``parapet compose`` through its command line, on the bundled sample and, where it is at hand, on real data."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.main import main
+from schemas import layout
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def compose(output: Path, *flags: object) -> int:
+    return main(["compose", "--output", str(output), *map(str, flags)])
+
+
+@pytest.fixture(scope="session")
+def crowd(sample: Path) -> Path:
+    return sample / "crowd"
+
+
+@pytest.fixture(scope="session")
+def csvs(crowd: Path) -> list[Path]:
+    return [crowd / "names.csv", crowd / "descriptions.csv"]
+
+
+@pytest.fixture(scope="session")
+def composed(tmp_path_factory: pytest.TempPathFactory, sample: Path, csvs: list[Path], crowd: Path) -> Path:
+    """The sample composed from its CSVs with its reviewer's decisions."""
+    os.environ["PARAPET_WORKER_KEY"] = "a worker key for tests only"
+    out = tmp_path_factory.mktemp("composed") / "out"
+    assert compose(out, "--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv") == 0
+    return out
+
+
+def rows_of(out: Path) -> list[dict]:
+    return pq.read_table(out / "responses.parquet").to_pylist()
+
+
+def truth_of(crowd: Path) -> dict[str, dict[str, str]]:
+    with (crowd / "truth.csv").open(newline="", encoding="utf-8") as handle:
+        return {f"{row['AssignmentId']}:{row['field']}": row for row in csv.DictReader(handle)}
+
+
+def test_every_answer_ends_once_and_where_it_belongs(composed: Path, crowd: Path) -> None:
+    truth, rows = truth_of(crowd), rows_of(composed)
+    assert Counter(row["response_id"] for row in rows) == Counter(list(truth))
+    fate = defaultdict(Counter)
+    for row in rows:
+        fate[truth[row["response_id"]]["label"]][row["disposition"]] += 1
+    for label in ("blank", "placeholder", "gibberish", "markup", "too_long", "original_copy", "spam_worker"):
+        assert set(fate[label]) == {"rejected"}, (label, fate[label])
+    assert set(fate["prompt_copy"]) <= {"rejected", "review"}
+    assert set(fate["wrong_meaning"]) == {"rejected"}  # by the reviewer
+    assert set(fate["foreign"]) <= {"rejected", "review"}
+    assert set(fate["genuine"]) <= {"used", "surplus", "duplicate", "review"}
+    assert fate["genuine"]["review"] <= 0.05 * fate["genuine"].total()
+
+
+def test_variants_are_named_ranked_and_referenced_right(composed: Path, sample: Path) -> None:
+    from transforms.distance import Method
+
+    rows = {(r["element_id"], r["field"], r["variant"]): r for r in rows_of(composed) if r["variant"]}
+    method, seen = Method(), 0
+    for split in layout.read_root(sample):
+        order = [name for name in (s.service_name for s in split.services) if name != "Museums_1"]
+        for k in range(1, 6):
+            path = composed / f"v{k}" / split.relative_path
+            variant = layout.read_schema_file(path, split.split)
+            assert path.read_bytes() == layout.schema_bytes(variant.raw)
+            assert [s.service_name for s in variant.services] == [f"{name}{k}" for name in order]
+            for original in split.services:
+                if original.service_name == "Museums_1":
+                    continue
+                ours = next(s for s in variant.services if s.service_name == f"{original.service_name}{k}")
+                rename = {a.name: b.name for a, b in zip(original.slots, ours.slots, strict=True)}
+                names = [*rename.values(), *(intent.name for intent in ours.intents)]
+                assert len(set(names)) == len(names)
+                for a, b in zip(original.intents, ours.intents, strict=True):
+                    assert b.required_slots == [rename[name] for name in a.required_slots]
+                    assert b.optional_slots == {rename[name]: value for name, value in a.optional_slots.items()}
+                    assert b.result_slots == [rename[name] for name in a.result_slots]
+                    assert re.fullmatch(r"[A-Z][A-Za-z0-9]*", b.name)
+                for a, b in zip(original.slots, ours.slots, strict=True):
+                    assert (a.is_categorical, a.possible_values) == (b.is_categorical, b.possible_values)
+                    assert re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", b.name)
+                    element = f"{original.service_name}/slot/{a.name}"
+                    named, described = rows[element, "name", k], rows[element, "description", k]
+                    assert (named["canonical"], described["canonical"]) == (b.name, b.description)
+                    assert named["distance"] == method.metric("names")(a.name, b.name)
+                    assert described["distance"] == method.metric("descriptions")(a.description, b.description)
+                    if k > 1:
+                        assert named["distance"] >= rows[element, "name", k - 1]["distance"]
+                        assert described["distance"] >= rows[element, "description", k - 1]["distance"]
+                    seen += 1
+    assert seen > 5 * 5 * 7
+
+
+def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed: Path) -> None:
+    with (composed / "shortfall.csv").open(newline="", encoding="utf-8") as handle:
+        short = [(r["element_id"], r["task"], r["field"], r["have"], r["composed"]) for r in csv.DictReader(handle)]
+    assert short == [
+        ("Museums_1/slot/has_audio_guide", "names", "slot_3", "3", "no"),
+        ("Museums_1/slot/collection", "descriptions", "slot_2", "4", "no"),
+    ]
+    statistics = json.loads((composed / "statistics.json").read_text())
+    assert [name for name, service in statistics["services"].items() if not service["composed"]] == ["Museums_1"]
+    waiting = {r["reason"] for r in rows_of(composed) if r["element_id"].startswith("Museums_1") and r["disposition"] == "surplus"}
+    assert waiting == {"service_incomplete"}
+
+
+def test_statistics_are_those_of_the_audit(composed: Path) -> None:
+    statistics, rows = json.loads((composed / "statistics.json").read_text()), rows_of(composed)
+    counted = Counter(row["disposition"] for row in rows)
+    assert statistics["answers"] == {"total": len(rows), **{k: counted[k] for k in list(statistics["answers"])[1:]}}
+    reasons = Counter(row["reason"].partition(":")[0] for row in rows if row["disposition"] == "rejected")
+    assert statistics["reasons"]["rejected"] == dict(reasons)
+    run = json.loads((composed / "run.json").read_text())
+    assert set(run["files"]) == set(files_of(composed)) - {"run.json"}
+
+
+def test_no_output_carries_a_worker_id(composed: Path, csvs: list[Path]) -> None:
+    workers = set()
+    for path in csvs:
+        with path.open(newline="", encoding="utf-8") as handle:
+            workers |= {worker for row in csv.DictReader(handle) for worker in row["WorkerId"].split(",")}
+    everything = b"".join(files_of(composed).values()) + json.dumps(rows_of(composed), default=str).encode()
+    assert not [worker for worker in workers if worker.encode() in everything]
+
+
+def test_any_mix_of_exports_gives_the_same_bytes(
+    composed: Path, tmp_path: Path, sample: Path, csvs: list[Path], crowd: Path
+) -> None:
+    api = crowd / "assignments.jsonl"
+    for i, responses in enumerate(([api], [api, *csvs], [csvs[1], api, csvs[0], csvs[0]])):
+        out = tmp_path / str(i)
+        assert compose(out, "--schemas", sample, "--responses", *responses, "--decisions", crowd / "decisions.csv") == 0
+        assert files_of(out) == files_of(composed)
+
+
+def test_two_processes_give_the_same_bytes(
+    composed: Path, tmp_path: Path, sample: Path, csvs: list[Path], crowd: Path
+) -> None:
+    flags = ["--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv"]
+    assert compose(tmp_path / "out", *flags, *TWO_PROCESSES) == 0
+    assert files_of(tmp_path / "out") == files_of(composed)
+
+
+KILLED_AT = """
+import os, signal, sys
+from transforms import files
+from pipelines.main import main
+left = [int(sys.argv[1])]
+rename = files._replace
+def replace(source, target):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, target)
+files._replace = replace
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("renames", [0, 4, 19, 30, 44])
+def test_killed_and_run_again_ends_where_an_undisturbed_run_does(
+    renames: int, composed: Path, tmp_path: Path, sample: Path, csvs: list[Path], crowd: Path
+) -> None:
+    """Killed before the first file stands, while staging, and while publishing (22 files are staged, then moved)."""
+    out = tmp_path / "out"
+    flags = ["--schemas", sample, "--responses", *csvs, "--decisions", crowd / "decisions.csv", "--quiet"]
+    command = ["compose", "--output", str(out), *map(str, flags)]
+    killed = subprocess.run([sys.executable, "-c", KILLED_AT, str(renames), *command], check=False)
+    assert killed.returncode == -9
+    assert not (out / "run.json").exists()
+    whole = files_of(composed)
+    for name, data in files_of(out).items():
+        if not name.startswith(".incomplete"):
+            assert data == whole[name], "a half-written file stands in place"
+    assert main(command) == 0
+    assert files_of(out) == whole
+
+
+def test_a_rerun_removes_what_it_no_longer_writes_and_leaves_the_users_files(
+    tmp_path: Path, sample: Path, csvs: list[Path]
+) -> None:
+    out = tmp_path / "out"
+    assert compose(out, "--schemas", sample, "--responses", *csvs) == 0
+    (out / "decisions.csv").write_text("mine")
+    assert (out / "v1/test/schema.json").exists()
+    assert compose(out, "--schemas", sample / "train/schema.json", "--responses", *csvs) == 0
+    assert (out / "v1/schema.json").exists()
+    assert not (out / "v1/test/schema.json").exists()
+    assert (out / "decisions.csv").read_text() == "mine"
+
+
+def test_partial_services_are_completed_and_marked(tmp_path: Path, sample: Path, csvs: list[Path]) -> None:
+    assert compose(tmp_path, "--schemas", sample, "--responses", *csvs, "--allow_partial") == 0
+    with (tmp_path / "shortfall.csv").open(newline="", encoding="utf-8") as handle:
+        short = {(r["field"], r["task"]): (r["composed"], r["filled_variants"]) for r in csv.DictReader(handle)}
+    assert short["slot_3", "names"] == ("partial", "v4 v5")
+    names = []
+    for k in range(1, 6):
+        found = layout.services_by_name(layout.read_root(tmp_path / f"v{k}"))[f"Museums_1{k}"]
+        names.append(found.slots[3].name)
+    assert len(set(names[:3])) == 3
+    assert names[3] == names[4] == names[2]
+    assert json.loads((tmp_path / "statistics.json").read_text())["services"]["Museums_1"]["partial"]
+
+
+def test_require_complete_fails_a_short_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compose(tmp_path, "--require_complete") == 1
+    assert "5 of 6 services composed" in capsys.readouterr().out
+
+
+def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(
+    tmp_path: Path, sample: Path, csvs: list[Path]
+) -> None:
+    found = {}
+    for name, flags in {
+        "a": ["--seed", 1],
+        "b": ["--seed", 2],
+        "diverse": ["--selection", "diverse"],
+    }.items():
+        assert compose(tmp_path / name, "--schemas", sample, "--responses", *csvs, *flags) == 0
+        found[name] = json.loads((tmp_path / name / "statistics.json").read_text())
+    assert found["a"]["answers"] == found["b"]["answers"]
+    assert (tmp_path / "a/v1/train/schema.json").read_bytes() != (tmp_path / "b/v1/train/schema.json").read_bytes()
+    assert found["diverse"]["self_bleu"] < found["a"]["self_bleu"]
+
+
+def test_two_reviewers_are_merged_and_disagreements_wait(tmp_path: Path, sample: Path, csvs: list[Path]) -> None:
+    assert compose(tmp_path / "first", "--schemas", sample, "--responses", *csvs) == 0
+    with (tmp_path / "first/review.csv").open(newline="", encoding="utf-8") as handle:
+        held = [row["response_id"] for row in csv.DictReader(handle)][:6]
+    sheets = {"ann": ["accept"] * 4 + ["reject"] * 2, "bob": ["accept"] * 3 + ["reject"] * 3}
+    for name, decisions in sheets.items():
+        lines = [f"{held[i]},{decision},,,{name}" for i, decision in enumerate(decisions)]
+        (tmp_path / f"{name}.csv").write_text("response_id,decision,text,reason,reviewer\n" + "\n".join(lines) + "\n")
+    flags = ["--schemas", sample, "--responses", *csvs, "--reviewers", tmp_path / "ann.csv", tmp_path / "bob.csv"]
+    assert compose(tmp_path / "second", *flags) == 0
+    agreement = json.loads((tmp_path / "second/statistics.json").read_text())["agreement"]
+    assert (agreement["items"], agreement["disagreements"]) == (6, 1)
+    assert agreement["cohen_kappa"] == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
+    with (tmp_path / "second/adjudicate.csv").open(newline="", encoding="utf-8") as handle:
+        assert [row["response_id"] for row in csv.DictReader(handle)] == [held[3]]
+    fate = {row["response_id"]: row["disposition"] for row in rows_of(tmp_path / "second")}
+    assert fate[held[3]] == "review"
+    assert fate[held[4]] == fate[held[5]] == "rejected"
+    assert fate[held[0]] in ("used", "surplus")
+    # The third reviewer's word settles it.
+    (tmp_path / "third.csv").write_text(f"response_id,decision\n{held[3]},reject\n")
+    assert compose(tmp_path / "third", *flags, "--decisions", tmp_path / "third.csv") == 0
+    assert {row["response_id"]: row["disposition"] for row in rows_of(tmp_path / "third")}[held[3]] == "rejected"
+
+
+def test_a_corpus_with_other_conventions(tmp_path: Path) -> None:
+    """MultiWOZ 2.2: ``domain-slot`` names, snake_case intents, no ``result_slots``, its own order of keys."""
+    schema = [
+        {
+            "service_name": "hotel",
+            "slots": [
+                {
+                    "name": "hotel-pricerange",
+                    "description": "price budget of the hotel",
+                    "possible_values": ["cheap", "expensive"],
+                    "is_categorical": True,
+                },
+                {"name": "hotel-name", "description": "name of the hotel", "is_categorical": False},
+            ],
+            "description": "hotel reservations and vacation stays",
+            "intents": [
+                {
+                    "name": "find_hotel",
+                    "description": "search for a hotel to stay in",
+                    "is_transactional": False,
+                    "required_slots": [],
+                    "optional_slots": {"hotel-pricerange": "dontcare", "hotel-name": "dontcare"},
+                }
+            ],
+        }
+    ]
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    texts = {
+        "names": {
+            "intent_0": "Look for Hotel,search_hotels,LocateHotel,discover a hotel,BrowseHotels",
+            "slot_0": "cost level,hotel cost range,budget,price-category,how expensive",
+            "slot_1": "title,hotel label,called,lodging name,Name Of Property",
+        },
+        "descriptions": {
+            "intent_0": "find a place to sleep,look up hotels,get a list of hotels,discover where to stay,see hotels",
+            "slot_0": "cost level of the stay,how expensive it is,what the place costs,price category,budget for it",
+            "slot_1": "what the hotel is called,title of the lodging,label of the place,the hotel's name,its name",
+            "service": "book places to stay,lodging service,find a room to sleep,reserve hotel rooms,plan where to stay",
+        },
+    }
+    for task, fields in texts.items():
+        columns = ["AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", *(f"Answer.{f}" for f in fields)]
+        with (tmp_path / f"{task}.csv").open("w", newline="") as handle:
+            writer = csv.writer(handle)
+            writer.writerow(columns)
+            for w in range(5):
+                answers = [text.split(",")[w] for text in fields.values()]
+                writer.writerow([f"3{task[:1].upper()}{w}", f"W{task}{w}", 300, f"hotel:{task}", *answers])
+    responses = [tmp_path / "names.csv", tmp_path / "descriptions.csv"]
+    assert compose(tmp_path / "out", "--schemas", tmp_path / "schema.json", "--responses", *responses, "--require_complete") == 0
+    names = defaultdict(set)
+    for k in range(1, 6):
+        service = json.loads((tmp_path / f"out/v{k}/schema.json").read_text())[0]
+        assert list(service) == list(schema[0])
+        assert "possible_values" not in service["slots"][1]
+        assert "result_slots" not in service["intents"][0]
+        assert list(service["intents"][0]["optional_slots"]) == [slot["name"] for slot in service["slots"]]
+        names["intent"].add(service["intents"][0]["name"])
+        names["slot"].update(slot["name"] for slot in service["slots"])
+    assert names["intent"] == {"look_for_hotel", "search_hotels", "locate_hotel", "discover_a_hotel", "browse_hotels"}
+    assert {"hotel-cost_level", "hotel-cost_range", "hotel-price_category", "hotel-title", "hotel-label"} <= names["slot"]
+    assert all(re.fullmatch(r"hotel-[a-z_]+", name) for name in names["slot"])
+
+
+def test_the_published_variants_come_back(real_data: Path, tmp_path: Path) -> None:
+    """With a careful reviewer's decisions the five texts are the published ones; without, vetting holds."""
+    sgd, batch, checks = real_data / "sgd", real_data / "mturk", real_data / "checks"
+    decisions = subprocess.run([sys.executable, checks / "make_decisions.py", batch], capture_output=True, check=True)
+    (tmp_path / "decisions.csv").write_bytes(decisions.stdout)
+    csvs = [batch / "names.csv", batch / "descriptions.csv"]
+    flags = ["--schemas", sgd, "--decisions", tmp_path / "decisions.csv", "--require_complete"]
+    assert compose(tmp_path / "csv", *flags, "--responses", *csvs) == 0
+    assert compose(tmp_path / "api", *flags, "--responses", batch / "assignments.jsonl") == 0
+    assert compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs) == 0
+    assert compose(tmp_path / "two", *flags, "--responses", *csvs, *TWO_PROCESSES) == 0
+    for other in ("api", "both", "two"):
+        assert files_of(tmp_path / other) == files_of(tmp_path / "csv")
+    assert compose(tmp_path / "vetted", "--schemas", sgd, "--responses", *csvs) == 0
+    for arguments in ([tmp_path / "csv", sgd, batch], [tmp_path / "vetted", sgd, batch, "--vetting"]):
+        check = subprocess.run([sys.executable, checks / "check_compose.py", *arguments], capture_output=True, text=True)
+        assert check.returncode == 0, check.stdout
+        assert "all holds" in check.stdout

@@ -1,0 +1,306 @@
+"""HIT pages in a real browser: preview, filling in, refusals, and what a local server receives."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import pytest
+
+from pipelines.main import main
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+WIDTHS = (375, 1280)
+TASKS = ("names", "descriptions")
+
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM, reason="no chromium: install Debian's chromium package, or point PARAPET_CHROMIUM to one"
+)
+
+SCHEMA = [
+    {
+        "service_name": "Parcels_1",
+        "description": "Sends parcels & letters <everywhere>",
+        "intents": [{"name": "SendParcel", "description": "Give a parcel to the carrier"}],
+        "slots": [
+            {"name": "weight", "description": "How heavy the parcel is"},
+            {
+                "name": "signature_needed",
+                "description": "Whether \U0001f600 someone has to sign ]]> \u202efor it",
+                "is_categorical": True,
+                "possible_values": ["True", "False", "W" * 300],
+            },
+            {"name": "type", "description": "Sort of parcel, " + "unbroken" * 40},
+        ],
+    }
+]
+
+
+class Recorder(ThreadingHTTPServer):
+    """Serves a folder's pages, with the form's address turned to itself, and keeps what is posted."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folder, self.posted = folder, list[list[tuple[str, str]]]()
+        self.address = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Recorder
+
+    def do_GET(self) -> None:
+        path = self.server.folder / urlsplit(self.path).path.lstrip("/")
+        if not path.is_file():
+            self.send_error(404)
+            return
+        self._answer(path.read_text(encoding="utf-8").replace("https://www.mturk.com", self.server.address))
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.posted.append(parse_qsl(data, keep_blank_values=True))
+        self._answer("<title>thanks</title>")
+
+    def _answer(self, html: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(html.encode())
+
+    def log_message(self, *args: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    folder = tmp_path_factory.mktemp("hits")
+    schema = folder / "schema.json"
+    schema.write_text(json.dumps(SCHEMA))
+    assert main(["hits", "--schemas", str(schema), "--output", str(folder / "out"), "--quiet"]) == 0
+    serving = Recorder(folder / "out")
+    thread = threading.Thread(target=serving.serve_forever, daemon=True)
+    thread.start()
+    yield serving
+    serving.shutdown()
+    serving.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[playwright_api.Browser]:
+    with playwright_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(params=WIDTHS)
+def page(request: pytest.FixtureRequest, browser: playwright_api.Browser) -> Iterator[playwright_api.Page]:
+    opened = browser.new_page(viewport={"width": request.param, "height": 800})
+    troubles: list[str] = []
+    opened.on("pageerror", lambda error: troubles.append(str(error)))
+    opened.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
+    yield opened
+    opened.close()
+    # The browser itself asks for an icon that no page mentions.
+    assert [trouble for trouble in troubles if "404" not in trouble] == []
+
+
+def url(server: Recorder, task: str, query: str = "?assignmentId=3XYZ&hitId=1&workerId=A1") -> str:
+    return f"{server.address}/pages/Parcels_1.{task}.html{query}"
+
+
+def answers(task: str) -> dict[str, str]:
+    given = {
+        "names": {"intent_0": "hand over", "slot_0": "how heavy", "slot_1": "Must be signed", "slot_2": "shape"},
+        "descriptions": {
+            "intent_0": "Post something",
+            "slot_0": "Kilos on the scales",
+            "slot_1": "Does somebody confirm?",
+            "slot_2": "Box or envelope",
+            "service": "A courier",
+        },
+    }
+    return given[task]
+
+
+def fits(page: playwright_api.Page) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def error_of(page: playwright_api.Page, field: str) -> str:
+    place = page.locator(f"#{field}-e")
+    if not place.is_visible():
+        return ""
+    assert place.get_attribute("role") == "alert"
+    assert f"{field}-e" in page.locator(f"#{field}").get_attribute("aria-describedby")
+    return place.inner_text()
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("query", ["", "?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE"])
+def test_preview_is_disabled_and_says_so(page, server, task, query):
+    page.goto(url(server, task, query))
+    assert page.get_by_text("This is a preview").is_visible()
+    controls = page.locator("button, .q input, .q textarea, [name=assignmentId]")
+    assert controls.count() == len(answers(task)) + 2
+    assert all(control.is_disabled() for control in controls.all())
+    assert fits(page)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_good_answers_are_posted_and_nothing_else(page, server, task):
+    page.goto(url(server, task))
+    assert not page.get_by_text("This is a preview").is_visible()
+    assert page.locator("#hit-left").inner_text() == f"{len(answers(task))} of {len(answers(task))} left"
+    for field, text in answers(task).items():
+        page.fill(f"#{field}", f" {text} ")
+    assert page.locator("#hit-left").inner_text() == f"All {len(answers(task))} answered"
+    assert fits(page)
+    page.click("button")
+    page.wait_for_url("**/mturk/externalSubmit")
+    assert server.posted.pop() == [("assignmentId", "3XYZ"), *answers(task).items()]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_empty_form_is_refused_at_the_first_field(page, server, task):
+    page.goto(url(server, task))
+    page.click("button")
+    for field in answers(task):
+        assert error_of(page, field).startswith("Please write a ")
+        assert page.locator(f"#{field}").get_attribute("aria-invalid") == "true"
+    assert page.locator("#hit-wrong").inner_text() == f"{len(answers(task))} answers need another look."
+    assert page.evaluate("document.activeElement.id") == "intent_0"
+    assert fits(page)
+    assert not server.posted
+
+
+PROMPTS = {
+    "names": ("slot_0", "how HEAVY, the parcel is!"),
+    "descriptions": ("slot_1", "Signature needed"),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("changes", "field", "message"),
+    [
+        ({"slot_0": "   "}, "slot_0", "Please write a"),
+        ({"slot_0": "?!"}, "slot_0", "Please use words"),
+        ({"slot_0": "123"}, "slot_0", "Please use words"),
+        ({"slot_0": "word " * 26}, "slot_0", "Too long: 26 words"),
+        ({"slot_0": "w" * 201}, "slot_0", "Too long: 201 letters"),
+        ({"slot_0": "the same thing", "slot_2": "TheSame_thing"}, "slot_2", "The same as answer 2"),
+        ({"PROMPT": ""}, "PROMPT", "This only repeats the text above"),
+    ],
+)
+def test_wrong_answers_are_refused_with_a_message(page, server, task, changes, field, message):
+    prompt_field, prompt = PROMPTS[task]
+    changes = {prompt_field: prompt} if "PROMPT" in changes else changes
+    field = prompt_field if field == "PROMPT" else field
+    page.goto(url(server, task))
+    for name, text in {**answers(task), **changes}.items():
+        page.fill(f"#{name}", text)
+    page.click("button")
+    assert error_of(page, field).startswith(message)
+    assert page.locator("#hit-wrong").inner_text() == "1 answer needs another look."
+    assert page.evaluate("document.activeElement.id") == field
+    assert fits(page)
+    assert not server.posted
+    # Mended, the message goes at once, and the form is taken.
+    page.fill(f"#{field}", "something else")
+    assert error_of(page, field) == ""
+    page.click("button")
+    page.wait_for_url("**/mturk/externalSubmit")
+    assert dict(server.posted.pop())[field] == "something else"
+
+
+def test_an_ambiguous_name_shows_its_meaning_and_refuses_a_copy_of_it(page, server):
+    page.goto(url(server, "descriptions"))
+    meaning = page.locator("#slot_2-m .p").inner_text()
+    assert meaning.startswith("Sort of parcel")
+    assert page.locator("#slot_0-m").count() == 0
+    page.fill("#slot_2", meaning[:190])
+    page.locator("#slot_2").blur()
+    assert error_of(page, "slot_2") == ""
+    page.fill("#slot_0", "weight")
+    page.locator("#slot_0").blur()
+    assert error_of(page, "slot_0").startswith("This only repeats")
+
+
+def test_enter_goes_on_to_the_next_answer(page, server):
+    page.goto(url(server, "names"))
+    page.focus("#intent_0")
+    page.keyboard.type("hand over")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "slot_0"
+    assert not server.posted
+
+
+def test_texts_are_shown_as_they_are(page, server):
+    page.goto(url(server, "names"))
+    assert page.locator("label[for=slot_1]").inner_text() == "Whether \U0001f600 someone has to sign ]]> \u202efor it"
+    page.goto(url(server, "descriptions"))
+    assert page.locator("#slot_1-v").inner_text().startswith("Possible values: True, False, WWW")
+
+
+def test_everything_has_a_label_and_a_legend(page, server):
+    for task in TASKS:
+        page.goto(url(server, task))
+        assert page.locator("html").get_attribute("lang") == "en"
+        fields = page.locator(".q input, .q textarea")
+        for field in fields.all():
+            assert field.evaluate("e => e.labels.length === 1 && e.labels[0].innerText.trim() !== ''")
+            assert field.evaluate("e => e.closest('fieldset').querySelector('legend').innerText.trim() !== ''")
+            for place in field.get_attribute("aria-describedby").split(" "):
+                assert page.locator(f"#{place}").count() == 1
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_requester_template_works_inside_the_sites_form(page, server, task):
+    """The site substitutes the variables, puts its form with its own button around, and fills in the assignment."""
+    import csv
+
+    template = (server.folder / f"requester/{task}.html").read_text()
+    with (server.folder / f"requester/{task}.csv").open(newline="") as handle:
+        row = next(csv.DictReader(handle))
+    filled = re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
+    (server.folder / "site.html").write_text(
+        "<!DOCTYPE html><html><body><form name='mturk_form' method='post' id='mturk_form' "
+        "action='https://www.mturk.com/mturk/externalSubmit'><input type='hidden' value='' name='assignmentId' "
+        f"id='assignmentId'/>{filled}<p><input type='submit' id='submitButton' value='Submit' /></p></form></body></html>"
+    )
+    page.goto(f"{server.address}/site.html?assignmentId=3ABC")
+    assert not page.locator("#submitButton").is_visible()
+    page.click("#hit button")
+    assert page.locator("#hit-wrong").is_visible()
+    for field, text in answers(task).items():
+        page.fill(f"#{field}", text)
+    assert fits(page)
+    page.click("#hit button")
+    page.wait_for_url("**/mturk/externalSubmit")
+    assert server.posted.pop() == [("assignmentId", "3ABC"), *answers(task).items()]
+
+
+def test_the_index_links_to_the_pages(page, server):
+    page.goto(f"{server.address}/index.html")
+    assert fits(page)
+    page.get_by_role("link", name="Parcels_1").first.click()
+    assert page.get_by_text("This is a preview").is_visible()
+    assert parse_qs(urlsplit(page.url).query) == {}

@@ -1,0 +1,345 @@
+"""The review page in a real browser, opened as a file, without a network."""
+
+import os
+import shutil
+
+import pytest
+
+from schemas.decisions import Decision, decisions_csv, parse_decisions
+from transforms.review import ReviewItem, review_csv, review_pages
+
+CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium on PATH, and PARAPET_CHROMIUM is not set")
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
+)
+EXPLANATIONS = {"oov": "Has a word that is in no dictionary.", "language": "Does not look like English."}
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<img src='http://127.0.0.1:9/pixel'><iframe src=javascript:alert(1)></iframe>",
+    '" autofocus onfocus="alert(1)" \'',
+    "\u202e<script>alert(1)</script>\u2028\u200b",
+    '=HYPERLINK("http://127.0.0.1:9")',
+    "x" * 5000,
+    "Z\u0351\u036b\u0343" * 300,
+]
+
+
+def items(count=6):
+    return [
+        ReviewItem(
+            response_id=f"A{i}:slot_{i // 2}",
+            element_id=f"{'Hotels_1' if i < 4 else 'Movies_1'}/slot/field_{i // 2}",
+            task="names" if i % 2 else "descriptions",
+            prompt="Start date",
+            original="check_in",
+            text=f"answer {i}",
+            canonical=f"answer_{i}",
+            reasons=["oov"] if i % 3 else ["oov", "language"],
+            neighbours=[("arrival_date", "used")],
+        )
+        for i in range(count)
+    ]
+
+
+def ids(of):
+    return [i.response_id for i in sorted(of, key=lambda i: (i.element_id, i.task, i.response_id))]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS.split(), "--no-first-run"])
+        yield browser
+        browser.close()
+
+
+class Review:
+    """A review page, open; what it must never do is collected in ``trouble``."""
+
+    def __init__(self, browser, folder, of, width=1280, script=""):
+        for name, data in review_pages(of, EXPLANATIONS):
+            (folder / name).write_bytes(data)
+        self.folder = folder
+        self.trouble = []
+        self.context = browser.new_context(viewport={"width": width, "height": 800})
+        if script:
+            self.context.add_init_script(script)
+        self.open()
+
+    def open(self):
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.page.on("dialog", lambda dialog: (self.trouble.append(dialog.message), dialog.dismiss()))
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("request", lambda request: self.requested(request.url))
+        self.page.goto((self.folder / "review.html").as_uri())
+
+    def requested(self, url):
+        if not url.startswith((self.folder.as_uri(), "blob:")):
+            self.trouble.append(url)
+
+    def do(self, index, what):
+        self.page.locator(f"#c{index} [data-do={what}]").click()
+
+    def press(self, keys):
+        for key in keys.split():
+            self.page.keyboard.press(key)
+
+    def fix(self, index, text):
+        self.do(index, "fix")
+        self.page.locator(f"#t{index}").fill(text)
+
+    def progress(self):
+        return self.page.locator("#progress").inner_text()
+
+    def message(self):
+        return self.page.locator("#message").inner_text()
+
+    def shown(self):
+        return [int(card.get_attribute("id")[1:]) for card in self.page.locator(".card:visible").all()]
+
+    def download(self):
+        with self.page.expect_download() as event:
+            self.page.locator("#download").click()
+        path = self.folder / "downloaded.csv"
+        event.value.save_as(path)
+        assert event.value.suggested_filename == "decisions.csv"
+        return path.read_bytes()
+
+    def decisions(self):
+        good, bad = parse_decisions(self.download(), "d")
+        assert bad == []
+        return [(d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in good]
+
+
+@pytest.fixture
+def review(browser, tmp_path):
+    opened = []
+
+    def start(of=None, **options):
+        opened.append(Review(browser, tmp_path, items() if of is None else of, **options))
+        return opened[-1]
+
+    yield start
+    for each in opened:
+        each.context.close()
+        assert each.trouble == []
+
+
+def test_decide_by_click_and_download(review):
+    page = review()
+    names = ids(items())
+    page.page.fill("#reviewer", "EL")
+    page.do(0, "accept")
+    page.do(1, "reject")
+    page.page.fill("#r1", "-not English")
+    page.fix(2, '=a "better" name,\nreally')
+    page.do(3, "reject")
+    page.do(3, "accept")
+    page.do(4, "accept")
+    page.do(4, "undo")
+    assert page.progress() == "4 of 6 decided"
+    assert page.page.locator("#c1 [data-do=reject]").get_attribute("aria-pressed") == "true"
+    assert page.decisions() == [
+        (names[0], "accept", "", "", "EL"),
+        (names[1], "reject", "", "-not English", "EL"),
+        (names[2], "fix", '=a "better" name,\nreally', "", "EL"),
+        (names[3], "accept", "", "", "EL"),
+    ]
+
+
+def test_the_browser_writes_what_python_writes(review):
+    page = review()
+    texts = ["=1+1", "'=1", "''-", '\u202e, ;"" é 漢 👍', "'tis", "＝1"]
+    for i, text in enumerate(texts):
+        page.fix(i, text + " x")
+        page.page.fill(f"#r{i}", text)
+    data = page.download()
+    good, _ = parse_decisions(data, "d")
+    assert [(d.text, d.reason) for d in good] == [(text + " x", text) for text in texts]
+    assert decisions_csv(good) == data
+
+
+def test_decide_by_keyboard(review):
+    page = review()
+    page.press("a")  # nothing chosen yet: goes to the first item and decides nothing
+    assert page.progress() == "0 of 6 decided"
+    page.press("a r k u j f")
+    page.page.keyboard.type("departure arj")  # letters in a box are letters
+    page.press("Enter k k a")
+    names = ids(items())
+    assert [d[:3] for d in page.decisions()] == [
+        (names[0], "accept", ""),
+        (names[1], "accept", ""),
+        (names[2], "fix", "departure arj"),
+    ]
+    page.page.locator("#shortcuts").uncheck()
+    page.page.locator("#c5").focus()
+    page.press("a")
+    assert page.progress() == "3 of 6 decided"
+
+
+def test_an_empty_fix_is_no_decision(review):
+    page = review()
+    page.fix(0, " … ")
+    assert page.progress() == "0 of 6 decided"
+    page.press("Enter")
+    assert "Write the text" in page.message()
+    page.page.locator("#download").click()
+    assert page.message() == "Nothing is decided yet."
+    page.fix(1, "x")
+    page.press("Escape")
+    assert page.page.evaluate("document.activeElement.id") == "c1"
+
+
+def test_a_reload_keeps_everything(review):
+    page = review()
+    page.page.fill("#reviewer", "EL")
+    page.do(0, "accept")
+    page.fix(1, "arrival_day")
+    page.page.fill("#r0", "fine")
+    before = page.decisions()
+    page.page.close()
+    page.open()
+    assert page.progress() == "2 of 6 decided"
+    assert page.page.locator("#t1").input_value() == "arrival_day"
+    assert page.decisions() == before
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } });",
+        "Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };",
+        "try { Storage.prototype.getItem = () => '{\"broken'; } catch {}",
+        'try { Storage.prototype.getItem = () => \'[[1],["__proto__","accept","",""],null]\'; } catch {}',
+    ],
+)
+def test_storage_that_fails_or_holds_nonsense(review, script):
+    page = review(script=script)
+    page.do(0, "accept")
+    assert page.progress() == "1 of 6 decided"
+    assert "does not keep your decisions" in page.message() or "getItem" in script
+    assert [d[:2] for d in page.decisions()] == [(ids(items())[0], "accept")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_resume_from_a_file(review, encoding):
+    page = review()
+    names = ids(items())
+    given = [
+        Decision(names[0], "fix", '=x,\n"y"', "'-", "MK"),
+        Decision(names[4], "reject", "", "no; no", "MK"),
+    ]
+    other = [Decision("unknown:slot_0", "accept")]
+    data = decisions_csv(given + other).decode() + f'"{names[1]}","perhaps","","",""\r\n"{names[2]}","","","",""\r\n'
+    page.page.set_input_files("#load", {"name": "mk.csv", "mimeType": "text/csv", "buffer": data.encode(encoding)})
+    page.page.wait_for_function("document.getElementById('message').textContent.includes('mk.csv')")
+    assert page.message() == (
+        "Decisions taken from mk.csv: 2; about answers that are not on this page: 1; rows that cannot be used: 1."
+    )
+    assert page.decisions() == [(d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in given]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [(b"\xe9;\xe8\n", "not UTF-8"), (b"a,b\n1,2\n", "no columns"), (b"", "no columns")]
+)
+def test_resume_from_a_file_that_is_none(review, data, said):
+    page = review()
+    page.page.set_input_files("#load", {"name": "x.csv", "mimeType": "text/csv", "buffer": data})
+    page.page.wait_for_function("document.getElementById('message').textContent")
+    assert said in page.message()
+
+
+def test_resume_from_the_sheet_as_a_spreadsheet_saves_it(review):
+    page = review()
+    data = review_csv(items(), EXPLANATIONS).decode().replace('"A3:slot_1",""', '"A3:slot_1","Accept"')
+    data = "\ufeff" + data.replace('","', '";"').replace("\n", "\r\n")
+    page.page.set_input_files("#load", {"name": "review.csv", "mimeType": "text/csv", "buffer": data.encode()})
+    page.page.wait_for_function("document.getElementById('message').textContent")
+    assert page.message() == "Decisions taken from review.csv: 1."
+    assert [d[:2] for d in page.decisions()] == [("A3:slot_1", "accept")]
+
+
+def test_filters(review):
+    page = review()
+    page.do(0, "accept")
+    page.page.select_option("#by-status", "undecided")
+    assert page.shown() == [1, 2, 3, 4, 5]
+    page.do(1, "accept")
+    assert page.shown() == [1, 2, 3, 4, 5]  # stays in sight until the filters are touched
+    page.page.select_option("#by-service", "Movies_1")
+    assert page.shown() == [4, 5]
+    page.page.select_option("#by-status", "")
+    page.page.select_option("#by-service", "")
+    page.page.select_option("#by-flag", "language")
+    assert page.shown() == [i for i, name in enumerate(ids(items())) if int(name[1]) % 3 == 0]
+    page.page.select_option("#by-flag", "")
+    page.page.fill("#by-text", "ANSWER_5")
+    assert [ids(items())[i] for i in page.shown()] == ["A5:slot_2"]
+    page.page.fill("#by-text", "no such text")
+    assert page.shown() == []
+    assert page.page.locator("#none").is_visible()
+
+
+def test_the_keyboard_keeps_to_what_is_shown(review):
+    page = review()
+    page.page.select_option("#by-service", "Movies_1")
+    page.page.locator("body").click(position={"x": 5, "y": 5})
+    page.press("j a r")
+    assert page.message() == "No undecided item below; 4 left elsewhere."
+    assert [d[1] for d in page.decisions()] == ["accept", "reject"]
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_hostile_texts_do_nothing_and_fit(review, width):
+    of = [
+        ReviewItem(
+            f"{text[:60]}{i}:slot_0",
+            f"S/slot/{text}",
+            "names",
+            text,
+            text,
+            text,
+            text + " ",
+            [text, "oov"],
+            2,
+            [(text, text)],
+        )
+        for i, text in enumerate(HOSTILE)
+    ]
+    page = review(of, width=width)
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+    for i in range(len(of)):
+        page.do(i, "accept")
+    assert [d[0] for d in page.decisions()] == ids(of)
+    assert page.page.evaluate("document.querySelectorAll('.card img, .card iframe, .card script').length") == 0
+
+
+def test_fits_a_telephone(review):
+    page = review(width=375)
+    page.fix(0, "x" * 300)
+    page.do(1, "reject")
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
+    for button in page.page.locator(".card button:visible, #download").all():
+        assert button.bounding_box()["height"] >= 40
+
+
+def test_every_control_has_a_name(review):
+    page = review()
+    page.do(0, "fix")
+    unnamed = page.page.evaluate(
+        """[...document.querySelectorAll("input, select, textarea, progress")].filter((e) => !e.labels.length).length"""
+    )
+    assert unnamed == 0
+    assert page.page.locator("#progress").get_attribute("role") == "status"
+
+
+def test_nothing_to_review(review):
+    page = review([])
+    assert "There is nothing to review" in page.page.inner_text("body")

@@ -1,0 +1,177 @@
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipelines import hits
+from pipelines.main import main
+from schemas.layout import read_root, sample_root, services_by_name
+from transforms.hits.question_xml import html_of
+
+
+def tree(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("hits") / "out"
+    assert main(["hits", "--output", str(out), "--quiet"]) == 0
+    return out
+
+
+def schema_file(tmp_path, *services):
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(services))
+    return path
+
+
+def service(name="Parcels_1", slots=2, **more):
+    made = [{"name": f"part_{i}", "description": f"The part at place {i} of the parcel"} for i in range(slots)]
+    return {"service_name": name, "description": "Sends parcels", "slots": made, "intents": [], **more}
+
+
+def test_the_sample_gives_two_pages_for_every_service_once(made):
+    services = services_by_name(read_root(sample_root()))
+    records = [json.loads(line) for line in (made / "manifest.jsonl").read_text().splitlines()]
+    assert [record["task_id"] for record in records] == [
+        f"{name}:{task}" for name in services for task in ("names", "descriptions")
+    ]
+    for record in records:
+        question = (made / record["question"]).read_bytes()
+        assert html_of(question).encode() == (made / record["page"]).read_bytes()
+        assert record["requester_annotation"] == record["task_id"]
+    assert {path.name for path in (made / "pages").iterdir()} == {
+        f"{name}.{task}.{kind}" for name in services for task in ("names", "descriptions") for kind in ("html", "xml")
+    }
+
+
+def test_everything_of_the_contract_is_there(made):
+    assert {path for path in tree(made) if not path.startswith("pages/")} == {
+        "index.html",
+        "manifest.jsonl",
+        "plan.json",
+        "requester/descriptions.csv",
+        "requester/descriptions.html",
+        "requester/names.csv",
+        "requester/names.html",
+        "run.json",
+    }
+    run = json.loads((made / "run.json").read_text())
+    assert run["pipeline"] == "hits"
+    assert run["counts"]["services"] == len(services_by_name(read_root(sample_root())))
+    index = (made / "index.html").read_text()
+    for line in (made / "manifest.jsonl").read_text().splitlines():
+        assert f'href="{json.loads(line)["page"]}"' in index
+
+
+def test_two_processes_and_a_rerun_give_the_same_bytes(made, tmp_path):
+    flags = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    for _ in range(2):
+        assert main(["hits", "--output", str(tmp_path), "--quiet", *flags]) == 0
+        assert tree(tmp_path) == tree(made)
+        flags = []
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(made, tmp_path, capsys):
+    out = tmp_path / "none"
+    assert main(["hits", "--output", str(out), "--dry_run"]) == 0
+    assert not out.exists()
+    total = json.loads((made / "plan.json").read_text())["total"]
+    assert f"{float(total['cost']):,.2f}" in capsys.readouterr().out
+
+
+def test_flags_reach_manifest_and_plan(tmp_path):
+    listed = tmp_path / "list.txt"
+    listed.write_text("Parcels_1/slot/part_0\n")
+    out = tmp_path / "out"
+    flags = ["--schemas", str(schema_file(tmp_path, service())), "--ambiguous", str(listed), "--reward", "1.5"]
+    assert main(["hits", "--output", str(out), "--quiet", "--assignments", "10", "--sandbox", *flags]) == 0
+    records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    assert {(record["reward"], record["assignments"]) for record in records} == {("1.50", 10)}
+    assert [record["ambiguous"] for record in records] == [[], ["Parcels_1/slot/part_0"]]
+    assert "The part at place 0" in (out / records[1]["page"]).read_text()
+    assert "The part at place 1" not in (out / records[1]["page"]).read_text()
+    assert "workersandbox" in (out / records[0]["page"]).read_text()
+    plan = json.loads((out / "plan.json").read_text())
+    assert (plan["fee_rate"], plan["total"]["reward"], plan["total"]["fees"]) == ("0.40", "30.00", "12.00")
+
+
+def test_a_large_service_is_split_and_a_smaller_rerun_removes_the_parts(tmp_path):
+    out = tmp_path / "out"
+    flags = ["--output", str(out), "--quiet"]
+    assert main(["hits", "--schemas", str(schema_file(tmp_path, service(slots=300))), *flags]) == 0
+    assert (out / "pages/Parcels_1.names.2.html").exists()
+    assert all(path.stat().st_size <= 65_535 for path in (out / "pages").iterdir())
+    assert main(["hits", "--schemas", str(schema_file(tmp_path, service())), *flags]) == 0
+    assert not (out / "pages/Parcels_1.names.2.html").exists()
+
+
+def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path, caplog):
+    out = tmp_path / "out"
+    schemas = schema_file(tmp_path, service(intents=[{"name": "SendParcel", "description": ""}]))
+    assert main(["hits", "--schemas", str(schemas), "--output", str(out)]) == 0
+    assert json.loads((out / "plan.json").read_text())["not_asked"][0]["element_id"] == "Parcels_1/intent/SendParcel"
+    assert "Parcels_1/intent/SendParcel" in (out / "index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--schemas", "nowhere"], "nowhere"),
+        (["--ambiguous", "nowhere.txt"], "nowhere.txt"),
+        (["--reward", "1.234"], "--reward"),
+        (["--hourly_wage", "nan"], "--hourly_wage"),
+        (["--fee", "20"], "--fee"),
+        (["--assignments", "0"], "--assignments"),
+        (["--hourly_wag", "15"], "--hourly_wage"),
+    ],
+)
+def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, capfd, flags, message):
+    out = tmp_path / "out"
+    assert main(["hits", "--output", str(out), *flags]) == 2
+    assert message in capfd.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "empty"),
+        ("", "empty"),
+        ("{", "schema.json"),
+        (json.dumps([service("../../x")]), "service name"),
+        (json.dumps([service(), service()]), "stands twice"),
+    ],
+)
+def test_bad_schemas_end_with_status_2_and_say_where(tmp_path, capfd, content, message):
+    path = tmp_path / "schema.json"
+    path.write_text(content)
+    assert main(["hits", "--schemas", str(path), "--output", str(tmp_path / "out")]) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_the_balance_is_checked():
+    assert hits.check_balance(1, 5, {"services": 1, "fields": 4, "not_asked": 1}) == {
+        "services": 1,
+        "fields": 4,
+        "not_asked": 1,
+    }
+    with pytest.raises(RuntimeError, match="nothing is published"):
+        hits.check_balance(1, 5, {"services": 1, "fields": 4})
+
+
+def test_help_imports_no_beam_and_is_quick():
+    code = (
+        "import sys; from pipelines.main import main; main(['hits', '--help']); sys.exit('apache_beam' in sys.modules)"
+    )
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "example:" in done.stdout
+    assert time.monotonic() - started < 2  # 0.1 s on an idle machine

@@ -1,0 +1,184 @@
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.decisions import MAX_CELL, VERDICTS, Decision, decisions_csv, neutralise, parse_decisions, restore
+from schemas.errors import InputError
+
+HEADER = "response_id,decision,text,reason,reviewer\n"
+# Texts that provoke the guard and the CSV quoting more often than chance would.
+TRICKY = st.text(st.sampled_from("'=+-@\t\r\n\",;a ｅ＝\0"), max_size=8) | st.text(
+    st.characters(exclude_categories=["Cs"])
+)
+
+
+def parse(text, path="d.csv"):
+    return parse_decisions(text.encode() if isinstance(text, str) else text, path)
+
+
+def reasons(text):
+    return [(row, reason) for row, reason, _ in parse(text)[1]]
+
+
+@given(st.text() | TRICKY)
+def test_neutralise_is_undone_by_restore(text):
+    assert restore(neutralise(text)) == text
+    assert neutralise(text)[:1] not in set("=+-@\t\r\n＝＋－＠") - {""}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\r=1", "＝1", "'=1", "''@x"])
+def test_formulas_get_an_apostrophe(text):
+    assert neutralise(text) == "'" + text
+
+
+@pytest.mark.parametrize("text", ["", "a=1", "'tis", "''", " =1", "O'Hare"])
+def test_other_texts_stay(text):
+    assert neutralise(text) == restore(text) == text
+
+
+@given(
+    st.dictionaries(
+        TRICKY.filter(lambda s: s and s == s.strip() and len(s) < MAX_CELL),
+        st.tuples(st.sampled_from(VERDICTS), TRICKY, TRICKY, TRICKY),
+        max_size=5,
+    )
+)
+def test_what_is_written_is_read_back(rows):
+    decisions = [
+        Decision(key, decision, text + ("x" if decision == "fix" else ""), reason, reviewer)
+        for key, (decision, text, reason, reviewer) in rows.items()
+    ]
+    good, bad = parse(decisions_csv(decisions))
+    assert bad == []
+    assert [(d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in good] == [
+        (d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in decisions
+    ]
+
+
+@given(st.binary(max_size=200) | st.text(st.sampled_from('"",;\n\r\taccept fix:\0'), max_size=80).map(str.encode))
+def test_any_bytes_give_decisions_bad_rows_or_an_input_error(data):
+    for payload in (data, HEADER.encode() + data):
+        try:
+            good, bad = parse(payload)
+        except InputError:
+            continue
+        assert all(d.decision in VERDICTS for d in good)
+        assert all(isinstance(row, int) and reason for row, reason, _ in bad)
+
+
+def test_written_bytes():
+    written = decisions_csv([Decision("3X:slot_0", "fix", '=say "hi"', "a\nb", "EL", "somewhere")])
+    assert (
+        written
+        == b'"response_id","decision","text","reason","reviewer"\n"3X:slot_0","fix","\'=say ""hi""","a\nb","EL"\n'
+    )
+    assert decisions_csv([Decision("3X:\ud800", "accept")]).decode()  # half a surrogate pair is no crash
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_what_spreadsheets_save(encoding, delimiter, end):
+    rows = [["Reviewer", "text", "decision ", "prompt", "response_id"], ["É", "straße", " FIX", "a; b, c", "3X:slot_0"]]
+    text = "".join(delimiter.join(f'"{cell}"' for cell in row) + end for row in rows)
+    good, bad = parse(text.encode(encoding))
+    assert (good, bad) == ([Decision("3X:slot_0", "fix", "straße", "", "É", "d.csv:row 2")], [])
+
+
+def test_undecided_rows_are_left_out_and_rows_are_numbered_as_a_spreadsheet_does():
+    good, bad = parse(HEADER + "a:slot_0,,,,\n\nb:slot_0,accept\n,,,,\nc:slot_0,nope,,,\n")
+    assert [d.source for d in good] == ["d.csv:row 4"]
+    assert [row for row, _, _ in bad] == [6]
+
+
+def test_bad_rows_and_their_reasons():
+    text = (
+        HEADER
+        + "a:slot_0,fix,,,\n"
+        + "b:slot_0,acept,,,\n"
+        + ",accept,,,\n"
+        + "c:slot_0,fix, …,,\n"
+        + "d:slot_0,,lost words,,\n"
+        + "e:slot_0,fix,Which city, exactly,,\n"
+        + "f:slot_0,zzzzzz,,,\n"
+        + "g:slot_0,reject,,,\n"
+    )
+    good, bad = parse(text)
+    assert [d.response_id for d in good] == ["g:slot_0"]
+    found = {row: reason for row, reason, _ in bad}
+    assert sorted(found) == [2, 3, 4, 5, 6, 7, 8]
+    assert "without a text" in found[2]
+    assert "without a text" in found[5]
+    assert "did you mean 'accept'?" in found[3]
+    assert "response_id is empty" in found[4]
+    assert "write 'fix'" in found[6]
+    assert "1 cells more" in found[7]
+    assert found[8] == "unknown decision 'zzzzzz': one of accept, reject, fix"
+    assert bad[1][2] == {"response_id": "b:slot_0", "decision": "acept"}
+
+
+def test_the_same_answer_decided_twice():
+    text = HEADER + "a:slot_0,accept,,,EL\na:slot_0,Accept,,,EL\na:slot_0,reject,,,EL\n"
+    good, bad = parse(text)
+    assert [d.decision for d in good] == ["accept"]
+    assert [(row, reason) for row, reason, _ in bad] == [(4, "decided twice: row 2 says 'accept' and counts")]
+
+
+@pytest.mark.parametrize("length", [MAX_CELL, MAX_CELL + 1, 10 * 2**20])
+def test_long_texts(length):
+    limit = csv.field_size_limit()
+    for text in ("x" * length, "=" + "x" * (length - 1)):
+        good, bad = parse(decisions_csv([Decision("a:slot_0", "fix", text), Decision("b:slot_0", "accept")]))
+        assert [d.response_id for d in good] == (["a:slot_0", "b:slot_0"] if length <= MAX_CELL else ["b:slot_0"])
+        for row, reason, payload in bad:
+            assert row == 2
+            assert "at most 2,000" in reason
+            assert len(payload["text"]) < 2100
+    assert csv.field_size_limit() == limit
+
+
+def test_a_long_cell_that_is_not_ours_is_no_matter():
+    good, bad = parse(f"response_id,decision,prompt\na:slot_0,accept,{'x' * 200_000}\n")
+    assert ([d.response_id for d in good], bad) == (["a:slot_0"], [])
+
+
+def test_broken_quotes_cost_one_row():
+    text = HEADER + 'a:slot_0,fix,"never closed,,\nb:slot_0,accept,,,\nc:slot_0,fix,"x"y,,\nd:slot_0,reject,"",,\n'
+    good, bad = parse(text)
+    assert [d.response_id for d in good] == ["b:slot_0", "d:slot_0"]
+    assert [row for row, _, _ in bad] == [2, 4]
+    assert all("quote" in reason for _, reason, _ in bad)
+    assert bad[0][2] == {"line": 'a:slot_0,fix,"never closed,,\n'}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b"\xef\xbb\xbf \r\n\n", "empty"),
+        (b"id,decision\n1,accept\n", "missing columns: response_id (the header has: id, decision)"),
+        (b"name\nx\n", "missing columns: response_id, decision"),
+        (HEADER.encode() + "a,fix,straße,,".encode("latin-1"), "not UTF-8 at byte"),
+        (HEADER.encode("utf-16-le"), "UTF-16 without a byte order mark"),
+        (b"\xff\xfea", "not UTF-16-LE"),
+        (b"response_id,decision,text,text\n", "twice: text"),
+        (b'response_id,"decision\n', "quotes of the header"),
+    ],
+)
+def test_files_that_cannot_be_used(data, reason):
+    with pytest.raises(InputError) as error:
+        parse(data, "sheets/a.csv")
+    assert reason in str(error.value)
+    assert str(error.value).startswith("sheets/a.csv")
+
+
+def test_a_header_alone_decides_nothing():
+    assert parse(HEADER) == ([], [])
+
+
+def test_a_plain_csv_reader_reads_what_is_written():
+    rows = list(csv.DictReader(io.StringIO(decisions_csv([Decision("a:b", "accept")]).decode())))
+    assert rows == [{"response_id": "a:b", "decision": "accept", "text": "", "reason": "", "reviewer": ""}]

@@ -1,0 +1,103 @@
+"""What a page must not tell, it does not: not in text, ids, classes, comments, scripts, styles, nor in the XML."""
+
+import msgspec
+import pytest
+from hits_corpora import big_service, corpus, hostile_service
+
+from schemas.elements import TASKS
+from schemas.service import Service
+from transforms.hits.ambiguity import ambiguous_elements
+from transforms.hits.blindness import hidden_texts, leaks
+from transforms.hits.page import page_html, requester_html
+from transforms.hits.questions import ask
+from transforms.hits.records import Settings
+from transforms.hits.render_service import render_service
+
+SERVICES = [hostile_service(), big_service(), *corpus()]
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
+def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
+    ambiguous = ambiguous_elements(service, "auto")
+    questions = [each.question for each in ask(service, task, ambiguous)[0]]
+    shown = [text for question in questions for text in question.texts()]
+    hidden = hidden_texts(service, task, [question.meaning for question in questions])
+    for page in render_service(0, service, Settings()).pages:
+        if page.record.task == task:
+            # The question is the page and a frame of a few fixed words; it is parsed as HTML, CDATA and all.
+            for data in (page.html, page.question.replace(b"<![CDATA[", b"").replace(b"]]>", b"")):
+                assert leaks(data.decode(), shown, hidden) == []
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
+def test_another_hidden_text_gives_the_same_bytes(service):
+    """The strongest form: the page cannot depend on what it hides."""
+    settings = Settings(ambiguous="none")
+    hidden_names = _with(service, name=True)
+    hidden_descriptions = _with(service, name=False)
+    original = {page.record.page: page.html for page in render_service(0, service, settings).pages}
+    for other, task in ((hidden_names, "names"), (hidden_descriptions, "descriptions")):
+        changed = {page.record.page: page.html for page in render_service(0, other, settings).pages}
+        assert {path for path in original if f".{task}." in path} == {path for path in changed if f".{task}." in path}
+        for path, html in original.items():
+            if f".{task}." in path:
+                assert changed[path] == html
+
+
+@pytest.mark.parametrize("service", corpus(), ids=lambda service: service.service_name)
+def test_a_names_page_does_not_name_the_service(service):
+    for page in render_service(0, service, Settings()).pages:
+        if page.record.task == "names":
+            assert service.service_name not in page.html.decode()
+
+
+def test_all_pages_of_a_task_are_the_same_around_their_body():
+    for task in TASKS:
+        for service in corpus():
+            for page in render_service(0, service, Settings()).pages:
+                if page.record.task == task:
+                    assert page.html.decode() == page_html(task, page.body)
+
+
+def test_our_own_words_are_none_of_the_corpus():
+    """Instructions and examples are ours: they must not happen to say a name or a description."""
+    for task in TASKS:
+        for service in corpus():
+            for frame in (page_html(task, ""), requester_html(task)):
+                assert leaks(frame, [], hidden_texts(service, task)) == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p>Give the from location</p>",
+        "<p>FromLocation</p>",
+        '<input id="from_location">',
+        '<li class="q from-location">',
+        "<!-- from_location -->",
+        "<script>var x = 'fromLocation'</script>",
+        "<style>.from_location { color: red }</style>",
+        '<p title="From&#32;location">',
+    ],
+)
+def test_the_checker_finds_a_planted_leak(page):
+    assert leaks(page, [], ["from_location"]) == ["from_location"]
+
+
+def test_the_checker_lets_the_shown_text_and_the_markup_be():
+    assert (
+        leaks("<title>x</title><p>City from location A</p>", ["City from location A"], ["from_location", "title"]) == []
+    )
+    assert leaks('<input type="text" id="intent_0-h">', [], ["type", "intent"]) == []
+    assert leaks("<p>Title</p>", [], ["title"]) == ["title"]
+
+
+def _with(service: Service, name: bool) -> Service:
+    """The service with other names, or other descriptions, in the same places."""
+    raw = msgspec.to_builtins(service)
+    if not name:
+        raw["description"] = "zzq"
+    for i, element in enumerate(raw["intents"] + raw["slots"]):
+        element["name" if name else "description"] = f"zzq_{i}"
+    return msgspec.convert(raw, Service)

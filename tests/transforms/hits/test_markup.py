@@ -1,0 +1,51 @@
+import html
+
+import jinja2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.hits.markup import carriable, shown, without_variables
+from transforms.hits.question_xml import html_of, question_xml
+
+ANY = st.text(alphabet=st.characters())  # surrogates and controls included
+NASTY = st.lists(
+    st.sampled_from(["]]>", "]]", ">", "&", "<", "\r", "\n", "\x00", "\x1f", "\U0001f600", "\ud800", "\uffff", "a"])
+)
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(st.one_of(ANY, NASTY.map("".join)))
+def test_any_page_comes_back_from_the_xml_as_it_went_in(text):
+    page = carriable(text)
+    assert html_of(question_xml(page)) == page
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(st.one_of(ANY, NASTY.map("".join)))
+def test_any_text_is_read_as_it_was_shown(text):
+    kept = shown(text)
+    page = carriable(str(jinja2.Environment(autoescape=True).from_string("{{ text }}").render(text=kept)))
+    assert html.unescape(without_variables(html_of(question_xml(page)))) == kept
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(ANY)
+def test_shown_and_carriable_are_idempotent(text):
+    assert shown(shown(text)) == shown(text)
+    assert carriable(carriable(text)) == carriable(text)
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(ANY)
+def test_nothing_that_mturk_refuses_is_left(text):
+    page = carriable(text)
+    assert all(ord(c) < 0x10000 for c in page)
+    assert not any(ord(c) < 32 and c not in "\t\n" for c in page)
+
+
+def test_cdata_is_split():
+    assert b"]]]]><![CDATA[>" in question_xml("a]]>b")
+
+
+def test_controls_and_line_ends_become_single_spaces():
+    assert shown(" a\r\n\tb\x00c\u2028d ") == "a b c d"

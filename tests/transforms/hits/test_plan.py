@@ -1,0 +1,49 @@
+from decimal import Decimal
+
+import msgspec
+from hits_corpora import big_service, corpus
+
+from transforms.hits.plan import make_plan
+from transforms.hits.records import Settings
+from transforms.hits.render_service import render_service
+from transforms.hits.summary_files import plan_of
+from transforms.hits.terms import Terms
+
+
+def test_plan_adds_up_by_hand():
+    # Two names of one HIT: 100 s, so 0.4166 dollars at 15 an hour.
+    hits = render_service(0, big_service(1), Settings())
+    plan = plan_of([hits], Settings())
+    names = plan.rows["names"]
+    assert (names.hits, names.fields, names.assignments) == (1, 2, 9)
+    assert (names.reward, names.fees, names.cost) == (Decimal("3.78"), Decimal("0.76"), Decimal("4.54"))
+    assert names.estimated_minutes == Decimal("15.0")
+    assert names.hourly_pay == Decimal("15.12")
+    # Three descriptions: 150 s, 0.625 dollars.
+    assert plan.rows["descriptions"].reward == Decimal("5.67")
+    assert plan.rows["total"].cost == names.cost + plan.rows["descriptions"].cost
+
+
+def test_total_is_the_sum_of_the_tasks():
+    rows = plan_of([render_service(i, service, Settings()) for i, service in enumerate(corpus())], Settings()).rows
+    for key in ("hits", "fields", "assignments", "reward", "fees", "cost", "estimated_minutes"):
+        assert getattr(rows["total"], key) == getattr(rows["names"], key) + getattr(rows["descriptions"], key)
+
+
+def test_the_wage_is_reached_at_any_size():
+    for wage in ("7.25", "15", "33.33"):
+        settings = Settings(Terms(hourly_wage=Decimal(wage)))
+        rows = plan_of([render_service(i, service, settings) for i, service in enumerate(corpus())], settings).rows
+        assert all(row.hourly_pay >= Decimal(wage) for row in rows.values())
+
+
+def test_json_has_decimals_as_strings():
+    text = msgspec.json.encode(plan_of([render_service(0, big_service(2), Settings())], Settings()).to_json())
+    assert isinstance(msgspec.json.decode(text)["total"]["cost"], str)
+    assert b"e-" not in text
+
+
+def test_no_hits_cost_nothing():
+    total = make_plan([], [], Terms()).rows["total"]
+    assert total.cost == 0
+    assert total.hourly_pay == 0

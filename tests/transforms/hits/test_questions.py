@@ -1,0 +1,39 @@
+from schemas.service import Intent, Service, Slot
+from transforms.hits.questions import Question, ask, service_title
+
+SERVICE = Service(
+    "Hotels_1",
+    "Rooms for travellers",
+    [Slot("has_wifi", "Whether there is wifi", True, ["True", "False"]), Slot("where", "  ")],
+    [Intent("FindHotel", "Look for\na hotel")],
+)
+
+
+def test_names_show_descriptions_and_nothing_else():
+    asked, blank = ask(SERVICE, "names", frozenset({"Hotels_1/slot/has_wifi"}))
+    assert [each.question for each in asked] == [
+        Question("intent_0", "intent", "Look for a hotel"),
+        Question("slot_0", "slot", "Whether there is wifi"),
+    ]
+    assert blank == ["Hotels_1/slot/where"]
+
+
+def test_descriptions_show_names_values_and_the_meaning_of_ambiguous_ones():
+    asked, blank = ask(SERVICE, "descriptions", frozenset({"Hotels_1/slot/has_wifi", "Hotels_1/slot/where"}))
+    assert [each.question for each in asked] == [
+        Question("intent_0", "intent", "FindHotel"),
+        Question("slot_0", "slot", "has_wifi", "True, False", "Whether there is wifi"),
+        Question("slot_1", "slot", "where"),
+        Question("service", "service", "Hotels"),
+    ]
+    assert blank == []
+
+
+def test_many_values_are_cut():
+    service = Service("A", "a", [Slot("n", "n", True, [str(i) for i in range(2_000)])], [])
+    asked, _ = ask(service, "descriptions", frozenset())
+    assert asked[0].question.values.endswith("58, 59 and 1,940 more")
+
+
+def test_service_title():
+    assert [service_title(name) for name in ("Hotels_1", "hotel", "A_b_12", "_1")] == ["Hotels", "hotel", "A_b", "_1"]

@@ -1,0 +1,137 @@
+import random
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.decisions import VERDICTS, Decision, parse_decisions
+from transforms.agreement import adjudicate_csv, merge_reviewers
+
+
+def sheet(labels, reviewer="EL", text="x"):
+    return [
+        Decision(f"A{i:03}:slot_0", label, text if label == "fix" else "", "", reviewer, f"{reviewer}.csv:row {i + 2}")
+        for i, label in enumerate(labels)
+        if label
+    ]
+
+
+def merged(first, second):
+    return merge_reviewers(sheet(first), sheet(second, "MK"))
+
+
+def kappa(pairs):
+    """Cohen 1960, from the definition."""
+    n = len(pairs)
+    observed = Fraction(sum(a == b for a, b in pairs), n)
+    one, two = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    expected = sum(Fraction(one[k] * two[k], n * n) for k in one)
+    return None if expected == 1 else float((observed - expected) / (1 - expected))
+
+
+def alpha(pairs):
+    """Krippendorff's nominal alpha of two observers, from the coincidence matrix."""
+    totals = Counter(label for pair in pairs for label in pair)
+    n = sum(totals.values())
+    observed = Fraction(2 * sum(a != b for a, b in pairs), n)
+    expected = Fraction(sum(totals[c] * totals[k] for c in totals for k in totals if c != k), n * (n - 1))
+    return None if expected == 0 else float(1 - observed / expected)
+
+
+def test_cohens_kappa_of_the_textbook():
+    """50 proposals: both yes 20, both no 15, only the first yes 5, only the second yes 10: kappa 0.4."""
+    a, r = "accept", "reject"
+    pairs = [(a, a)] * 20 + [(a, r)] * 5 + [(r, a)] * 10 + [(r, r)] * 15
+    agreement = merged(*zip(*pairs, strict=True)).agreement
+    assert agreement.cohen_kappa == pytest.approx(0.4)
+    assert (agreement.items, agreement.disagreements, agreement.undefined) == (50, 15, "")
+
+
+def test_krippendorffs_alpha_of_the_textbook():
+    """Krippendorff, Computing Krippendorff's Alpha-Reliability, example A: binary data, two observers: 0.095."""
+    word = {"0": "reject", "1": "accept"}
+    meg, owen = "0100000010", "1110010000"
+    agreement = merged([word[x] for x in meg], [word[x] for x in owen]).agreement
+    assert agreement.krippendorff_alpha == pytest.approx(0.095, abs=5e-4)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", *VERDICTS]), st.sampled_from(["", *VERDICTS])), max_size=40))
+def test_both_follow_their_definitions_and_nothing_is_lost(pairs):
+    result = merged([a for a, _ in pairs], [b for _, b in pairs])
+    both = [(a, b) for a, b in pairs if a and b]
+    agreement = result.agreement
+    assert agreement.items == len(both)
+    assert agreement.disagreements == len(result.adjudicate) == sum(a != b for a, b in both)
+    assert len(result.agreed) + len(result.adjudicate) == len(both)
+    assert len(result.single) == sum(bool(a) != bool(b) for a, b in pairs)
+    if len({label for pair in both for label in pair}) < 2:
+        assert agreement.cohen_kappa is agreement.krippendorff_alpha is None
+        assert agreement.undefined
+    else:
+        assert agreement.cohen_kappa == pytest.approx(kappa(both))
+        assert agreement.krippendorff_alpha == pytest.approx(alpha(both))
+        assert agreement.undefined == ""
+
+
+def test_no_chance_to_disagree_is_undefined():
+    assert "throughout" in merged(["accept"] * 3, ["accept"] * 3).agreement.undefined
+    assert "no answer" in merged(["accept", ""], ["", "reject"]).agreement.undefined
+    assert "no answer" in merge_reviewers([], []).agreement.undefined
+
+
+def test_fixes_agree_by_their_text():
+    first = [
+        Decision("a:slot_0", "fix", "arrival  day"),
+        Decision("b:slot_0", "fix", "one"),
+        Decision("c:slot_0", "fix", "x"),
+    ]
+    second = [
+        Decision("a:slot_0", "fix", "arrival day "),
+        Decision("b:slot_0", "fix", "two"),
+        Decision("c:slot_0", "accept"),
+    ]
+    result = merge_reviewers(first, second)
+    assert [d.response_id for d in result.agreed] == ["a:slot_0"]
+    assert [d.response_id for d in result.adjudicate] == ["b:slot_0", "c:slot_0"]
+    assert result.agreement.disagreements == 2
+
+
+def test_agreed_decisions_carry_both_reviewers():
+    first = [
+        Decision("a:slot_0", "reject", "", "spam", "EL", "1.csv:row 2"),
+        Decision("b:slot_0", "accept", reviewer="EL"),
+    ]
+    second = [Decision("a:slot_0", "reject", "", "not English", "MK", "2.csv:row 9")]
+    result = merge_reviewers(first, second)
+    assert result.decisions == [
+        Decision("a:slot_0", "reject", "", "spam; not English", "EL, MK", "1.csv:row 2, 2.csv:row 9"),
+        first[1],
+    ]
+    assert result.single == [first[1]]
+
+
+def test_order_of_the_sheets_does_not_matter():
+    labels = random.Random(3).choices(["", *VERDICTS], k=60)
+    first, second = sheet(labels), sheet(labels[::-1], "MK")
+    assert merge_reviewers(first, second) == merge_reviewers(first[::-1], second[::-1])
+
+
+def test_the_first_of_a_reviewers_two_decisions_counts():
+    result = merge_reviewers([Decision("a:b", "accept"), Decision("a:b", "reject")], [Decision("a:b", "accept")])
+    assert [d.decision for d in result.agreed] == ["accept"]
+
+
+def test_the_adjudication_sheet_is_a_decisions_file():
+    first = [Decision("a:slot_0", "fix", "=one", "-", "EL"), Decision("b:slot_0", "accept", reviewer="EL")]
+    second = [Decision("a:slot_0", "fix", "two", "", "MK"), Decision("b:slot_0", "reject", reviewer="MK")]
+    data = adjudicate_csv(merge_reviewers(first, second).adjudicate)
+    lines = data.decode().splitlines()
+    assert lines[1] == '"a:slot_0","","","","","fix","\'=one","\'-","EL","fix","two","","MK"'
+    assert parse_decisions(data, "adjudicate.csv") == ([], [])
+    filled = data.replace(b'"a:slot_0","","","",""', b'"a:slot_0","fix","three","neither","JD"')
+    assert parse_decisions(filled, "adjudicate.csv") == (
+        [Decision("a:slot_0", "fix", "three", "neither", "JD", "adjudicate.csv:row 2")],
+        [],
+    )

@@ -1,0 +1,200 @@
+import csv
+import io
+import json
+import random
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.decisions import Decision, parse_decisions, restore
+from transforms.review import MAX_SHOWN, ReviewItem, review_csv, review_pages, visible
+
+EXPLANATIONS = {"oov": "Has a word that is in no dictionary.", "near_original": "Very near the <original>."}
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "\" autofocus onfocus='alert(1)",
+    "{{ 7 * 7 }} {% raw %} ${x} <!-- ]]>",
+    "\u202egnp.exe\u202c \u200b\u0007\0",
+    '\'=HYPERLINK("http://x")',
+    "a\r\nb\u2028c",
+    "\ud800 half",
+]
+TEXTS = st.sampled_from(HOSTILE) | st.text(max_size=30)
+
+
+def item(number=0, element="Hotels_1/slot/check_in", task="names", text="arival day", **other):
+    values = {"prompt": "Start date", "original": "check_in", "canonical": "arival_day", "reasons": ["oov"], **other}
+    return ReviewItem(f"A{number:03}:slot_2", element, task, text=text, **values)
+
+
+class Reader(HTMLParser):
+    """What a browser would make of the page: its elements, their attributes, and the text of each."""
+
+    def __init__(self, data):
+        super().__init__()
+        self.tags, self.attributes, self.texts, self._open = [], [], [], []
+        self.feed(data.decode("utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+        self._open.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.texts.append((*self._open[-1], data) if self._open else ("", {}, data))
+
+    def json(self):
+        return json.loads("".join(text for tag, attrs, text in self.texts if attrs.get("id") == "data"))
+
+
+def only_page(items, explanations=EXPLANATIONS):
+    [(name, data)] = review_pages(items, explanations)
+    assert name == "review.html"
+    return data
+
+
+def sheet(items):
+    return list(csv.DictReader(io.StringIO(review_csv(items, EXPLANATIONS).decode("utf-8"), newline="")))
+
+
+def test_the_sheet():
+    neighbours = [
+        ("start_day", "surplus"),
+        ("arrival_date", "used"),
+        ("day_of_arrival", "duplicate"),
+        ("day_of_arrival", "duplicate"),
+    ]
+    assert sheet([item(reasons=["oov", "new_check"], neighbours=neighbours)]) == [
+        {
+            "response_id": "A000:slot_2",
+            "decision": "",
+            "text": "",
+            "reason": "",
+            "reviewer": "",
+            "element_id": "Hotels_1/slot/check_in",
+            "task": "names",
+            "flags": "oov: Has a word that is in no dictionary. | new_check: new check",
+            "prompt": "Start date",
+            "original": "check_in",
+            "answer": "arival_day",
+            "neighbours": "arrival_date (used) | day_of_arrival (duplicate, 2 times) | start_day (surplus)",
+        }
+    ]
+    assert sheet([]) == []
+
+
+def test_a_filled_sheet_is_a_decisions_file():
+    data = review_csv([item(i) for i in range(3)], EXPLANATIONS)
+    assert parse_decisions(data, "review.csv") == ([], [])
+    filled = data.replace(b'"A001:slot_2",""', b'"A001:slot_2","accept"')
+    assert parse_decisions(filled, "review.csv") == ([Decision("A001:slot_2", "accept", source="review.csv:row 3")], [])
+
+
+def test_order_of_arrival_does_not_matter():
+    items = [item(i, f"S_{i % 3}/slot/x", task) for i in range(20) for task in ("names", "descriptions")]
+    shuffled = random.Random(5).sample(items, len(items))
+    assert review_csv(items, EXPLANATIONS) == review_csv(shuffled, EXPLANATIONS)
+    assert list(review_pages(items, EXPLANATIONS, 7)) == list(review_pages(shuffled, EXPLANATIONS, 7))
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
+def test_hostile_texts_stay_texts(prompt, original, text, canonical, other):
+    plain = Reader(only_page([item(neighbours=[("other", "used")], text="typed", canonical="answer")]))
+    reader = Reader(
+        only_page(
+            [
+                item(
+                    prompt=prompt,
+                    original=original,
+                    text=text,
+                    canonical=canonical or "x",
+                    neighbours=[(other, "used")],
+                )
+            ],
+            {"oov": prompt},
+        )
+    )
+    # "typed as" stands only where something else is emitted.
+    skipped = [] if text not in ("", canonical or "x") else ["p", "bdi"]
+    assert sorted(reader.tags + skipped) == sorted(plain.tags)
+    assert not [a for a in reader.attributes if a[1].startswith("on") or a[1] in ("src", "autofocus")]
+    shown = "".join(data for _, attrs, data in reader.texts if attrs.get("class", "").startswith("answer"))
+    assert shown == visible(canonical or "x") + "\n"
+    assert reader.json()["items"] == [["A000:slot_2", canonical or "x"]]
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_hostile_texts_stay_cells(prompt, canonical, other):
+    data = review_csv([item(prompt=prompt, canonical=canonical or "x", neighbours=[(other, "used")])], EXPLANATIONS)
+    assert data.isascii() or data.decode("utf-8")
+    [row] = sheet([item(prompt=prompt, canonical=canonical or "x")])
+    assert restore(row["prompt"]) == visible(prompt).encode("utf-8", "replace").decode()
+    assert all(not cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row.values())
+
+
+def test_the_page_needs_nothing_from_the_network():
+    reader = Reader(only_page([item()]))
+    assert not set(reader.tags) & {"link", "img", "iframe", "object", "base"}
+    assert not [a for a in reader.attributes if a[1] in ("src", "href", "action")]
+    assert any(
+        value.startswith("default-src 'none'; ")
+        for tag, name, value in reader.attributes
+        if (tag, name) == ("meta", "content")
+    )
+
+
+def test_invisible_characters_show():
+    assert visible("a\u202eb\0") == "a⟨U+202E⟩b⟨U+0000⟩"
+    assert visible("naïve 漢字 👍\nx") == "naïve 漢字 👍\nx"
+
+
+def test_huge_texts_are_cut():
+    page = only_page([item(text="x" * 10**7, canonical="y" * 10**7, neighbours=[("z" * 10**6, "used")] * 3)])
+    assert len(page) < 100_000
+    assert "10,000,000 characters in all" in page.decode()
+    assert len(sheet([item(canonical="y" * 10**7)])[0]["answer"]) < MAX_SHOWN + 50
+
+
+def test_many_neighbours_are_counted():
+    assert "and 70 more" in only_page([item(neighbours=[(f"n{i}", "used") for i in range(100)])]).decode()
+
+
+def test_nothing_to_review():
+    page = only_page([]).decode()
+    assert "There is nothing to review" in page
+    assert "<script" not in page
+
+
+def test_pages_keep_an_element_together():
+    items = [item(i, f"S_1/slot/{'abc'[i // 4]}") for i in range(12)]
+    pages = [(name, Reader(data).json()) for name, data in review_pages(items, EXPLANATIONS, per_page=5)]
+    assert [(name, len(data["items"]), data["file"]) for name, data in pages] == [
+        ("review.html", 4, "decisions.csv"),
+        ("review.2.html", 4, "decisions.2.csv"),
+        ("review.3.html", 4, "decisions.3.csv"),
+    ]
+
+
+@given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 8))
+@settings(max_examples=30, deadline=None)
+def test_pages_have_every_item_once(elements, per_page):
+    items = [item(i, f"S_1/slot/{element}") for i, element in enumerate(elements)]
+    pages = [Reader(data).json()["items"] for _, data in review_pages(items, EXPLANATIONS, per_page)] if items else []
+    assert all(0 < len(page) <= per_page for page in pages)
+    assert sorted(key for page in pages for key, _ in page) == sorted(i.response_id for i in items)
+
+
+def test_a_page_of_no_items_is_refused():
+    with pytest.raises(ValueError, match="per_page"):
+        list(review_pages([item()], EXPLANATIONS, per_page=0))
+
+
+def test_decisions_are_kept_per_content():
+    def key(text):
+        return Reader(only_page([item(canonical=text)])).json()["key"]
+
+    assert key("a") == key("a") != key("b")

@@ -1,0 +1,223 @@
+"""The measures against a slow plain reference, sacrebleu itself and known values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+
+from schemas.errors import InputError
+from schemas.service import Intent, Service, Slot
+from transforms import table1
+from transforms.distance import levenshtein_ratio
+
+# Words, so that n-grams of higher orders match, and what tokenizers stumble on.
+WORDS = st.sampled_from(
+    ["the", "The", "city", "of", "hotel", "hotel,", "U.S.", "3.5", "&amp;", "ÉTÉ", "-\n", "\t", "—"]
+)
+TEXT = st.lists(WORDS, max_size=9).map(" ".join) | st.text(max_size=20)
+PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6)
+
+
+def service(name: str, slots: list[tuple[str, str]], intents: list[tuple[str, str]], description: str) -> Service:
+    return Service(name, description, [Slot(*slot) for slot in slots], [Intent(*intent) for intent in intents])
+
+
+HOTELS = service(
+    "Hotels_1",
+    [("city", "The city of the hotel"), ("stars", "How many stars the hotel has")],
+    [("FindHotel", "Find a hotel in a city")],
+    "A service to find a hotel",
+)
+BANKS = service("Banks_1", [("amount", "How much money to send")], [("SendMoney", "Send money")], "Manage your money")
+
+
+def renamed(original: Service, suffix: str, change: dict[str, str]) -> Service:
+    """A variant of ``original``: its texts as ``change`` has them, else as they were."""
+    return Service(
+        original.service_name + suffix,
+        change.get(original.description, original.description),
+        [Slot(change.get(s.name, s.name), change.get(s.description, s.description)) for s in original.slots],
+        [Intent(change.get(i.name, i.name), change.get(i.description, i.description)) for i in original.intents],
+    )
+
+
+V1 = {"city": "town", "The city of the hotel": "The town of the hotel", "FindHotel": "SearchHotel"}
+V2 = {
+    "city": "place_of_stay",
+    "The city of the hotel": "Where the guest wants to stay",
+    "FindHotel": "LookUpAccommodation",
+    "A service to find a hotel": "Search engine for a place to stay",
+    "Manage your money": "Look after your money",
+}
+
+
+def plain_bleu(hypotheses: list[str], references: list[str]) -> float:
+    """Corpus BLEU with one reference, as Papineni et al. define it, on ready-made lower-case tokens, unsmoothed."""
+    logs, lengths = [], [sum(len(text.split()) for text in texts) for texts in (hypotheses, references)]
+    for n in range(1, 5):
+        hits = total = 0
+        for pair in zip(hypotheses, references, strict=True):
+            grams = [[tuple(t.split()[i : i + n]) for i in range(len(t.split()) - n + 1)] for t in pair]
+            total += len(grams[0])
+            hits += sum(min(grams[0].count(gram), grams[1].count(gram)) for gram in set(grams[0]))
+        if not hits:
+            return 0.0
+        logs.append(math.log(hits / total))
+    penalty = min(0.0, 1 - lengths[1] / lengths[0])
+    return 100 * math.exp(penalty + sum(logs) / 4)
+
+
+@settings(deadline=None)
+@given(PAIRS)
+def test_corpus_bleu_is_sacrebleus_to_the_last_bit(pairs: list[tuple[str, str]]) -> None:
+    hypotheses, references = (list(texts) for texts in zip(*pairs, strict=True))
+    expected = BLEU(lowercase=True).corpus_score(hypotheses, [references]).score
+    assert table1.corpus_bleu(hypotheses, references) == expected
+
+
+def test_corpus_bleu_of_known_texts() -> None:
+    same = ["the town of the hotel", "how many stars the hotel has"]
+    assert table1.corpus_bleu(same, same) == pytest.approx(100)
+    assert table1.corpus_bleu([text.upper() for text in same], same) == pytest.approx(100)
+    assert table1.corpus_bleu(["alpha beta"], ["gamma delta"]) == 0
+    assert table1.corpus_bleu([""], ["gamma delta"]) == 0
+    close = ["the city of the hotel is here", "how many stars the hotel has"]
+    assert table1.corpus_bleu(close, same) == pytest.approx(plain_bleu(close, same))
+    # By hand: 4 of 4 words, 3 of 3 pairs, 2 of 2, 1 of 1, a word too short: 100 e^(1 - 5/4).
+    assert table1.corpus_bleu(["find a hotel in"], ["find a hotel in town"]) == pytest.approx(77.8801, abs=1e-4)
+
+
+def test_signature_says_how_bleu_was_computed() -> None:
+    assert table1.bleu_signature().startswith("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:")
+
+
+def reference_measures(originals: list[Service], variants: dict[str, list[Service]]) -> dict[str, object]:
+    """The measures as one would write them down: whole lists, sacrebleu for each pair."""
+
+    def texts(services: list[Service]) -> list[str]:
+        return [text for one in services for text in table1.descriptions_of(one)]
+
+    def names(services: list[Service]) -> list[str]:
+        return [element.name for one in services for element in [*one.intents, *one.slots]]
+
+    def bleu(hypothesis: list[Service], reference: list[Service]) -> float:
+        return float(BLEU(lowercase=True).corpus_score(texts(hypothesis), [texts(reference)]).score)
+
+    rows = {}
+    for variant, services in variants.items():
+        distances = [1 - levenshtein_ratio(*pair) for pair in zip(names(originals), names(services), strict=True)]
+        rows[variant] = {
+            "name_distance": sum(distances) / len(distances),
+            "description_bleu": bleu(services, originals),
+        }
+    scores = [bleu(variants[a], variants[b]) for a, b in itertools.permutations(variants, 2)]
+    average = {key: sum(row[key] for row in rows.values()) / len(rows) for key in ("name_distance", "description_bleu")}
+    return {"variants": rows, "average": average, "self_bleu": sum(scores) / len(scores)}
+
+
+def test_measures_agree_with_the_plain_reference() -> None:
+    originals = [HOTELS, BANKS]
+    variants = {
+        "v1": [renamed(one, "1", V1) for one in originals],
+        "v2": [renamed(one, "2", V2) for one in originals],
+        "v10": [renamed(one, "10", {**V1, **V2}) for one in originals],
+    }
+    measured, expected = table1.measures(originals, variants), reference_measures(originals, variants)
+    assert list(measured["variants"]) == ["v1", "v2", "v10"]
+    for variant in variants:
+        assert measured["variants"][variant] == pytest.approx(expected["variants"][variant], rel=1e-12)  # type: ignore[index]
+    assert measured["average"] == pytest.approx(expected["average"], rel=1e-12)
+    assert measured["self_bleu"] == pytest.approx(expected["self_bleu"], rel=1e-12)
+    # city and town share one letter, 1 - 2/8; FindHotel and SearchHotel share "Hotel"; three names stay.
+    by_hand = (1 - levenshtein_ratio("city", "town") + 1 - levenshtein_ratio("FindHotel", "SearchHotel")) / 5
+    assert levenshtein_ratio("city", "town") == 0.25
+    assert measured["variants"]["v1"]["name_distance"] == pytest.approx(by_hand)
+
+
+def test_the_order_of_services_does_not_show() -> None:
+    counts = [
+        table1.count(renamed(HOTELS, f"_{i}", {"stars": "s" * i}), {"v1": HOTELS, "v2": BANKS_LIKE})
+        for i in range(1, 40)
+    ]
+    expected = table1.measures_of(counts, ["v1", "v2"])
+    random.Random(1).shuffle(counts)
+    assert table1.measures_of(counts, ["v1", "v2"]) == expected
+
+
+BANKS_LIKE = renamed(HOTELS, "2", V2)
+
+
+def test_measures_without_variants_or_names() -> None:
+    assert table1.measures([HOTELS], {}) == {"variants": {}, "average": {}, "self_bleu": None}
+    bare = service("Bare_1", [], [], "Nothing to do here today")
+    measured = table1.measures([bare], {"v1": [bare]})
+    assert measured["variants"]["v1"]["name_distance"] is None
+    assert measured["variants"]["v1"]["description_bleu"] == pytest.approx(100)
+    assert measured["self_bleu"] is None
+
+
+def test_seen_shares_count_every_occurrence() -> None:
+    unseen = [
+        service("A_2", [("city", ""), ("date", "")], [("FindHotel", "")], ""),
+        service("B_2", [("city", ""), ("fare", "")], [("BuyTicket", ""), ("SendMoney", "")], ""),
+    ]
+    # "city" counts twice: 2 of 4 slots (once each it would be 1 of 3); FindHotel and SendMoney of three intents.
+    assert table1.seen_shares(unseen, [HOTELS, BANKS]) == {"slot_names_seen": 0.5, "intent_names_seen": 2 / 3}
+    assert table1.seen_shares([], [HOTELS]) == {"slot_names_seen": None, "intent_names_seen": None}
+
+
+def test_table_takes_names_from_unseen_services_only() -> None:
+    train = table1.names_of([HOTELS])
+    trains = renamed(BANKS, "_2", {"amount": "stars", "SendMoney": "FindHotel"})
+    counts = [
+        table1.count(HOTELS, {"v1": renamed(HOTELS, "1", V1)}),
+        table1.count(trains, {"v1": renamed(trains, "1", {"stars": "sum"})}, train),
+    ]
+    found = table1.table(counts, ["v1"])
+    assert found["original"] == {"slot_names_seen": 1.0, "intent_names_seen": 1.0}
+    assert found["variants"]["v1"]["slot_names_seen"] == 0.0
+    assert found["variants"]["v1"]["intent_names_seen"] == 1.0
+    assert found["average"] == found["variants"]["v1"]
+    assert list(found) == ["original", "variants", "average", "self_bleu"]
+
+
+def test_align_by_the_suffix_that_fits_most() -> None:
+    # Hotels_11 is variant 1 of Hotels_1 and the name of another service.
+    originals = {name: Service(name, "", [], []) for name in ("Hotels_1", "Hotels_11", "Banks_1")}
+    variant = {name + "1": Service(name + "1", "", [], []) for name in originals}
+    aligned = table1.align(originals, {"v1": variant})
+    assert {name: found["v1"].service_name for name, found in aligned.items()} == {
+        "Hotels_1": "Hotels_11",
+        "Hotels_11": "Hotels_111",
+        "Banks_1": "Banks_11",
+    }
+    back_translated = {name + "_de": Service(name + "_de", "", [], []) for name in originals}
+    assert table1.align(originals, {"de": back_translated})["Hotels_1"]["de"].service_name == "Hotels_1_de"
+    assert table1.align(originals, {"same": originals})["Banks_1"]["same"] is originals["Banks_1"]
+
+
+def test_align_leaves_out_what_no_variant_has() -> None:
+    originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
+    aligned = table1.align(originals, {"v1": {"Hotels_11": renamed(HOTELS, "1", V1)}})
+    assert list(aligned) == ["Hotels_1"]
+
+
+def test_align_refuses_what_does_not_match() -> None:
+    originals = {"Hotels_1": HOTELS, "Banks_1": BANKS}
+    both = {"Hotels_11": HOTELS, "Banks_11": BANKS}
+    with pytest.raises(InputError, match="service 'Banks_1' is in variant v1, but missing from variant v2"):
+        table1.align(originals, {"v1": both, "v2": {"Hotels_12": HOTELS}})
+    with pytest.raises(InputError, match="'Trains_11' of variant v1 stands for no service"):
+        table1.align(originals, {"v1": {**both, "Trains_11": BANKS}})
+    short = renamed(BANKS, "1", {})
+    short.slots.clear()
+    with pytest.raises(InputError, match=r"'Banks_11' of variant v1 and its original 'Banks_1' .* slots: 0 and 1"):
+        table1.align(originals, {"v1": {"Hotels_11": HOTELS, "Banks_11": short}})
+    with pytest.raises(InputError, match=r"'Banks_1' of variant v1 and its original 'Hotels_1' .* slots: 1 and 2"):
+        table1.measures([HOTELS], {"v1": [BANKS]})
