@@ -115,7 +115,6 @@ def compose_page(statistics: Statistics, explanations: Mapping[str, str] | None 
       explanations: for each reason id, what it means, in a sentence.
     """
     answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
-    composed = sum(service["composed"] for service in services.values())
     keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
     rows = [_row(name, row, keys) for name, row in variants.items()]
     if len(variants) > 1:
@@ -124,8 +123,8 @@ def compose_page(statistics: Statistics, explanations: Mapping[str, str] | None 
         "compose_report.html.jinja",
         title="Composed variants",
         brand="compose",
-        headline=_compose_headline(composed, len(services)),
-        lead=_compose_lead(services, composed),
+        headline=_compose_headline(services),
+        lead=_compose_lead(services),
         tiles=[
             {"what": "answers", "value": f"{answers['total']:,}"},
             {"what": "used in variants", "value": f"{answers['used']:,}"},
@@ -239,13 +238,16 @@ def _seen_plot(statistics: Statistics) -> dict[str, Any]:
     return {"title": "Names seen in train", "hint": "of services that train lacks", "svg": plot}
 
 
-def _compose_headline(composed: int, total: int) -> str:
-    if composed == total:
-        return f"All {_plural(total, 'service')} composed" if total > 1 else f"{_plural(total, 'service')} composed"
-    return f"{composed:,} of {_plural(total, 'service')} composed"
+def _compose_headline(services: Mapping[str, Mapping[str, Any]]) -> str:
+    composed = sum(service["composed"] for service in services.values())
+    partial = sum(bool(service["partial"]) for service in services.values())
+    if services and composed - partial == len(services):
+        return f"{'All ' if composed > 1 else ''}{_plural(composed, 'service')} composed"
+    more = f", {partial:,} in part" if partial else ""
+    return f"{composed - partial:,} of {_plural(len(services), 'service')} composed{more}"
 
 
-def _compose_lead(services: Mapping[str, Mapping[str, Any]], composed: int) -> str:
+def _compose_lead(services: Mapping[str, Mapping[str, Any]]) -> str:
     waiting = [service for service in services.values() if not service["composed"]]
     unanswered = sum(not service["answers"]["total"] for service in waiting)
     partial = sum(bool(service["partial"]) for service in services.values())
@@ -258,9 +260,7 @@ def _compose_lead(services: Mapping[str, Mapping[str, Any]], composed: int) -> s
         said.append(f"{_plural(n, 'service')} {_wait(n)} for good answers to {_plural(short, 'element')}.")
     if partial:
         said.append(f"{_plural(partial, 'service')} {_has(partial)} elements with fewer answers than variants.")
-    if not said:
-        said.append("Every element has the answers it needs." if composed else "There was nothing to compose.")
-    return " ".join(said)
+    return " ".join(said) or "Every element has the answers it needs."
 
 
 def _todo(statistics: Statistics) -> Iterable[dict[str, Any]]:

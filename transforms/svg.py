@@ -174,7 +174,7 @@ def _legend(series: Sequence[Series]) -> tuple[Markup, float]:
 def _ceiling(values: Iterable[float]) -> float:
     """A round number at or above the largest value, with some air; 1 where there is none."""
     largest = max(values, default=0.0) * 1.08
-    if largest <= 0:
+    if largest < 1e-9:  # nothing that could be seen
         return 1.0
     unit = 10.0 ** math.floor(math.log10(largest))
     return float(next((unit * m for m in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 4.8, 6, 8) if unit * m >= largest), unit * 10))

@@ -162,7 +162,7 @@ def test_statistics_page_without_some_numbers() -> None:
 def test_compose_page_says_what_waits_and_why() -> None:
     page = Page(reports.compose_page(composed(), {"blank": "Nothing was written."}))
     assert page.open == []
-    assert "3 of 5 services composed" in page.words
+    assert "2 of 5 services composed, 1 in part" in page.words
     assert "1 service has no answers yet. 1 service waits for good answers to 4 elements." in page.words
     assert "1 service has elements with fewer answers than variants." in page.words
     assert "96 answers wait for a decision. Decide, then run again with --decisions : review.html review.csv" in (

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from transforms import svg
@@ -66,6 +66,7 @@ def test_stacked_bar_fills_its_width() -> None:
 
 
 @given(st.lists(st.tuples(LABEL, VALUE), max_size=12), LABEL, LABEL)
+@example([("v1", 5e-324)], "least of all floats", "t")
 def test_any_label_and_value_gives_well_formed_svg(rows: list[tuple[str, float | None]], name: str, title: str) -> None:
     categories, values = [label for label, _ in rows], tuple(value for _, value in rows)
     for draw in (svg.lines, svg.bars):
