@@ -41,7 +41,9 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
         parapet = [sys.executable, "-m", "pipelines.compose", "--quiet", "--schemas", str(schemas), "--responses"]
         cpu, memory = run([*parapet, *map(str, responses), "--output", str(out)])
-        ref_cpu, ref_memory = run([sys.executable, "-m", "benchmarks.compose", "--reference", str(schemas), given, str(ref)])
+        ref_cpu, ref_memory = run(
+            [sys.executable, "-m", "benchmarks.compose", "--reference", str(schemas), given, str(ref)]
+        )
         growth = f"{cpu / before[1] / (n / before[0]):7.2f}" if before else f"{'':>7}"
         print(
             f"{n:>10,} {cpu:>9.1f} s {memory:>5.0f} MB {ref_cpu:>9.1f} s {ref_memory:>5.0f} MB "
@@ -58,7 +60,9 @@ def main() -> int:
 
 def run(command: list[str]) -> tuple[float, float]:
     """CPU seconds and peak megabytes of a command. Raises CalledProcessError where it fails."""
-    process = subprocess.Popen(command, env={**os.environ, "PARAPET_WORKER_KEY": KEY, "PYTHONPATH": "."}, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env={**os.environ, "PARAPET_WORKER_KEY": KEY, "PYTHONPATH": "."}, stdout=subprocess.DEVNULL
+    )
     _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), command)

@@ -13,11 +13,55 @@ from pathlib import Path
 from schemas import layout
 
 # Common words that a worker might add without changing what kind of answer it is.
-_WORDS = (
-    "current preferred chosen desired given main exact full usual local actual stated expected final first second new "
-    "known total basic general special single double early late daily weekly yearly public private open simple clear "
-    "wanted needed listed named valid active regular standard common original personal official possible"
-).split()
+_WORDS = [
+    "current",
+    "preferred",
+    "chosen",
+    "desired",
+    "given",
+    "main",
+    "exact",
+    "full",
+    "usual",
+    "local",
+    "actual",
+    "stated",
+    "expected",
+    "final",
+    "first",
+    "second",
+    "new",
+    "known",
+    "total",
+    "basic",
+    "general",
+    "special",
+    "single",
+    "double",
+    "early",
+    "late",
+    "daily",
+    "weekly",
+    "yearly",
+    "public",
+    "private",
+    "open",
+    "simple",
+    "clear",
+    "wanted",
+    "needed",
+    "listed",
+    "named",
+    "valid",
+    "active",
+    "regular",
+    "standard",
+    "common",
+    "original",
+    "personal",
+    "official",
+    "possible",
+]
 
 
 def make(root: Path, answers: int) -> tuple[Path, list[Path]]:
@@ -30,7 +74,9 @@ def make(root: Path, answers: int) -> tuple[Path, list[Path]]:
     sample = layout.sample_root()
     services = list(layout.raw_by_name(layout.read_root(sample)).values())
     batches = [_read(sample / "crowd" / path.name) for path in responses]
-    of_one_copy = sum(bool(text) for _, rows in batches for row in rows for name, text in row.items() if _is_answer(name))
+    of_one_copy = sum(
+        bool(text) for _, rows in batches for row in rows for name, text in row.items() if _is_answer(name)
+    )
     copies = max(1, round(answers / of_one_copy))
     schema = [{**raw, "service_name": _name(raw["service_name"], c)} for c in range(copies) for raw in services]
     (corpus / "train" / "schema.json").write_bytes(layout.schema_bytes(schema))

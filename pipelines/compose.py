@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -83,7 +84,7 @@ def check(args: argparse.Namespace) -> None:
         ("--reviewers", args.reviewers),
     ):
         for path in paths:
-            if not FileSystems.exists(path):
+            if os.path.isdir(path) or not FileSystems.exists(path):
                 raise InputError("there is no such file", f"{flag} {path}")
     try:
         codecs.lookup(args.encoding)
@@ -101,11 +102,11 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from schemas import layout
     from transforms import composing, files, outputs, summary, worker_key
 
-    splits = layout.read_root(args.schemas)
+    splits = layout.read_root(args.schemas, leave_out_bad=True)
     for sheet in (*args.decisions, *args.reviewers):
         composing.read_sheet(sheet)  # a file that is no sheet must fail before anything runs
     settings = settings_of(args, splits)
-    files.prepare(args.output)
+    files.prepare(args.output, "compose")
     size = sum(found.size_in_bytes for match in FileSystems.match(args.responses) for found in match.metadata_list)
     buckets = 1 + size // _BYTES_OF_A_BUCKET
     names = layout.splits_of(splits)
@@ -138,6 +139,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "By assignment" >> beam.CoGroupByKey()
         | "Merge" >> beam.ParDo(composing.MergeBucket()).with_outputs(composing.DEAD, composing.COUNTS, main="services")
     )
+    bad_schemas = pipeline | "Bad services" >> beam.Create(composing.bad_services(splits), reshuffle=False)
     schemas = pipeline | "Services" >> beam.Create(composing.packed_schemas(layout.raw_by_name(splits)))
     settled = (
         {"schema": schemas, "responses": merged.services}
@@ -153,6 +155,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         reviewers.dead,
         merged.dead,
         settled.dead,
+        bad_schemas,
     ) | "All dead letters" >> beam.Flatten()
     counts = (responses.counts, merged.counts, settled.counts) | "All counts" >> beam.Flatten()
     audit = (
@@ -240,12 +243,24 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
         print("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
         print(f"report: {out}/report.html")
         if answers["review"]:
-            print(f"review: {out}/review.html holds {answers['review']:,} answers; run again with --decisions")
+            print(f"review: {out}/review.html lets you decide on {answers['review']:,} answers; then add --decisions")
     if short:
         logging.warning("%d services are short of answers: %s/shortfall.csv", short, out)
     if found["dead_letters"]:
-        logging.warning("%d records could not be used: %s/dead_letters.jsonl", found["dead_letters"], out)
+        logging.warning("%d records could not be used, see %s/dead_letters.jsonl: %s", *_dead(out))
     return EXIT_FAILURE if short and args.require_complete else 0
+
+
+def _dead(output: str) -> tuple[int, str, str]:
+    """How many dead letters, where, and the reasons, most frequent first."""
+    import json
+    from collections import Counter
+
+    from apache_beam.io.filesystems import FileSystems
+
+    with FileSystems.open(FileSystems.join(output, "dead_letters.jsonl")) as handle:
+        reasons = Counter(json.loads(line)["reason"].partition(":")[0] for line in handle.read().splitlines())
+    return reasons.total(), output, ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
 
 
 def run(argv: Sequence[str] | None = None) -> int:

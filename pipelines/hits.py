@@ -31,6 +31,8 @@ EXAMPLE = """\
   parapet hits --schemas my_corpus --output my_hits --dry_run      # only the cost
   parapet hits --schemas my_corpus --output my_hits --hourly_wage 18 --sandbox"""
 
+_MAX_WARNINGS = 20
+
 # The flags that are fields of Terms, by their types.
 _MONEY = {
     "hourly_wage": "dollars an hour that the reward is to come to",
@@ -108,7 +110,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from transforms.files import Publish, WriteFiles, prepare
     from transforms.hits.make_hits import MakeHits
 
-    prepare(args.output)
+    prepare(args.output, "hits")
     made = pipeline | "Services" >> beam.Create(list(enumerate(args.services))) | "Make HITs" >> MakeHits(args.settings)
     _ = (
         made["files"]
@@ -160,8 +162,10 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     total = plan.rows["total"]
     if total.hits and total.hourly_pay < args.hourly_wage:
         logging.warning("the reward comes to $%s an hour, below --hourly_wage %s", total.hourly_pay, args.hourly_wage)
-    for each in plan.not_asked:
-        logging.warning("not asked: %s in %s: %s", each.element_id, each.task_id, each.reason)
+    for each in plan.not_asked[:_MAX_WARNINGS]:
+        logging.warning("not asked: %s in %s: %s", each.element_id[:200], each.task_id, each.reason)
+    if len(plan.not_asked) > _MAX_WARNINGS:
+        logging.warning("not asked: %d more, in plan.json", len(plan.not_asked) - _MAX_WARNINGS)
     print("dry run: nothing was written" if args.dry_run else f"begin with {args.output}/index.html")
 
 

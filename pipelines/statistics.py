@@ -160,7 +160,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from transforms.files import Publish, WriteFiles, prepare
 
     work: Work = args.work
-    prepare(args.output)
+    prepare(args.output, "statistics")
     counts = (
         pipeline
         | "Read services" >> beam.Create(work.items)

@@ -22,18 +22,27 @@ SINGLE = "schema"  # the split name under which a single schema file is read
 MAX_SCHEMA_BYTES = 64 * 2**20
 
 
+class BadService(msgspec.Struct):
+    """A service that breaks a rule of the format, with the error that says which, and where."""
+
+    error: InputError
+    raw: Any
+
+
 class SplitSchemas(msgspec.Struct):
     """The schema file of one split.
 
     Attributes:
       raw: the services as the file has them, unknown keys and key order included: variants are made from these.
       services: the same, typed and checked.
+      bad: those that could not be taken; they are in neither of the others.
     """
 
     split: str
     path: str
     raw: list[dict[str, Any]]
     services: list[Service]
+    bad: list[BadService] = []
 
     @property
     def relative_path(self) -> str:
@@ -46,50 +55,65 @@ def sample_root() -> Path:
     return Path(str(resources.files("schemas") / "sample"))
 
 
-def read_root(root: str | Path) -> list[SplitSchemas]:
+def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchemas]:
     """Reads the schemas of a corpus, or a single schema file.
+
+    Args:
+      root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json``, or such a file.
+      leave_out_bad: gives services that break a rule in ``bad`` instead of raising, as long as one is good.
 
     Raises:
       InputError: nothing there, not JSON, not a schema, or one service defined in two ways by two splits.
     """
     root = Path(root)
-    if root.is_file():
-        return [read_schema_file(root, SINGLE)]
     if not root.exists():
         raise InputError("there is no such file or folder", root)
-    found = [(split, root / split / "schema.json") for split in SPLITS]
-    splits = [read_schema_file(path, split) for split, path in found if path.is_file()]
-    if not splits and (root / "schema.json").is_file():
-        return [read_schema_file(root / "schema.json", SINGLE)]
-    if not splits:
+    found = [(root / split / "schema.json", split) for split in SPLITS]
+    found = [(path, split) for path, split in found if path.is_file()]
+    if not found:
+        found = [(path, SINGLE) for path in (root, root / "schema.json") if path.is_file()][:1]
+    if not found:
         raise InputError("no schema here: expected train/schema.json, dev/schema.json or test/schema.json", root)
-    _check_same_across_splits(splits)
+    splits = [_read_lenient(path, split) for path, split in found]
+    _leave_out_differing(splits)
+    bad = [service for split in splits for service in split.bad]
+    if bad and not (leave_out_bad and any(split.services for split in splits)):
+        raise bad[0].error
     return splits
 
 
 def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
     """Reads and checks one ``schema.json``. Raises InputError with file, position and reason."""
-    path = Path(path)
+    schemas = _read_lenient(Path(path), split)
+    if schemas.bad:
+        raise schemas.bad[0].error
+    return schemas
+
+
+def _read_lenient(path: Path, split: str) -> SplitSchemas:
     if path.stat().st_size > MAX_SCHEMA_BYTES:
         raise InputError(f"over {MAX_SCHEMA_BYTES // 2**20} MB: this is no schema file", path)
-    raw = parse_json(path.read_bytes(), path)
-    if not isinstance(raw, list):
-        raise InputError(f"expected a list of services, found {type(raw).__name__}", path, "$")
-    if not raw:
+    items = parse_json(path.read_bytes(), path)
+    if not isinstance(items, list):
+        raise InputError(f"expected a list of services, found {type(items).__name__}", path, "$")
+    if not items:
         raise InputError("the list of services is empty", path, "$")
-    services = [parse_service(item, path, f"$[{i}]") for i, item in enumerate(raw)]
-    first: dict[str, int] = {}
-    for i, service in enumerate(services):
-        # Compared without case: on some file systems two such pages would be one.
-        key = service.service_name.casefold()
-        if key in first:
-            raise InputError(
-                f"service {service.service_name!r} stands twice (first at $[{first[key]}])",
-                path,
-                f"$[{i}].service_name",
-            )
-        first[key] = i
-    return SplitSchemas(split, str(path), raw, services)
+    schemas = SplitSchemas(split, str(path), [], [])
+    # Compared without case: on some file systems the pages of two such services would be one.
+    names = [str(item.get("service_name")).casefold() if isinstance(item, dict) else "" for item in items]
+    for i, item in enumerate(items):
+        try:
+            service = parse_service(item, path, f"$[{i}]")
+            if names.count(names[i]) > 1:
+                others = ", ".join(f"$[{j}]" for j, name in enumerate(names) if name == names[i] and j != i)
+                reason = f"service {service.service_name!r} stands twice (see {others})"
+                raise InputError(reason, path, f"$[{i}].service_name")
+        except InputError as error:
+            schemas.bad.append(BadService(error, item))
+        else:
+            schemas.raw.append(item)
+            schemas.services.append(service)
+    return schemas
 
 
 def parse_json(data: bytes, path: object) -> Any:
@@ -144,11 +168,17 @@ def dialogue_files(root: str | Path, split: str) -> list[Path]:
     return sorted(path for path in Path(root, split).glob("dialogues_*.json") if DIALOGUE_FILE.fullmatch(path.name))
 
 
-def _check_same_across_splits(splits: list[SplitSchemas]) -> None:
-    seen: dict[str, tuple[Service, str]] = {}
+def _leave_out_differing(splits: list[SplitSchemas]) -> None:
+    """Services that two splits define in different ways are bad, wherever they stand: neither can be chosen."""
+    of_name: dict[str, list[tuple[SplitSchemas, Service]]] = {}
     for split in splits:
-        for i, service in enumerate(split.services):
-            name = service.service_name
-            if name in seen and seen[name][0] != service:
-                raise InputError(f"service {name!r} differs from the one in {seen[name][1]}", split.path, f"$[{i}]")
-            seen.setdefault(name, (service, split.path))
+        for service in split.services:
+            of_name.setdefault(service.service_name, []).append((split, service))
+    for name, found in of_name.items():
+        if any(service != found[0][1] for _, service in found):
+            for split, service in found:
+                others = ", ".join(other.path for other, _ in found if other is not split)
+                error = InputError(f"service {name!r} differs from the one in {others}", split.path)
+                i = split.services.index(service)
+                del split.services[i]
+                split.bad.append(BadService(error, split.raw.pop(i)))

@@ -21,7 +21,7 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.decisions import Decision, parse_decisions
 from schemas.elements import VARIANTS
 from schemas.errors import InputError
-from schemas.layout import schema_bytes
+from schemas.layout import SplitSchemas, schema_bytes
 from schemas.responses import Assignment, DeadLetter
 from transforms import agreement, audit
 from transforms.files import HashingWriter, Written, staged
@@ -275,6 +275,18 @@ class WriteAudit(beam.DoFn):
 def packed_schemas(raw: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
     """(service name, its schema as JSON) of every service."""
     return [(name, orjson.dumps(service)) for name, service in raw.items()]
+
+
+def bad_services(splits: Iterable[SplitSchemas]) -> list[DeadLetter]:
+    """The services that break a rule of the format."""
+    return [
+        DeadLetter(
+            "schemas", error.path, f"bad_service: {error.where}: {error.reason}", payload(str(bad.raw)), error.path
+        )
+        for split in splits
+        for bad in split.bad
+        for error in (bad.error,)
+    ]
 
 
 def places_of(splits: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, int]]]:

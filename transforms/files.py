@@ -46,8 +46,16 @@ def make_folder(path: str) -> None:
             raise
 
 
-def prepare(output: str) -> None:
-    """Makes the output folder and clears what a killed run left in staging. Raises InputError where it cannot."""
+def prepare(output: str, pipeline: str) -> None:
+    """Makes the output folder and clears what a killed run left in staging.
+
+    Raises:
+      InputError: the folder cannot be written, or holds the output of another pipeline, whose files would go.
+    """
+    for name in (MANIFEST, PREVIOUS):
+        other = _read_manifest(join(output, name)).get("pipeline", pipeline)
+        if other != pipeline:
+            raise InputError(f"holds what 'parapet {other}' made: choose another --output", output)
     try:
         make_folder(output)
         staging = FileSystems.join(output, STAGING)
@@ -202,17 +210,23 @@ def publish(output: str, manifest: dict[str, Any]) -> None:
     FileSystems.delete([path for path in (previous, FileSystems.join(output, STAGING)) if FileSystems.exists(path)])
 
 
-def _files_of(manifest: str) -> set[str]:
-    if not FileSystems.exists(manifest):
-        return set()
-    with FileSystems.open(manifest) as handle:
+def _read_manifest(path: str) -> dict[str, Any]:
+    if not FileSystems.exists(path):
+        return {}
+    with FileSystems.open(path) as handle:
         try:
-            found = json.loads(handle.read())["files"]
+            manifest = json.loads(handle.read())
+            if isinstance(manifest["files"], dict):
+                return dict(manifest)
         except (ValueError, KeyError, TypeError):
-            logging.warning("%s is not a manifest of ours; its files are left alone", manifest)
-            return set()
+            pass
+    logging.warning("%s is not a manifest of ours; its files are left alone", path)
+    return {}
+
+
+def _files_of(manifest: str) -> set[str]:
     safe = set()
-    for relative in found:
+    for relative in _read_manifest(manifest).get("files", {}):
         try:
             join("x", relative)
             safe.add(relative)

@@ -203,7 +203,9 @@ def _answer(
     if decision is not None:
         outcome.decisions[decision.decision] = outcome.decisions.get(decision.decision, 0) + 1
     wanted = decision.text if decision is not None and decision.decision == "fix" else text
-    canonical, key = canonical_form(wanted, assignment.task, _convention(element, settings), element.text(assignment.task))
+    canonical, key = canonical_form(
+        wanted, assignment.task, _convention(element, settings), element.text(assignment.task)
+    )
     answer = _Answer(
         response_id(assignment.assignment_id, element.field), element, assignment.task, text, canonical, key, assignment
     )

@@ -119,7 +119,11 @@ def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed: P
     ]
     statistics = json.loads((composed / "statistics.json").read_text())
     assert [name for name, service in statistics["services"].items() if not service["composed"]] == ["Museums_1"]
-    waiting = {r["reason"] for r in rows_of(composed) if r["element_id"].startswith("Museums_1") and r["disposition"] == "surplus"}
+    waiting = {
+        r["reason"]
+        for r in rows_of(composed)
+        if r["element_id"].startswith("Museums_1") and r["disposition"] == "surplus"
+    }
     assert waiting == {"service_incomplete"}
 
 
@@ -317,7 +321,12 @@ def test_a_corpus_with_other_conventions(tmp_path: Path) -> None:
                 answers = [text.split(",")[w] for text in fields.values()]
                 writer.writerow([f"3{task[:1].upper()}{w}", f"W{task}{w}", 300, f"hotel:{task}", *answers])
     responses = [tmp_path / "names.csv", tmp_path / "descriptions.csv"]
-    assert compose(tmp_path / "out", "--schemas", tmp_path / "schema.json", "--responses", *responses, "--require_complete") == 0
+    assert (
+        compose(
+            tmp_path / "out", "--schemas", tmp_path / "schema.json", "--responses", *responses, "--require_complete"
+        )
+        == 0
+    )
     names = defaultdict(set)
     for k in range(1, 6):
         service = json.loads((tmp_path / f"out/v{k}/schema.json").read_text())[0]
@@ -328,7 +337,9 @@ def test_a_corpus_with_other_conventions(tmp_path: Path) -> None:
         names["intent"].add(service["intents"][0]["name"])
         names["slot"].update(slot["name"] for slot in service["slots"])
     assert names["intent"] == {"look_for_hotel", "search_hotels", "locate_hotel", "discover_a_hotel", "browse_hotels"}
-    assert {"hotel-cost_level", "hotel-cost_range", "hotel-price_category", "hotel-title", "hotel-label"} <= names["slot"]
+    assert {"hotel-cost_level", "hotel-cost_range", "hotel-price_category", "hotel-title", "hotel-label"} <= names[
+        "slot"
+    ]
     assert all(re.fullmatch(r"hotel-[a-z_]+", name) for name in names["slot"])
 
 
@@ -347,6 +358,8 @@ def test_the_published_variants_come_back(real_data: Path, tmp_path: Path) -> No
         assert files_of(tmp_path / other) == files_of(tmp_path / "csv")
     assert compose(tmp_path / "vetted", "--schemas", sgd, "--responses", *csvs) == 0
     for arguments in ([tmp_path / "csv", sgd, batch], [tmp_path / "vetted", sgd, batch, "--vetting"]):
-        check = subprocess.run([sys.executable, checks / "check_compose.py", *arguments], capture_output=True, text=True)
+        check = subprocess.run(
+            [sys.executable, checks / "check_compose.py", *arguments], capture_output=True, text=True
+        )
         assert check.returncode == 0, check.stdout
         assert "all holds" in check.stdout

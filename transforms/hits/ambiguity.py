@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def ambiguous_elements(service: Service, setting: str, listed: frozenset[str] = 
 
     Args:
       service: the service.
-      setting: ``auto`` finds them by :func:`is_ambiguous`, ``none`` marks none, anything else takes ``listed``.
+      setting: ``auto`` finds those that are vague, and slots whose words another slot has too, with more;
+        ``none`` marks none; anything else takes ``listed``.
       listed: ids as a person has listed them, of any services.
     """
     elements = elements_of(service, "descriptions")
@@ -44,22 +46,30 @@ def ambiguous_elements(service: Service, setting: str, listed: frozenset[str] = 
         return frozenset()
     if setting != AUTO:
         return listed & {element.id for element in elements}
-    return frozenset(element.id for element in elements if is_ambiguous(element, elements))
+    contained = _contained_slots(elements)
+    return frozenset(element.id for element in elements if is_vague(element) or element.id in contained)
 
 
-def is_ambiguous(element: Element, elements: Iterable[Element]) -> bool:
-    """Whether the name alone leaves open what is meant. Any of these says so.
-
-    - It is one word of under four letters, or all of its words are generic: ``type``, ``where_to``, ``end_time``.
-    - Another slot of the service has all of its words and more: ``alarm_time`` beside ``new_alarm_time``.
-    """
+def is_vague(element: Element) -> bool:
+    """Whether the name is one word of under four letters, or all of its words are generic: ``type``, ``end_time``."""
     own = _words(element)
-    if all(word in GENERIC or word.isdigit() for word in own) or (len(own) == 1 and len(own[0]) < _MIN_LETTERS):
-        return True
-    if element.kind != "slot":
-        return False
-    others = [set(_words(other)) for other in elements if other.kind == "slot" and other.id != element.id]
-    return any(set(own) < other for other in others)
+    return all(word in GENERIC or word.isdigit() for word in own) or (len(own) == 1 and len(own[0]) < _MIN_LETTERS)
+
+
+def _contained_slots(elements: Iterable[Element]) -> frozenset[str]:
+    """The ids of slots beside another that has all of their words and more: ``alarm_time``, ``new_alarm_time``."""
+    words = {element.id: frozenset(_words(element)) for element in elements if element.kind == "slot"}
+    having = defaultdict[str, set[str]](set)
+    for element_id, own in words.items():
+        for word in own:
+            having[word].add(element_id)
+    found = set()
+    for element_id, own in words.items():
+        # The rarest word first: the cost stays small where thousands of slots share one.
+        rarest = min((having[word] for word in own), key=len, default=set[str]())
+        if any(own < words[other] for other in rarest):
+            found.add(element_id)
+    return frozenset(found)
 
 
 def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
