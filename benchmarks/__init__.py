@@ -1,0 +1,1 @@
+"""Speed as ratios against a named peer, in one run. Not part of the tests."""

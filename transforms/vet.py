@@ -35,7 +35,7 @@ EXPLANATIONS = {
     "assignment_rejected": "The requester has rejected the assignment.",
     "reviewer": "A reviewer rejected it.",
     "short_prompt_copy": "Has the words of its short prompt: may be right, may be lazy.",
-    "other_script": "Written with letters of another script.",
+    "other_script": "Has letters of another script, or such as a name cannot be written with.",
     "other_language": "Looks like another language than English.",
     "profanity": "Contains a word from the profanity list; titles and medicine have such words too.",
     "unknown_word": "Contains a word that English texts do not have: a typo, or a name.",
@@ -210,7 +210,15 @@ def _too_long(answer: Answer) -> bool:
 
 
 def _other_script(answer: Answer) -> bool:
-    return any(c.isalpha() and not unicodedata.name(c, "").startswith("LATIN") for c in answer.text)
+    # A name of which nothing is left in plain letters cannot be emitted unless a reviewer fixes it.
+    return not answer.words or not all(_plain(c, answer.task) for c in answer.text if c.isalpha() and not c.isascii())
+
+
+def _plain(letter: str, task: Task) -> bool:
+    """Whether a letter is Latin; in names, whether it is an ASCII letter with an accent."""
+    if task == "names":
+        return unicodedata.normalize("NFKD", letter)[0].isascii()
+    return unicodedata.name(letter, "").startswith("LATIN")
 
 
 def _other_language(answer: Answer) -> bool:

@@ -1,0 +1,306 @@
+"""Settling a service, against a slow plain reading of SGD-X's method, and case by case."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.decisions import Decision
+from schemas.responses import Assignment
+from transforms.naming import Convention
+from transforms.settle import Settings, canonical_form, settle_service
+
+SERVICE = {
+    "service_name": "Parks_1",
+    "description": "Find green places in a town",
+    "slots": [
+        {"name": "park_name", "description": "Name of the park", "is_categorical": False, "possible_values": []},
+        {"name": "city", "description": "City where the park lies", "is_categorical": False, "possible_values": []},
+    ],
+    "intents": [
+        {
+            "name": "FindPark",
+            "description": "Look for a park in a city",
+            "is_transactional": False,
+            "required_slots": ["city"],
+            "optional_slots": {"park_name": "dontcare"},
+            "result_slots": ["park_name", "city"],
+        }
+    ],
+}
+
+NAMES = {
+    "intent_0": ["SearchParks", "LocatePark", "DiscoverGreenery", "GetParkList", "SeekGreenSpace"],
+    "slot_0": ["name_of_place", "park_title", "green_area", "called", "label"],
+    "slot_1": ["town", "location", "municipality", "place", "where_it_is"],
+}
+DESCRIPTIONS = {
+    "intent_0": [
+        "Find parks nearby",
+        "Get a list of parks in town",
+        "Search a park by city",
+        "Discover green areas",
+        "Which parks there are",
+    ],
+    "slot_0": [
+        "What the park is called",
+        "Title of the park",
+        "The green area's name",
+        "Label on the map",
+        "How people call it",
+    ],
+    "slot_1": [
+        "Town of the park",
+        "Where the park is found",
+        "Municipality around the park",
+        "Location by city",
+        "The city it belongs to",
+    ],
+    "service": [
+        "Look up parks",
+        "Green places near you",
+        "Search engine for parks",
+        "Town parks at hand",
+        "A guide to public gardens",
+    ],
+}
+
+
+def assignments(names: dict = NAMES, descriptions: dict = DESCRIPTIONS, **extra) -> list[Assignment]:
+    """One worker a column: the w-th worker gives the w-th text for every field."""
+    found = []
+    for task, fields in (("names", names), ("descriptions", descriptions)):
+        for w in range(max(map(len, fields.values()))):
+            answers = {field: texts[w] for field, texts in fields.items() if w < len(texts)}
+            found.append(
+                Assignment(f"{task}{w}", "Parks_1", task, f"worker-{task}-{w}", answers, True, 0, 300, 300, **extra)
+            )
+    return found
+
+
+def fates(outcome) -> dict[str, tuple[str, str, int | None]]:
+    return {row.response_id: (row.disposition, row.reason, row.variant) for row in outcome.audit}
+
+
+def more(field: str, *texts: str, task: str = "names", start: int = 5) -> list[Assignment]:
+    """Further workers who answer a single field."""
+    return [
+        Assignment(f"{task}{start + i}", "Parks_1", task, f"more-{task}-{i}", {field: text}, True, 0, 300, 300)
+        for i, text in enumerate(texts)
+    ]
+
+
+def test_five_good_answers_are_used_from_near_to_far() -> None:
+    outcome = settle_service(SERVICE, assignments(), {}, Settings())
+    assert [v["service_name"] for v in outcome.variants] == [f"Parks_1{k}" for k in range(1, 6)]
+    # By hand, Levenshtein from "city": town 4, place 5, location 6, municipality 8, where_it_is 9.
+    assert [v["slots"][1]["name"] for v in outcome.variants] == [
+        "town",
+        "place",
+        "location",
+        "where_it_is",
+        "municipality",
+    ]
+    first = outcome.variants[0]
+    assert first["intents"][0]["required_slots"] == ["town"]
+    assert first["intents"][0]["result_slots"] == [slot["name"] for slot in first["slots"]]
+    assert {row.disposition for row in outcome.audit} == {"used"}
+
+
+def textbook_levenshtein(a: str, b: str) -> int:
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        row, before = [i], row
+        for j, y in enumerate(b, 1):
+            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (x != y)))
+    return row[-1]
+
+
+def plain_reference(names: dict[str, list[str]], seed: int) -> dict[str, list[str]] | None:
+    """The names of each variant by brute force: draw by hash, order by distance, all orders of ties tried."""
+    originals = {"intent_0": "FindPark", "slot_0": "park_name", "slot_1": "city"}
+    ids = {"intent_0": "intent/FindPark", "slot_0": "slot/park_name", "slot_1": "slot/city"}
+    of_field = {}
+    for field, texts in names.items():
+        canonical = {
+            canonical_form(t, "names", Convention.CAMEL if "intent" in field else Convention.SNAKE, "")[0]
+            for t in texts
+        }
+        drawn = sorted(
+            canonical,
+            key=lambda text, f=field: hashlib.sha256(f"{seed}\0Parks_1/{ids[f]}\0names\0{text}".encode()).hexdigest(),
+        )
+        of_field[field] = [
+            order
+            for order in permutations(drawn[:5])
+            if [textbook_levenshtein(originals[field], t) for t in order]
+            == sorted(textbook_levenshtein(originals[field], t) for t in order)
+        ]
+    return of_field
+
+
+COMMON = st.sampled_from(
+    ["green place", "town name", "area", "region", "title", "spot", "garden", "label", "county", "quarter"]
+    + ["district", "street", "square", "map point", "corner", "village", "landmark", "zone", "address line", "borough"]
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(COMMON, min_size=5, max_size=8, unique=True), st.integers(0, 3))
+def test_names_are_those_of_a_plain_reference(texts: list[str], seed: int) -> None:
+    outcome = settle_service(SERVICE, assignments({**NAMES, "slot_1": texts}), {}, Settings(seed=seed))
+    ours = [variant["slots"][1]["name"] for variant in outcome.variants]
+    assert tuple(ours) in plain_reference({"slot_1": texts}, seed)["slot_1"]
+    fate = fates(outcome)
+    used = sorted(
+        r for r, (disposition, _, _) in fate.items() if disposition == "used" and r.endswith("slot_1") and r[0] == "n"
+    )
+    surplus = [f for f in fate.values() if f[0] == "surplus"]
+    assert len(used) == 5
+    assert surplus == [("surplus", "not_drawn", None)] * (len(texts) - 5)
+
+
+def test_the_same_words_count_once_and_the_best_spelled_stands_for_them() -> None:
+    extra = more("slot_1", "TOWN", "Town.", "town ", "hamllet")
+    outcome = settle_service(SERVICE, assignments() + extra, {}, Settings())
+    fate = fates(outcome)
+    assert [fate[f"names{w}:slot_1"][0] for w in (5, 6, 7)] == ["duplicate"] * 3
+    assert all(fate[f"names{w}:slot_1"][1] == "duplicate_of: names0:slot_1" for w in (5, 6, 7))
+    assert fate["names8:slot_1"][:2] == ("review", "unknown_word")
+
+
+def test_decisions_override_the_automatic_verdict() -> None:
+    extra = more("slot_1", "hamllet", "n/a", "vilage", "hamlet")
+    decisions = {
+        "names5": {"slot_1": Decision("names5:slot_1", "accept")},
+        "names7": {"slot_1": Decision("names7:slot_1", "fix", "village")},
+        "names8": {"slot_1": Decision("names8:slot_1", "reject", "", "too small")},
+    }
+    outcome = settle_service(SERVICE, assignments() + extra, decisions, Settings())
+    fate = fates(outcome)
+    assert fate["names5:slot_1"][0] in ("used", "surplus")
+    assert fate["names6:slot_1"][:2] == ("rejected", "placeholder")
+    fixed = next(row for row in outcome.audit if row.response_id == "names7:slot_1")
+    assert (fixed.text, fixed.canonical) == ("vilage", "village")
+    assert fate["names8:slot_1"][:2] == ("rejected", "reviewer: too small")
+    assert outcome.decisions == {"accept": 1, "fix": 1, "reject": 1}
+
+
+def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_is_accepted() -> None:
+    extra = more("slot_1", "hamlet", "Hamlet", "HAMLET")
+    reject = {"names5": {"slot_1": Decision("names5:slot_1", "reject")}}
+    fate = fates(settle_service(SERVICE, assignments() + extra, reject, Settings()))
+    assert {fate[f"names{w}:slot_1"][0] for w in (5, 6, 7)} == {"rejected"}
+    accept = {**reject, "names6": {"slot_1": Decision("names6:slot_1", "accept")}}
+    fate = fates(settle_service(SERVICE, assignments() + extra, accept, Settings()))
+    assert fate["names5:slot_1"][0] == "rejected"
+    assert fate["names6:slot_1"][0] in ("used", "surplus")
+    assert fate["names7:slot_1"][0] == "duplicate"
+
+
+def test_held_answers_are_held_together_and_shown_once() -> None:
+    extra = more("slot_1", "hamllet", "Hamllet")
+    outcome = settle_service(SERVICE, assignments() + extra, {}, Settings())
+    assert [fates(outcome)[f"names{w}:slot_1"][0] for w in (5, 6)] == ["review", "review"]
+    (item,) = outcome.reviews
+    assert (item.element_id, item.task, item.original, item.prompt) == (
+        "Parks_1/slot/city",
+        "names",
+        "city",
+        "City where the park lies",
+    )
+    assert item.same_answers == 2
+    assert item.reasons == ["unknown_word"]
+    assert ("town", "used") in item.neighbours
+
+
+def test_a_service_that_is_short_waits_and_says_for_what() -> None:
+    names = {**NAMES, "slot_0": [*NAMES["slot_0"][:3], "qwerty", "labell"]}
+    outcome = settle_service(SERVICE, assignments(names), {}, Settings())
+    assert outcome.variants == []
+    (short,) = outcome.short
+    assert (short.element_id, short.form_field, short.have, short.in_review, short.reason) == (
+        "Parks_1/slot/park_name",
+        "slot_0",
+        3,
+        1,
+        "too_few",
+    )
+    assert {row.reason for row in outcome.audit if row.disposition == "surplus"} == {"service_incomplete"}
+
+
+def test_partial_repeats_the_furthest_answer_or_the_original() -> None:
+    names = {**NAMES, "slot_0": NAMES["slot_0"][:3]}
+    descriptions = {**DESCRIPTIONS, "service": []}
+    outcome = settle_service(SERVICE, assignments(names, descriptions), {}, Settings(allow_partial=True))
+    slots = [variant["slots"][0]["name"] for variant in outcome.variants]
+    assert slots == ["park_title", "green_area", "name_of_place", "name_of_place", "name_of_place"]
+    assert {variant["description"] for variant in outcome.variants} == {"Find green places in a town"}
+    assert {(s.form_field, s.filled) for s in outcome.short} == {("slot_0", (4, 5)), ("service", (1, 2, 3, 4, 5))}
+
+
+def test_names_never_stand_twice_in_a_variant() -> None:
+    same = ["spot", "area", "zone", "region", "place"]
+    outcome = settle_service(SERVICE, assignments({**NAMES, "slot_0": same, "slot_1": same}), {}, Settings())
+    if outcome.variants:  # distances to "park_name" and "city" order them differently
+        for variant in outcome.variants:
+            assert variant["slots"][0]["name"] != variant["slots"][1]["name"]
+    else:
+        assert {short.reason for short in outcome.short} == {"name_collision"}
+
+
+def test_a_worker_of_both_tasks_is_held_where_he_had_seen_the_answer() -> None:
+    both = assignments()
+    both[0].worker_hash = both[5].worker_hash = "same"
+    both[0].submit_time, both[5].submit_time = 100, 200
+    fate = fates(settle_service(SERVICE, both, {}, Settings()))
+    assert fate["descriptions0:slot_0"][:2] == ("review", "not_blind")
+    assert fate["names0:slot_0"][0] != "review"
+
+
+@pytest.mark.parametrize(
+    ("answers", "seconds", "reason"),
+    [
+        ({"intent_0": "Good thing", "slot_0": "good thing", "slot_1": "good thing"}, 300, "same_answer"),
+        ({"intent_0": "SearchParks", "slot_0": "park_label", "slot_1": "hometown"}, 4, "too_fast"),
+    ],
+)
+def test_a_worker_who_cannot_have_meant_it_is_rejected_whole(answers: dict, seconds: int, reason: str) -> None:
+    careless = Assignment("3X", "Parks_1", "names", "careless", answers, True, 0, seconds, seconds)
+    fate = fates(settle_service(SERVICE, [*assignments(), careless], {}, Settings()))
+    assert {fate[f"3X:{field}"][:2] for field in answers} == {("rejected", reason)}
+
+
+def test_an_answer_for_a_position_that_does_not_exist_is_a_dead_letter() -> None:
+    odd = Assignment("3X", "Parks_1", "names", "w", {"slot_9": "something", "service": "", "slot_1": "hamlet"}, False)
+    outcome = settle_service(SERVICE, [*assignments(), odd], {}, Settings())
+    (letter,) = outcome.dead
+    assert (letter.key, letter.reason.partition(":")[0], letter.payload) == (
+        "3X:slot_9",
+        "unknown_position",
+        "something",
+    )
+    assert "3X:service" not in fates(outcome)
+    assert fates(outcome)["3X:slot_1"][0] in ("used", "surplus")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["intent_0", "slot_0", "slot_1"]), st.text(max_size=30)), max_size=12))
+def test_whatever_is_typed_every_answer_has_one_fate_and_variants_stay_valid(typed: list[tuple[str, str]]) -> None:
+    odd = [Assignment(f"3X{i}", "Parks_1", "names", f"w{i}", {f: t}, True) for i, (f, t) in enumerate(typed)]
+    outcome = settle_service(SERVICE, [*assignments(), *odd], {}, Settings())
+    given_ids = {f"{a.assignment_id}:{field}" for a in [*assignments(), *odd] for field in a.answers}
+    assert sorted(row.response_id for row in outcome.audit) == sorted(given_ids)
+    by_variant = defaultdict(list)
+    for row in outcome.audit:
+        assert (row.variant is not None) == (row.disposition == "used")
+        if row.variant and row.field == "name":
+            by_variant[row.variant].append(row.canonical)
+    assert len(outcome.variants) == 5
+    for names in by_variant.values():
+        assert len(names) == 3 == len(set(names))
