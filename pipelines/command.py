@@ -11,8 +11,10 @@ import json
 import logging
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schemas.errors import InputError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 Build = Callable[["beam.Pipeline", argparse.Namespace], None]
+
+_WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -144,7 +148,7 @@ def run_command(
 def run_pipeline(title: str, build: Build, args: argparse.Namespace, runner_flags: Sequence[str]) -> dict[str, int]:
     """Runs to the end, with progress. Returns every counter, summed over steps."""
     import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, WorkerOptions
+    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     from pipelines.progress import Progress
 
@@ -152,10 +156,8 @@ def run_pipeline(title: str, build: Build, args: argparse.Namespace, runner_flag
     standard = options.view_as(StandardOptions)
     # Beam's default looks for a Prism binary to download before it falls back to this runner.
     standard.runner = standard.runner or "FnApiRunner"
-    worker = options.view_as(WorkerOptions)
-    worker.default_sdk_harness_log_level = worker.default_sdk_harness_log_level or ("DEBUG" if _debug() else "ERROR")
     started = time.monotonic()
-    with Progress(title, enabled=not args.quiet and sys.stderr.isatty()):
+    with _calm_workers(), Progress(title, enabled=not args.quiet and sys.stderr.isatty()):
         pipeline = beam.Pipeline(options=options)
         build(pipeline, args)
         result = pipeline.run()
@@ -172,8 +174,27 @@ def run_pipeline(title: str, build: Build, args: argparse.Namespace, runner_flag
     return dict(sorted(counters.items()))
 
 
+@contextmanager
+def _calm_workers() -> Iterator[None]:
+    """Local worker processes log each of their steps to stderr unless told otherwise.
+
+    The local runner does not hand them the pipeline's options, and reads this variable instead.
+    """
+    if _debug() or _WORKER_OPTIONS in os.environ:
+        yield
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as options:
+        options.write(json.dumps({"default_sdk_harness_log_level": "ERROR"}))
+        options.flush()
+        os.environ[_WORKER_OPTIONS] = options.name
+        try:
+            yield
+        finally:
+            del os.environ[_WORKER_OPTIONS]
+
+
 def configure_logging(log_format: str, quiet: bool) -> None:
-    """Messages to stderr, ours from INFO on, Beam's errors; PARAPET_DEBUG=1 shows all."""
+    """Messages to stderr: ours from INFO on; PARAPET_DEBUG=1 shows all, Beam's too."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_not_beams_chatter)
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
@@ -189,7 +210,7 @@ def _debug() -> bool:
 
 def _not_beams_chatter(record: logging.LogRecord) -> bool:
     """Beam logs on the root logger too, so its records are told by where they come from."""
-    return record.levelno >= logging.ERROR or _debug() or "apache_beam" not in record.pathname
+    return _debug() or "apache_beam" not in record.pathname
 
 
 class _TextFormatter(logging.Formatter):

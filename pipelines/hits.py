@@ -16,7 +16,6 @@ from transforms.hits.terms import Terms
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from schemas.service import Service
     from transforms.hits.records import Settings
 
 DESCRIPTION = """\
@@ -29,7 +28,8 @@ Writes OUT/pages (each page as HTML and as HTMLQuestion XML), OUT/manifest.jsonl
 EXAMPLE = """\
   parapet hits --output my_hits                                    # the bundled sample
   parapet hits --schemas my_corpus --output my_hits --dry_run      # only the cost
-  parapet hits --schemas my_corpus --output my_hits --hourly_wage 18 --sandbox"""
+  parapet hits --schemas my_corpus --output my_hits --hourly_wage 18 --sandbox
+  parapet hits --schemas my_corpus --output top_up --shortfall my_variants/shortfall.csv"""
 
 _MAX_WARNINGS = 20
 
@@ -64,12 +64,20 @@ def parser() -> Parser:
         help="names that are shown with their description: found automatically (default), none, or listed in a file, "
         "one element id a line",
     )
+    made.add_argument(
+        "--shortfall",
+        metavar="FILE",
+        help="a top-up: ask only for what this shortfall.csv of 'parapet compose' lists",
+    )
     made.add_argument("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
     made.add_argument("--dry_run", action="store_true", help="print the plan, write nothing")
     money = made.add_argument_group("pay and cost")
     for names, kind, metavar in ((_MONEY, _decimal, "X"), (_WHOLE, int, "N")):
         for name, text in names.items():
             default = getattr(Terms(), name)
+            if name == "assignments":
+                text += f" (default {default}; fewer with --shortfall, by what is missing)"
+                default = None  # told apart from a 9 that somebody asked for
             shown = f" (default {default})" if default is not None else ""
             money.add_argument(f"--{name}", type=kind, default=default, metavar=metavar, help=text + shown)
     return made
@@ -91,14 +99,27 @@ def check(args: argparse.Namespace) -> None:
     from schemas.layout import read_root, sample_root, services_by_name
     from transforms.hits.ambiguity import AUTO, NONE, read_ambiguous
     from transforms.hits.records import Settings
+    from transforms.hits.shortfall import read_shortfall, top_up_assignments
 
+    services = services_by_name(read_root(args.schemas or sample_root()))
+    only = None
+    if args.shortfall:
+        only, most = read_shortfall(args.shortfall, services)
+        asked = {task.rpartition(":")[0] for task, _ in only}
+        services = {name: service for name, service in services.items() if name in asked}
+        if args.assignments is None:
+            args.assignments = top_up_assignments(most)
+    if args.assignments is None:
+        args.assignments = Terms().assignments
+    args.services = list(services.values())
     terms = Terms(**{name: getattr(args, name) for name in (*_MONEY, *_WHOLE)})
-    args.services = list(services_by_name(read_root(args.schemas or sample_root())).values())
     listed: frozenset[str] = frozenset()
     if args.ambiguous not in (AUTO, NONE):
         ids = (element.id for service in args.services for element in elements_of(service, "descriptions"))
         listed = read_ambiguous(args.ambiguous, ids)
-    args.settings = Settings(terms, args.ambiguous if args.ambiguous in (AUTO, NONE) else "FILE", listed, args.sandbox)
+    args.settings = Settings(
+        terms, args.ambiguous if args.ambiguous in (AUTO, NONE) else "FILE", listed, args.sandbox, only
+    )
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
@@ -115,7 +136,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     _ = (
         made["files"]
         | "Write" >> WriteFiles(args.output)
-        | "Finish" >> Publish(args.output, _header(args.settings), made["counts"], _balance(args.services))
+        | "Finish" >> Publish(args.output, _header(args.settings), made["counts"], _balance(args))
     )
 
 
@@ -126,15 +147,18 @@ def _header(settings: Settings) -> dict[str, Any]:
         **settings.terms.options(),
         "ambiguous": sorted(settings.listed) if settings.ambiguous == "FILE" else settings.ambiguous,
         "sandbox": settings.sandbox,
+        "only": None if settings.only is None else sorted(settings.only),
     }
     return {"pipeline": "hits", "version": version("parapet"), "options": options}
 
 
-def _balance(services: Sequence[Service]) -> Callable[[dict[str, int]], dict[str, int]]:
+def _balance(args: argparse.Namespace) -> Callable[[dict[str, int]], dict[str, int]]:
     from schemas.elements import TASKS, elements_of
 
-    elements = sum(len(elements_of(service, task)) for service in services for task in TASKS)
-    return functools.partial(check_balance, len(services), elements)
+    elements = sum(len(elements_of(service, task)) for service in args.services for task in TASKS)
+    if args.settings.only is not None:
+        elements = len(args.settings.only)
+    return functools.partial(check_balance, len(args.services), elements)
 
 
 def check_balance(services: int, elements: int, counts: dict[str, int]) -> dict[str, int]:

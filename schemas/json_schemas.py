@@ -1,4 +1,4 @@
-"""The published JSON Schemas of the records, below ``schemas/json/``: ``python -m schemas.json_schemas`` writes them."""
+"""The published JSON Schemas of the records. ``python -m schemas.json_schemas`` writes them to ``schemas/json/``."""
 
 from __future__ import annotations
 

@@ -281,7 +281,11 @@ def bad_services(splits: Iterable[SplitSchemas]) -> list[DeadLetter]:
     """The services that break a rule of the format."""
     return [
         DeadLetter(
-            "schemas", error.path, f"bad_service: {error.where}: {error.reason}", payload(orjson.dumps(bad.raw).decode()), error.path
+            "schemas",
+            error.path,
+            f"bad_service: {error.where}: {error.reason}",
+            payload(orjson.dumps(bad.raw).decode()),
+            error.path,
         )
         for split in splits
         for bad in split.bad

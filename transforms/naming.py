@@ -90,8 +90,9 @@ def join_words(parts: Iterable[str], convention: Convention, original: str = "")
             return "-".join(parts)
         case Convention.DOMAIN_SLOT:
             domain = original.partition("-")[0] if "-" in original else ""
-            if domain and parts[0] == domain and len(parts) > 1:
-                parts = parts[1:]
+            head = list(name_words(domain))
+            if parts[: len(head)] == head and len(parts) > len(head):
+                parts = parts[len(head) :]
             return f"{domain}-{'_'.join(parts)}" if domain else "_".join(parts)
         case _:
             return "_".join(parts)

@@ -40,6 +40,7 @@ def summary_files(
     yield "review.csv", review_csv(reviews, EXPLANATIONS)
     yield from review_pages(reviews, EXPLANATIONS)
     yield "shortfall.csv", summary.shortfall_csv(summaries)
+    yield "top_up_plan.json", (json.dumps(summary.top_up_plan(summaries), indent=2) + "\n").encode()
     yield "dead_letters.jsonl", summary.dead_letters_jsonl(dead)
     if agreement:
         yield "adjudicate.csv", agreement[0][1]

@@ -11,11 +11,16 @@ from typing import Any
 import msgspec
 
 from schemas.decisions import neutralise
-from schemas.elements import VARIANTS
+from schemas.elements import VARIANTS, task_id
 from schemas.errors import InputError
 from schemas.responses import DISPOSITIONS, DeadLetter
 from schemas.service import parse_service
 from transforms import table1
+from transforms.hits.plan import make_plan
+from transforms.hits.records import PageRecord
+from transforms.hits.records import Settings as HitSettings
+from transforms.hits.render_service import render_service
+from transforms.hits.shortfall import top_up_terms
 from transforms.review import ReviewItem
 from transforms.settle import NEEDED, Outcome, Short
 
@@ -40,6 +45,7 @@ class ServiceSummary(msgspec.Struct):
       answers: disposition to number of answers.
       reasons: disposition to reason to number of answers.
       measured: the counts of SGD-X Table 1, where the service was composed.
+      top_up: the HITs that would ask for what is missing.
     """
 
     service_name: str
@@ -50,6 +56,7 @@ class ServiceSummary(msgspec.Struct):
     short: list[Short]
     decisions: dict[str, int]
     measured: table1.Counts | None = None
+    top_up: list[PageRecord] = []
 
 
 def summarise(raw: Mapping[str, Any], outcome: Outcome) -> ServiceSummary:
@@ -71,7 +78,15 @@ def summarise(raw: Mapping[str, Any], outcome: Outcome) -> ServiceSummary:
         outcome.short,
         outcome.decisions,
         measured,
+        _top_up(raw, outcome.short),
     )
+
+
+def _top_up(raw: Mapping[str, Any], short: Sequence[Short]) -> list[PageRecord]:
+    if not short:
+        return []
+    only = frozenset((task_id(raw["service_name"], each.task), each.form_field) for each in short)
+    return [page.record for page in render_service(0, parse_service(raw), HitSettings(only=only)).pages]
 
 
 def statistics(
@@ -154,6 +169,14 @@ def shortfall_csv(summaries: Iterable[ServiceSummary]) -> bytes:
                 ]
             )
     return out.getvalue().encode()
+
+
+def top_up_plan(summaries: Sequence[ServiceSummary]) -> dict[str, Any]:
+    """What HITs that ask only for what is missing would cost, and the command that makes them."""
+    lacks = [NEEDED - each.have for summary in summaries for each in summary.short]
+    terms = top_up_terms(max(lacks, default=1))
+    plan = make_plan([record for summary in summaries for record in summary.top_up], [], terms)
+    return {"command": "parapet hits --schemas ROOT --shortfall shortfall.csv --output TOP_UP", **plan.to_json()}
 
 
 def dead_letters_jsonl(dead: Iterable[DeadLetter]) -> bytes:

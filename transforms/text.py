@@ -11,6 +11,8 @@ _WORD = re.compile(r"[^\W_]+")
 
 # Categories with nothing to see: controls, formats (zero-width, bidi marks), private use, surrogates, unassigned.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
+# And those of other categories: joiners, fillers, variation selectors, the empty braille cell.
+_IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 
 def clean(text: str) -> str:
@@ -21,6 +23,7 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return _SPACES.sub(" ", text).strip()
     text = unicodedata.normalize("NFKC", _SPACES.sub(" ", text))
+    text = _IGNORABLE.sub("", text)
     text = "".join(c for c in text if c.isspace() or unicodedata.category(c) not in _INVISIBLE)
     # Taking a format character out can bring a letter and its accent together.
     return _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip()

@@ -309,7 +309,7 @@ def test_a_corpus_with_other_conventions(tmp_path: Path) -> None:
             "intent_0": "find a place to sleep,look up hotels,get a list of hotels,discover where to stay,see hotels",
             "slot_0": "cost level of the stay,how expensive it is,what the place costs,price category,budget for it",
             "slot_1": "what the hotel is called,title of the lodging,label of the place,the hotel's name,its name",
-            "service": "book places to stay,lodging service,find a room to sleep,reserve hotel rooms,plan where to stay",
+            "service": "book places to stay,lodging service,find a room,reserve hotel rooms,plan where to stay",
         },
     }
     for task, fields in texts.items():

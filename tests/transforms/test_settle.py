@@ -103,8 +103,8 @@ def test_five_good_answers_are_used_from_near_to_far() -> None:
         "town",
         "place",
         "location",
-        "where_it_is",
         "municipality",
+        "where_it_is",
     ]
     first = outcome.variants[0]
     assert first["intents"][0]["required_slots"] == ["town"]
@@ -145,8 +145,12 @@ def plain_reference(names: dict[str, list[str]], seed: int) -> dict[str, list[st
 
 
 COMMON = st.sampled_from(
-    ["green place", "town name", "area", "region", "title", "spot", "garden", "label", "county", "quarter"]
-    + ["district", "street", "square", "map point", "corner", "village", "landmark", "zone", "address line", "borough"]
+    """
+    green place, town name, area, region, title, spot, garden, label, county, quarter, district, street, square,
+    map point, corner, village, landmark, zone, address line, borough
+    """.strip()
+    .replace("\n", "")
+    .split(", ")
 )
 
 

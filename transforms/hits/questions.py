@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from schemas.elements import Kind, Task, elements_of
+from schemas.elements import Kind, Task, elements_of, task_id
 from schemas.service import Service
 from transforms.hits.markup import shown
 
@@ -52,16 +52,21 @@ class NotAsked(msgspec.Struct, frozen=True):
     reason: str
 
 
-def ask(service: Service, task: Task, ambiguous: frozenset[str]) -> tuple[list[Asked], list[str]]:
+def ask(
+    service: Service, task: Task, ambiguous: frozenset[str], only: frozenset[tuple[str, str]] | None = None
+) -> tuple[list[Asked], list[str]]:
     """The questions of a task in the schema's order, and the ids of elements that have nothing to show.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
       ambiguous: the ids of the elements whose description is shown beside their name.
+      only: what may be asked for, as (task id, form field); None for everything.
     """
     asked, blank = [], []
     for element in elements_of(service, task):
+        if only is not None and (task_id(service.service_name, task), element.field) not in only:
+            continue
         prompt = shown(element.prompt(task))
         if element.kind == "service":
             prompt = shown(service_title(element.name))

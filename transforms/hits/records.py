@@ -17,12 +17,14 @@ class Settings(msgspec.Struct, frozen=True):
       ambiguous: ``auto``, ``none`` or the file that ``listed`` was read from.
       listed: element ids from that file.
       sandbox: whether the forms go to MTurk's sandbox.
+      only: what may be asked for, as (task id, form field); None for everything.
     """
 
     terms: Terms = Terms()
     ambiguous: str = AUTO
     listed: frozenset[str] = frozenset()
     sandbox: bool = False
+    only: frozenset[tuple[str, str]] | None = None
 
 
 class PageRecord(msgspec.Struct, frozen=True):

@@ -28,14 +28,14 @@ def render_service(position: int, service: Service, settings: Settings) -> Servi
     ambiguous = ambiguous_elements(service, settings.ambiguous, settings.listed)
     hits = ServiceHits(position, service.service_name, [], [])
     for task in TASKS:
-        asked, blank = ask(service, task, ambiguous)
+        this = task_id(service.service_name, task)
+        asked, blank = ask(service, task, ambiguous, settings.only)
         items = [item_html(task, each.question) for each in asked]
         capacity = _capacity(task, asked)
         fits = [len(item.encode()) <= capacity for item in items]
         large = [each.element_id for each, ok in zip(asked, fits, strict=True) if not ok]
         asked = [each for each, ok in zip(asked, fits, strict=True) if ok]
         items = [item for item, ok in zip(items, fits, strict=True) if ok]
-        this = task_id(service.service_name, task)
         hits.not_asked.extend(NotAsked(this, element_id, NOTHING_TO_SHOW) for element_id in blank)
         hits.not_asked.extend(NotAsked(this, element_id, TOO_LARGE) for element_id in large)
         runs = split([len(item.encode()) for item in items], capacity)

@@ -1,0 +1,200 @@
+import copy
+import json
+
+import pytest
+
+from schemas import dialogue, layout
+from schemas.errors import InputError
+from schemas.service import Intent, Service, Slot
+
+SERVICES = {
+    "Taxi_1": Service(
+        "Taxi_1", "Get a taxi", [Slot("to", "Where to"), Slot("fare", "How much")], [Intent("GetTaxi", "Call one")]
+    )
+}
+RAW = {
+    "dialogue_id": "1_00000",
+    "services": ["Taxi_1"],
+    "turns": [
+        {
+            "speaker": "USER",
+            "utterance": "A taxi to Rome please",
+            "frames": [
+                {
+                    "service": "Taxi_1",
+                    "slots": [{"slot": "to", "start": 10, "exclusive_end": 14}],
+                    "actions": [
+                        {
+                            "act": "INFORM_INTENT",
+                            "slot": "intent",
+                            "values": ["GetTaxi"],
+                            "canonical_values": ["GetTaxi"],
+                        },
+                        {"act": "INFORM", "slot": "to", "values": ["Rome"], "canonical_values": ["Rome"]},
+                        {"act": "THANK_YOU", "slot": "", "values": []},
+                    ],
+                    "state": {
+                        "active_intent": "GetTaxi",
+                        "requested_slots": ["fare"],
+                        "slot_values": {"to": ["Rome"]},
+                    },
+                }
+            ],
+        },
+        {
+            "speaker": "SYSTEM",
+            "utterance": "That makes 30.",
+            "frames": [
+                {
+                    "service": "Taxi_1",
+                    "slots": [],
+                    "actions": [{"act": "INFORM_COUNT", "slot": "count", "values": ["1"], "canonical_values": ["1"]}],
+                    "service_call": {"method": "GetTaxi", "parameters": {"to": "Rome"}},
+                    "service_results": [{"to": "Rome", "fare": "30"}],
+                }
+            ],
+        },
+    ],
+}
+
+
+def changed(place, value):
+    raw = copy.deepcopy(RAW)
+    *way, last = place
+    at = raw
+    for step in way:
+        at = at[step]
+    at[last] = value
+    return raw
+
+
+def read(tmp_path, raw):
+    path = tmp_path / "dialogues_001.json"
+    path.write_bytes(raw if isinstance(raw, bytes) else json.dumps(raw).encode())
+    return dialogue.read_dialogues(path)
+
+
+def test_a_good_dialogue_has_no_problem(tmp_path):
+    (found,) = read(tmp_path, [RAW])
+    assert list(dialogue.problems_of(found, SERVICES)) == []
+    user, system = found.turns
+    assert user.frames[0].state == dialogue.State("GetTaxi", ["fare"], {"to": ["Rome"]})
+    assert user.utterance[user.frames[0].slots[0].start : user.frames[0].slots[0].exclusive_end] == "Rome"
+    assert system.frames[0].service_call == dialogue.ServiceCall("GetTaxi", {"to": "Rome"})
+
+
+def test_other_forms_of_spans_are_taken(tmp_path):
+    copied = [{"slot": "to", "copy_from": "fare", "value": "x"}, {"slot": "to", "value": ["x", "y"]}]
+    (found,) = read(tmp_path, [changed(["turns", 0, "frames", 0, "slots"], copied)])
+    assert list(dialogue.problems_of(found, SERVICES)) == []
+    assert [span.value for span in found.turns[0].frames[0].slots] == ["x", ["x", "y"]]
+
+
+FRAME = ["turns", 0, "frames", 0]
+SYSTEM = ["turns", 1, "frames", 0]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        ([*FRAME, "service"], "Bus_1", (".service", "no schema for service 'Bus_1'")),
+        ([*FRAME, "slots", 0, "slot"], "dest", (".slots[0].slot", "the service has no slot 'dest'")),
+        ([*FRAME, "slots", 0, "exclusive_end"], 22, (".slots[0]", "span 10-22 is not inside the utterance")),
+        ([*FRAME, "slots", 0, "exclusive_end"], 10, (".slots[0]", "span 10-10 is not inside the utterance")),
+        ([*FRAME, "slots", 0, "start"], -1, (".slots[0]", "span -1-14 is not inside the utterance")),
+        ([*FRAME, "actions", 1, "slot"], "dest", (".actions[1].slot", "the service has no slot 'dest'")),
+        (
+            [*FRAME, "state", "active_intent"],
+            "GetBus",
+            (".state.active_intent", "the service has no intent 'GetBus'"),
+        ),
+        ([*FRAME, "state", "slot_values"], {"dest": ["Rome"]}, (".state", "the service has no slot 'dest'")),
+        ([*FRAME, "state", "requested_slots"], ["dest"], (".state", "the service has no slot 'dest'")),
+        ([*SYSTEM, "service_call", "method"], "Get", (".service_call.method", "the service has no intent 'Get'")),
+        (
+            [*SYSTEM, "service_call", "parameters"],
+            {"dest": "Rome"},
+            (".service_call.parameters", "the service has no slot 'dest'"),
+        ),
+        ([*SYSTEM, "service_results", 0], {"dest": "x"}, (".service_results[0]", "the service has no slot 'dest'")),
+    ],
+)
+def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, problem):
+    (found,) = read(tmp_path, [changed(place, value)])
+    frame = f"turns[{place[1]}].frames[0]"
+    assert list(dialogue.problems_of(found, SERVICES)) == [(frame + problem[0], problem[1])]
+
+
+def test_no_intent_is_active(tmp_path):
+    (found,) = read(tmp_path, [changed([*FRAME, "state", "active_intent"], "NONE")])
+    assert list(dialogue.problems_of(found, SERVICES)) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "reason"),
+    [
+        (b"", "", "the file is empty"),
+        (b'[{"dialogue_id": "1",\n "services": [}]', "line 2 column 15", "not JSON: Expecting value"),
+        (b'[{"dialogue_id": "caf\xe9"}]', "", "not UTF-8 at byte 21"),
+        (json.dumps(RAW).encode(), "", "Expected `array`, got `object`"),
+        (json.dumps([changed(["turns", 1, "speaker"], "BOT")]).encode(), "$[0].turns[1].speaker", "Invalid enum value"),
+        (json.dumps([RAW, {"dialogue_id": "2"}]).encode(), "$[1]", "missing required field `services`"),
+        (
+            json.dumps([changed([*FRAME, "slots", 0, "start"], "10")]).encode(),
+            "$[0].turns[0].frames[0].slots[0].start",
+            "Expected `int`, got `str`",
+        ),
+    ],
+)
+def test_bad_files(tmp_path, content, where, reason):
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, content)
+    assert caught.value.path == str(tmp_path / "dialogues_001.json")
+    assert caught.value.where == where
+    assert reason in caught.value.reason
+
+
+def test_a_byte_order_mark_is_forgiven(tmp_path):
+    (found,) = read(tmp_path, b"\xef\xbb\xbf" + json.dumps([RAW]).encode())
+    assert found.dialogue_id == "1_00000"
+
+
+def check(root):
+    """Every dialogue of a corpus against the schemas of its own split. Returns the dialogues."""
+    splits = {split.split: {s.service_name: s for s in split.services} for split in layout.read_root(root)}
+    dialogues = {}
+    for split, services in splits.items():
+        for path in layout.dialogue_files(root, split):
+            found = dialogue.read_dialogues(path)
+            for one in found:
+                assert list(dialogue.problems_of(one, services)) == [], f"{path} {one.dialogue_id}"
+                assert set(one.services) == {frame.service for turn in one.turns for frame in turn.frames}, one
+                assert [turn.speaker for turn in one.turns] == ["USER", "SYSTEM"] * (len(one.turns) // 2)
+            dialogues[path] = found
+    return dialogues
+
+
+def test_the_sample_holds_what_it_says(sample):
+    dialogues = check(sample)
+    assert {path.parent.name for path in dialogues} == {"train", "dev", "test"}
+    every = [one for found in dialogues.values() for one in found]
+    assert len(every) == 40
+    frames = [frame for one in every for turn in one.turns for frame in turn.frames]
+    assert any(frame.service_call for frame in frames)
+    assert any(frame.service_results for frame in frames)
+    assert any(len(one.services) > 1 for one in every)
+    assert any("dontcare" in values for f in frames if f.state for values in f.state.slot_values.values())
+
+
+def test_spans_of_the_sample_are_the_values_that_were_said(sample):
+    for found in check(sample).values():
+        for one in found:
+            for turn in one.turns:
+                for frame in turn.frames:
+                    said = {(a.slot, value) for a in frame.actions or [] for value in a.values}
+                    for span in frame.slots:
+                        assert (span.slot, turn.utterance[span.start : span.exclusive_end]) in said, one.dialogue_id
+
+
+def test_the_published_dialogues_hold(real_data):
+    assert check(real_data / "sgd")

@@ -1,0 +1,247 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import layout
+from schemas.errors import InputError
+
+
+def service(name="Taxi_1", description="Get a taxi", **more):
+    slots = [{"name": "to", "description": "Where to", "is_categorical": False, "possible_values": []}]
+    intents = [
+        {
+            "name": "GetTaxi",
+            "description": "Call one",
+            "is_transactional": True,
+            "required_slots": ["to"],
+            "optional_slots": {},
+            "result_slots": ["to"],
+        }
+    ]
+    return {"service_name": name, "description": description, "slots": slots, "intents": intents, **more}
+
+
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return path
+
+
+def refusal(root):
+    with pytest.raises(InputError) as caught:
+        layout.read_root(root)
+    return caught.value
+
+
+def names_of(splits):
+    return {split.split: [s.service_name for s in split.services] for split in splits}
+
+
+# --- what is taken ---------------------------------------------------------------------------------------------------
+
+
+def test_a_root_is_read_in_the_order_of_splits_and_files(tmp_path):
+    put(tmp_path / "test/schema.json", [service("C_1")])
+    put(tmp_path / "train/schema.json", [service("B_1"), service("A_1")])
+    splits = layout.read_root(tmp_path)
+    assert names_of(splits) == {"train": ["B_1", "A_1"], "test": ["C_1"]}
+    assert list(layout.services_by_name(splits)) == ["B_1", "A_1", "C_1"]
+    assert layout.splits_of(splits) == {"train/schema.json": ["B_1", "A_1"], "test/schema.json": ["C_1"]}
+
+
+@pytest.mark.parametrize("given_as", ["schema.json", ".", "my services.json"])
+def test_a_single_schema_file_or_its_folder(tmp_path, given_as):
+    put(tmp_path / ("schema.json" if given_as == "." else given_as), [service()])
+    (split,) = layout.read_root(tmp_path / given_as)
+    assert split.relative_path == "schema.json"
+    assert layout.splits_of([split]) == {"schema.json": ["Taxi_1"]}
+
+
+def test_a_service_of_two_splits_comes_once(tmp_path):
+    put(tmp_path / "train/schema.json", [service(), service("B_1")])
+    put(tmp_path / "dev/schema.json", [service()])
+    splits = layout.read_root(tmp_path)
+    assert list(layout.services_by_name(splits)) == ["Taxi_1", "B_1"]
+    assert list(layout.raw_by_name(splits)) == ["Taxi_1", "B_1"]
+
+
+def test_unknown_keys_and_their_order_stay_in_raw(tmp_path):
+    given_service = {"zeta": [1, {"b": 1, "a": 2}], **service(owner="someone")}
+    (split,) = layout.read_root(put(tmp_path / "schema.json", [given_service]))
+    assert json.dumps(split.raw) == json.dumps([given_service])
+
+
+def test_a_byte_order_mark_is_forgiven(tmp_path):
+    path = put(tmp_path / "schema.json", b"\xef\xbb\xbf" + json.dumps([service()]).encode())
+    assert names_of(layout.read_root(path)) == {"schema": ["Taxi_1"]}
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "reason"),
+    [
+        (b"", "", "the file is empty"),
+        (b" \n\t\n", "", "the file is empty"),
+        (b"{}", "$", "expected a list of services, found dict"),
+        (b'"Taxi_1"', "$", "expected a list of services, found str"),
+        (b"[]", "$", "the list of services is empty"),
+        (b'[\n  {"service_name": A_1}\n]', "line 2 column 20", "not JSON: Expecting value"),
+        (b'[{"service_name": "A_1"', "line 1 column 24", "not JSON: "),
+        (b"service_name,slots\n", "line 1 column 1", "not JSON: Expecting value"),
+        ('[{"service_name": "Café"}]'.encode("latin-1"), "", "not UTF-8 at byte 22: save the file as UTF-8"),
+        ('[{"service_name": "A_1"}]'.encode("utf-16"), "", "not UTF-8 at byte 0: save the file as UTF-8"),
+        (b"[" * 200_000, "", "JSON nested too deeply"),
+        (b"[3]", "$[0]", "Expected `object`, got `int`"),
+        (json.dumps([service(), service("../../x")]).encode(), "$[1].service_name", "service '../../x': a service "),
+    ],
+)
+def test_bad_files_are_told_with_file_place_and_reason(tmp_path, content, where, reason):
+    path = put(tmp_path / "train/schema.json", content)
+    error = refusal(tmp_path)
+    assert (error.path, error.where) == (str(path), where)
+    assert error.reason.startswith(reason)
+    assert str(error).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("second", ["Taxi_1", "taxi_1", "TAXI_1"])
+def test_two_services_of_one_name(tmp_path, second):
+    path = put(tmp_path / "schema.json", [service(), service("B_1"), service(second)])
+    error = refusal(tmp_path)
+    assert error.path == str(path)
+    assert "stands twice" in error.reason
+    assert error.where in ("$[0].service_name", "$[2].service_name")
+    assert {"$[0]", "$[2]"} - {error.where.partition(".")[0]} == {
+        error.reason.split("$")[-1].join(("$", "")).strip(")")
+    }
+
+
+def test_a_service_that_two_splits_define_in_different_ways(tmp_path):
+    put(tmp_path / "train/schema.json", [service()])
+    put(tmp_path / "dev/schema.json", [service(description="Something else")])
+    error = refusal(tmp_path)
+    assert error.reason.startswith("service 'Taxi_1' differs from the one in ")
+    assert {error.path, error.reason.rpartition(" in ")[2]} == {
+        str(tmp_path / split / "schema.json") for split in ("train", "dev")
+    }
+
+
+def test_nothing_there(tmp_path):
+    assert str(refusal(tmp_path / "no")) == f"{tmp_path}/no: there is no such file or folder"
+    assert str(refusal(tmp_path)).startswith(f"{tmp_path}: no schema here: expected train/schema.json")
+
+
+def test_a_file_too_large_to_be_a_schema_is_not_read(tmp_path):
+    path = tmp_path / "schema.json"
+    with path.open("wb") as handle:
+        handle.truncate(layout.MAX_SCHEMA_BYTES + 1)  # sparse: no disk is used
+    assert str(refusal(path)) == f"{path}: over 64 MB: this is no schema file"
+
+
+def test_read_schema_file_refuses_a_bad_service(tmp_path):
+    path = put(tmp_path / "schema.json", [service(), service("B_1", slots=[])])
+    with pytest.raises(InputError, match="refers to slot 'to', which the service lacks") as caught:
+        layout.read_schema_file(path, "train")
+    assert caught.value.where == "$[1].intents[0].required_slots"
+
+
+# --- leaving out what is bad -----------------------------------------------------------------------------------------
+
+
+def test_good_services_go_on_without_the_bad_ones(tmp_path):
+    put(tmp_path / "train/schema.json", [service("../../x"), service("A_1"), service("B_1"), service("a_1"), 7])
+    put(tmp_path / "dev/schema.json", [service("B_1", "Another B"), service("C_1")])
+    splits = layout.read_root(tmp_path, leave_out_bad=True)
+    assert names_of(splits) == {"train": [], "dev": ["C_1"]}
+    assert [[raw["service_name"] for raw in split.raw] for split in splits] == [[], ["C_1"]]
+    train, dev = ([(bad.error.where, bad.error.reason) for bad in split.bad] for split in splits)
+    assert [where for where, _ in train[:4]] == ["$[0].service_name", "$[1].service_name", "$[3].service_name", "$[4]"]
+    assert "stands twice" in train[1][1]
+    assert "stands twice" in train[2][1]
+    assert train[4][1].startswith("service 'B_1' differs from the one in ")
+    assert [reason.partition(" in ")[0] for _, reason in dev] == ["service 'B_1' differs from the one"]
+
+
+def test_all_bad_is_an_error_all_the_same(tmp_path):
+    put(tmp_path / "schema.json", [service("../../x"), service("a b")])
+    with pytest.raises(InputError, match=r"'\.\./\.\./x'"):
+        layout.read_root(tmp_path, leave_out_bad=True)
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+TEXT = st.text() | st.text(st.sampled_from('"\\/\b\f\n\r\t\x00\x1f\x7f\x80é\u2028😀<>&'))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.lists(JSON, max_size=4))
+def test_dialogue_bytes_are_those_of_the_published_generator(dialogues):
+    plain = json.dumps(dialogues, indent=2, sort_keys=True, separators=(",", ": ")) + "\n"
+    assert layout.dialogue_bytes(dialogues).decode("ascii") == plain
+
+
+@given(st.lists(JSON, max_size=4))
+def test_schema_bytes_keep_the_order_of_keys(services):
+    data = layout.schema_bytes(services)
+    assert data.decode("ascii") == json.dumps(services, indent=2, separators=(",", ": ")) + "\n"
+    assert json.loads(data) == services
+
+
+def schema_and_dialogue_files(root):
+    schemas = [root / split / "schema.json" for split in layout.SPLITS if (root / split).is_dir()]
+    return schemas, [path for split in layout.SPLITS for path in layout.dialogue_files(root, split)]
+
+
+def check_bytes_of(root):
+    schemas, dialogues = schema_and_dialogue_files(root)
+    assert schemas
+    assert dialogues
+    for path in schemas:
+        assert layout.schema_bytes(json.loads(path.read_bytes())) == path.read_bytes(), path
+    for path in dialogues:
+        assert layout.dialogue_bytes(json.loads(path.read_bytes())) == path.read_bytes(), path
+
+
+def test_the_sample_has_the_bytes_of_the_published_files(sample):
+    check_bytes_of(sample)
+
+
+def test_the_published_files_have_these_bytes(real_data):
+    check_bytes_of(real_data / "sgd")
+    variants = sorted((real_data / "sgd/sgd_x/data").glob("v*/*/schema.json"))
+    assert variants
+    for path in variants:
+        assert layout.schema_bytes(json.loads(path.read_bytes())) == path.read_bytes(), path
+
+
+def test_dialogue_files_are_those_of_the_layout_sorted(tmp_path):
+    for name in (
+        "dialogues_010.json",
+        "dialogues_002.json",
+        "dialogues_x.json",
+        "dialogues_001.json.bak",
+        "schema.json",
+    ):
+        put(tmp_path / "train" / name, [])
+    assert [path.name for path in layout.dialogue_files(tmp_path, "train")] == [
+        "dialogues_002.json",
+        "dialogues_010.json",
+    ]
+    assert layout.dialogue_files(tmp_path, "dev") == []
+
+
+def test_the_sample_keeps_its_promises(sample):
+    splits = {split.split: split for split in layout.read_root(sample)}
+    assert list(splits) == ["train", "dev", "test"]
+    of_split = {name: {s.service_name for s in split.services} for name, split in splits.items()}
+    assert of_split["test"] - of_split["train"] == {"Libraries_2", "Repairs_1"}
+    services = layout.services_by_name(list(splits.values())).values()
+    assert all(service.intents for service in services)
+    assert {slot.is_categorical for service in services for slot in service.slots} == {True, False}

@@ -1,0 +1,137 @@
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from transforms import distance
+from transforms.distance import ARTICLES, Method, jaccard, lemma_set, levenshtein, levenshtein_ratio, load_stopwords
+
+SHORT = st.text(st.sampled_from("abé_😀"), max_size=8) | st.text(max_size=8)
+SETS = st.frozensets(st.sampled_from("abcdef"))
+
+
+def edits(first, second, substitution):
+    """The textbook's table of edit costs."""
+    row = list(range(len(second) + 1))
+    for i, a in enumerate(first, 1):
+        above = row
+        row = [i]
+        for j, b in enumerate(second, 1):
+            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (0 if a == b else substitution)))
+    return row[-1]
+
+
+@given(SHORT, SHORT)
+def test_levenshtein_is_the_textbooks(first, second):
+    assert levenshtein(first, second) == levenshtein(second, first) == edits(first, second, 1)
+
+
+@given(SHORT, SHORT)
+def test_ratio_counts_a_substitution_as_two(first, second):
+    total = len(first) + len(second)
+    assert levenshtein_ratio(first, second) == pytest.approx(1 - edits(first, second, 2) / total if total else 1)
+
+
+@given(SHORT, SHORT)
+def test_rapidfuzz_gives_the_same_values(first, second):
+    import rapidfuzz.distance as rapid
+
+    assert rapid.Levenshtein.distance(first, second) == levenshtein(first, second)
+    assert rapid.Indel.normalized_similarity(first, second) == pytest.approx(levenshtein_ratio(first, second))
+
+
+@given(SETS, SETS)
+def test_jaccard_counts(first, second):
+    both = sum(letter in first and letter in second for letter in "abcdef")
+    either = sum(letter in first or letter in second for letter in "abcdef")
+    assert jaccard(first, second) == pytest.approx(1 - both / either if either else 0)
+
+
+@given(SETS, SETS, SETS)
+def test_jaccard_is_a_distance(a, b, c):
+    assert jaccard(a, b) == jaccard(b, a)
+    assert (jaccard(a, b) == 0) == (a == b)
+    assert jaccard(a, c) <= jaccard(a, b) + jaccard(b, c) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("text", "lemmas"),
+    [
+        ("The cities of an airport", {"city", "of", "airport"}),
+        ("Number of seats, numbers of seat!", {"number", "of", "seat"}),
+        ("THE HOTEL", {"hotel"}),
+        ("  ... ?!", set()),
+        ("", set()),
+    ],
+)
+def test_lemma_set(text, lemmas):
+    assert lemma_set(text, Method()) == lemmas
+
+
+def test_stopwords_are_left_out():
+    text = "The number of seats"
+    assert lemma_set(text, Method(stopwords=frozenset())) == {"the", "number", "of", "seat"}
+    assert lemma_set(text, Method(stopwords=frozenset({"of", "seat"}))) == {"the", "number"}
+    assert lemma_set(text, Method(stopwords=load_stopwords("spacy"))) == {"number", "seat"}
+
+
+def test_each_task_has_its_metric():
+    method = Method()
+    assert method.metric("names")("pickup_date", "pick_up_date") == 1
+    assert method.metric("descriptions")("The city of the hotel", "City of a hotel") == 0
+    assert method.metric("descriptions")("The city", "A town") == 1
+    swapped = Method(names="jaccard", descriptions="levenshtein")
+    assert swapped.metric("names")("The city", "a cities") == 0
+    assert swapped.metric("descriptions")("The city", "the city") == 1
+
+
+@given(st.text(st.sampled_from("the city numbers of.,A-' "), max_size=20))
+def test_a_description_is_at_no_distance_from_itself_or_its_shouted_self(text):
+    metric = Method().metric("descriptions")
+    assert metric(text, text) == 0
+    assert 0 <= metric(text, "the city") <= 1
+
+
+def test_load_stopwords(tmp_path):
+    assert load_stopwords("articles") == ARTICLES == {"a", "an", "the"}
+    assert load_stopwords("none") == frozenset()
+    assert {"the", "whereupon", "of"} < load_stopwords("spacy")
+    path = tmp_path / "stop.txt"
+    path.write_text("# ours\nThe\n\n  Of \nzu\n", encoding="utf-8")
+    assert load_stopwords(str(path)) == {"the", "of", "zu"}
+
+
+@pytest.mark.parametrize("content", [None, b"caf\xe9\n"])
+def test_a_stopword_file_that_cannot_be_read(tmp_path, content):
+    path = tmp_path / "stop.txt"
+    if content:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=r"^--stopwords: neither 'articles', 'spacy' or 'none' nor a readable file"):
+        load_stopwords(str(path))
+
+
+def test_a_model_that_is_not_installed():
+    distance.check_spacy_model("")
+    with pytest.raises(InputError, match=r"^--spacy_model: spaCy model 'en_no_such' is not installed: python -m spacy"):
+        distance.check_spacy_model("en_no_such")
+
+
+def test_names_of_the_release_are_ordered_by_raw_levenshtein(real_data):
+    """DESIGN.md: this reproduces the published order for every element of the services at hand."""
+    from schemas.layout import read_schema_file
+
+    checked = 0
+    for split in ("train", "dev"):
+        originals = read_schema_file(real_data / f"sgd/{split}/schema.json", split).services
+        variants = [
+            read_schema_file(real_data / f"sgd/sgd_x/data/v{k}/{split}/schema.json", split).services for k in range(1, 6)
+        ]
+        for service, *others in zip(originals, *variants, strict=True):
+            for kind in ("slots", "intents"):
+                for element, *given_names in zip(getattr(service, kind), *[getattr(o, kind) for o in others], strict=True):
+                    found = [levenshtein(element.name, other.name) for other in given_names]
+                    assert all(a <= b for a, b in pairwise(found)), (service.service_name, element.name)
+                    checked += 1
+    assert checked

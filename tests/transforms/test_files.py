@@ -1,0 +1,287 @@
+"""Whole files only: a run killed at any step leaves nothing that looks finished, and its rerun mends everything."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.testing.test_pipeline import TestPipeline
+
+from schemas.errors import InputError
+from transforms import files
+
+HEADER = {"pipeline": "compose", "version": "1"}
+FIRST = {"v1/train/schema.json": b"[1]\n", "report.html": b"<p>one</p>", "shortfall.csv": b"old"}
+SECOND = {"v1/train/schema.json": b"[1, 2]\n", "report.html": b"<p>one</p>", "v2/dev/schema.json": b"new", "a/b/c": b""}
+# The user's own: in the root, in a folder of ours, and one that looks like a leftover.
+USERS = {"notes.txt": b"mine", "v1/train/keep.json": b"mine too", "report.html.bak": b"and this"}
+
+
+class Killed(BaseException):
+    """What a kill is to the code that is killed: nothing catches it."""
+
+
+def manifest(contents):
+    return {
+        **HEADER,
+        "counts": {},
+        "files": {
+            path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for path, data in sorted(contents.items())
+        },
+    }
+
+
+def run(output, contents):
+    """What a pipeline does: prepare, stage every file, publish."""
+    files.prepare(str(output), "compose")
+    for path, data in contents.items():
+        files.write_staged(str(output), path, data)
+    files.publish(str(output), manifest(contents))
+
+
+def tree(root):
+    return {str(path.relative_to(root)): path.read_bytes() for path in Path(root).rglob("*") if path.is_file()}
+
+
+def put(root, contents):
+    for path, data in contents.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+
+
+def finished(root, contents, users=()):
+    """The files of an output folder after an undisturbed run of ``contents``."""
+    text = json.dumps(manifest(contents), indent=2, sort_keys=True) + "\n"
+    return {**dict(users), **contents, "run.json": text.encode()}
+
+
+def check_whole(root):
+    """Where there is a run.json, all that it names stands as it says. Returns whether there is one."""
+    place = Path(root, "run.json")
+    if not place.exists():
+        return False
+    for path, facts in json.loads(place.read_bytes())["files"].items():
+        data = Path(root, path).read_bytes()
+        assert {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} == facts, path
+    return True
+
+
+class Kill:
+    """Makes the k-th call of a FileSystems operation die, before or after it has done its work."""
+
+    def __init__(self, monkeypatch, operation, k, after):
+        real = getattr(FileSystems, operation)
+        self.calls = 0
+
+        def dying(*args, **kwargs):
+            self.calls += 1
+            if self.calls == k and not after:
+                raise Killed
+            result = real(*args, **kwargs)
+            if self.calls == k:
+                raise Killed
+            return result
+
+        monkeypatch.setattr(FileSystems, operation, dying)
+
+
+def kills(tmp_path, contents, before, operation, after):
+    """Runs ``contents`` over and over into fresh folders that hold ``before``, killed at call 1, 2, … in turn."""
+    for k in range(1, 200):
+        output = tmp_path / f"{operation}-{after}-{k}"
+        put(output, USERS)
+        if before is not None:
+            run(output, before)
+        with pytest.MonkeyPatch.context() as patch:
+            Kill(patch, operation, k, after)
+            try:
+                run(output, contents)
+            except Killed:
+                yield k, output
+                continue
+        return
+    pytest.fail("the run never ended")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("operation", ["rename", "delete", "mkdirs", "create"])
+@pytest.mark.parametrize("before", [None, FIRST], ids=["fresh", "rerun"])
+def test_killed_at_any_step_and_run_again(tmp_path, before, operation, after):
+    last = 0
+    for k, output in kills(tmp_path, SECOND, before, operation, after):
+        last = k
+        found = tree(output)
+        assert {path: found.get(path) for path in USERS} == USERS, f"killed at {operation} {k}"
+        check_whole(output)
+        run(output, SECOND)
+        assert tree(output) == finished(output, SECOND, USERS), f"killed at {operation} {k}"
+    assert last > 0 or operation == "delete"
+
+
+def test_while_files_change_no_manifest_stands(tmp_path):
+    """Between the first and the last file moved into place there is no run.json at all."""
+    states = []
+    for k, output in kills(tmp_path, SECOND, FIRST, "rename", after=True):
+        standing = tree(output)
+        mixed = {p for p in SECOND if standing.get(p) == SECOND[p]} not in (
+            {p for p in SECOND if FIRST.get(p) == SECOND[p]},
+            set(SECOND),
+        )
+        states.append((k, mixed, "run.json" in standing))
+    assert any(mixed for _, mixed, _ in states)
+    assert [state for state in states if state[1] and state[2]] == []
+
+
+def test_an_old_manifest_never_stands_beside_new_files(tmp_path):
+    old = finished(tmp_path, FIRST)["run.json"]
+    for _, output in kills(tmp_path, SECOND, FIRST, "rename", after=True):
+        standing = tree(output)
+        if standing.get("run.json") == old:
+            assert {path: standing.get(path) for path in FIRST} == FIRST
+
+
+def test_what_a_rerun_no_longer_writes_goes_and_nothing_else(tmp_path):
+    put(tmp_path, USERS)
+    run(tmp_path, FIRST)
+    assert tree(tmp_path) == finished(tmp_path, FIRST, USERS)
+    run(tmp_path, SECOND)
+    assert tree(tmp_path) == finished(tmp_path, SECOND, USERS)
+    run(tmp_path, {})
+    assert tree(tmp_path) == finished(tmp_path, {}, USERS)
+
+
+def test_the_same_run_twice_gives_the_same_bytes(tmp_path):
+    run(tmp_path, FIRST)
+    once = tree(tmp_path)
+    run(tmp_path, FIRST)
+    assert tree(tmp_path) == once
+    assert check_whole(tmp_path)
+
+
+def test_publishing_may_be_repeated_by_a_retried_bundle(tmp_path):
+    files.prepare(str(tmp_path), "compose")
+    for path, data in FIRST.items():
+        files.write_staged(str(tmp_path), path, data)
+    files.publish(str(tmp_path), manifest(FIRST))
+    files.publish(str(tmp_path), manifest(FIRST))
+    assert tree(tmp_path) == finished(tmp_path, FIRST)
+
+
+def test_a_file_that_was_never_written_fails_the_run(tmp_path):
+    files.prepare(str(tmp_path), "compose")
+    with pytest.raises(OSError, match=r"report\.html: neither staged nor in place"):
+        files.publish(str(tmp_path), manifest({"report.html": b"x"}))
+    assert not (tmp_path / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not json", b"[]", b'{"files": 3}', b'{"files": {"../out.txt": {}, "/etc/x": {}, "a//b": {}, "": {}}}', b"\xff"],
+)
+def test_a_manifest_of_someone_else_makes_nothing_go(tmp_path, content):
+    output = tmp_path / "out"
+    put(tmp_path, {"out.txt": b"outside"})
+    put(output, {**USERS, "run.json": content})
+    run(output, SECOND)
+    assert tree(output) == finished(output, SECOND, USERS)
+    assert (tmp_path / "out.txt").read_bytes() == b"outside"
+
+
+def test_the_output_of_another_pipeline_is_not_overwritten(tmp_path):
+    run(tmp_path, FIRST)
+    before = tree(tmp_path)
+    with pytest.raises(InputError, match="holds what 'parapet compose' made: choose another --output"):
+        files.prepare(str(tmp_path), "hits")
+    assert tree(tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    put(tmp_path, {"file": b""})
+    with pytest.raises(InputError, match="cannot write here") as caught:
+        files.prepare(str(tmp_path / "file" / "out"), "compose")
+    assert caught.value.path == str(tmp_path / "file" / "out")
+
+
+def test_prepare_clears_what_a_killed_run_left(tmp_path):
+    put(tmp_path, {".incomplete/v1/x.json.tmp-1": b"half", ".incomplete/y": b"half", **USERS})
+    files.prepare(str(tmp_path), "compose")
+    assert tree(tmp_path) == USERS
+
+
+@pytest.mark.parametrize("relative", ["../x", "a/../../x", "/x", "a//x", "", ".", "a/./b", "a\\..\\x", "a\0b", "a/"])
+def test_no_path_leaves_the_folder(tmp_path, relative):
+    with pytest.raises(ValueError, match="not a path below the output folder"):
+        files.join(str(tmp_path), relative)
+    with pytest.raises(ValueError, match="not a path below the output folder"):
+        files.write_staged(str(tmp_path / "out"), relative, b"x")
+    assert tree(tmp_path) == {}
+
+
+def test_join():
+    assert files.join("out", "v1/train/schema.json") == os.path.join("out", "v1", "train", "schema.json")
+    assert files.join("out", "..a/b..") == os.path.join("out", "..a", "b..")
+
+
+def test_a_block_that_fails_leaves_no_file(tmp_path):
+    with pytest.raises(RuntimeError, match="half way"), files.staged(str(tmp_path), "x") as handle:
+        handle.write(b"half")
+        raise RuntimeError("half way")
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.bz2", "a.json"])
+def test_bytes_are_written_as_they_are(tmp_path, name):
+    data = bytes(range(256)) * 10
+    assert files.write_staged(str(tmp_path), name, data) == (name, hashlib.sha256(data).hexdigest(), len(data))
+    assert tree(tmp_path) == {f".incomplete/{name}": data}
+
+
+def test_the_hashing_writer_counts_what_goes_through(tmp_path):
+    with files.staged(str(tmp_path), "x") as handle:
+        writer = files.HashingWriter(handle)
+        assert [writer.write(b"ab"), writer.write(memoryview(b"c")), writer.write(b"")] == [2, 1, 0]
+        writer.flush()
+    assert writer.written("x") == ("x", hashlib.sha256(b"abc").hexdigest(), 3)
+    assert tree(tmp_path) == {".incomplete/x": b"abc"}
+
+
+# --- inside Beam -----------------------------------------------------------------------------------------------------
+
+
+def pipe(output, contents, check=None):
+    with TestPipeline() as pipeline:
+        counts = pipeline | "Counts" >> beam.Create([("read", 2), ("kept", 1), ("read", 3)])
+        _ = (
+            pipeline
+            | "Files" >> beam.Create(sorted(contents.items()))
+            | files.WriteFiles(str(output))
+            | files.Publish(str(output), HEADER, counts, check)
+        )
+
+
+def test_a_pipeline_publishes_its_files_and_counts(tmp_path):
+    files.prepare(str(tmp_path), "compose")
+    pipe(tmp_path, FIRST, lambda counts: {**counts, "checked": 1})
+    found = tree(tmp_path)
+    written = json.loads(found.pop("run.json"))
+    assert found == FIRST
+    assert written == {**manifest(FIRST), "counts": {"kept": 1, "read": 5, "checked": 1}}
+
+
+def test_counts_that_do_not_balance_fail_the_run_unpublished(tmp_path):
+    put(tmp_path, USERS)
+    run(tmp_path, FIRST)
+    before = tree(tmp_path)
+
+    def refuse(counts):
+        raise ValueError(f"{counts['read']} read and {counts['kept']} kept")
+
+    files.prepare(str(tmp_path), "compose")
+    with pytest.raises(Exception, match="5 read and 1 kept"):
+        pipe(tmp_path, SECOND, refuse)
+    standing = {path: data for path, data in tree(tmp_path).items() if not path.startswith(".incomplete/")}
+    assert standing == before

@@ -1,0 +1,157 @@
+import re
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from transforms.naming import Convention, find_convention, join_words, name_words
+
+FORM = {
+    Convention.SNAKE: r"[a-z0-9]+(_[a-z0-9]+)*",
+    Convention.CAMEL: r"[A-Z][A-Za-z0-9]*",
+    Convention.LOWER_CAMEL: r"[a-z0-9][A-Za-z0-9]*",
+    Convention.KEBAB: r"[a-z0-9]+(-[a-z0-9]+)*",
+    Convention.DOMAIN_SLOT: r"hotel-[a-z0-9]+(_[a-z0-9]+)*",
+}
+ORIGINAL = {convention: "hotel-pricerange" if convention is Convention.DOMAIN_SLOT else "" for convention in Convention}
+CONVENTIONS = st.sampled_from(Convention)
+WORD = st.text(st.sampled_from("abcxyz019"), min_size=1, max_size=5)
+TYPED = st.text() | st.text(st.sampled_from("abYZ09 _-'’.é\u0301ﬁ½ß中😀\x00\n"), max_size=14)
+
+
+def written(text, convention):
+    return join_words(name_words(text), convention, ORIGINAL[convention])
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("BookAHotel", "book a hotel"),
+        ("pickup_date", "pickup date"),
+        ("pick_up_date", "pick up date"),
+        ("hotel-book people", "hotel book people"),
+        ("FindATMNearMe", "find atm near me"),
+        ("lowerCamel", "lower camel"),
+        ("Driver's license", "drivers license"),
+        ("driver’s", "drivers"),
+        ("PICKUP DATE", "pickup date"),
+        ("Café_São", "cafe sao"),
+        ("5star hotel2", "5star hotel2"),
+        ("is_4x4Car", "is 4x4 car"),
+        ("  __ a -- b ..", "a b"),
+        ("中文", ""),
+        ("_", ""),
+        ("", ""),
+    ],
+)
+def test_name_words(name, found):
+    assert name_words(name) == tuple(found.split())
+
+
+@given(TYPED)
+def test_words_of_a_name_are_lower_case_ascii(text):
+    assert all(re.fullmatch("[a-z0-9]+", word) for word in name_words(text))
+
+
+@given(st.lists(WORD, min_size=1, max_size=5), st.sampled_from(["_", "-", " ", " - ", "__"]))
+def test_words_come_back_however_they_were_joined(parts, between):
+    assert name_words(between.join(parts)) == tuple(parts)
+
+
+@given(TYPED, CONVENTIONS)
+def test_a_canonical_name_has_its_conventions_form_or_is_empty(text, convention):
+    name = written(text, convention)
+    assert re.fullmatch(FORM[convention], name) or (name == "" and name_words(text) == ())
+
+
+@given(TYPED, CONVENTIONS)
+def test_a_canonical_name_stays_as_it_is(text, convention):
+    if convention in (Convention.CAMEL, Convention.LOWER_CAMEL):
+        # "PlanAB" may be plan, a, b or plan, ab: single letters side by side are not told apart again.
+        parts = name_words(text)
+        assume(not any(len(a) == len(b) == 1 for a, b in zip(parts, parts[1:], strict=False)))
+    name = written(text, convention)
+    assert written(name, convention) == name
+
+
+@given(TYPED, st.sampled_from([Convention.CAMEL, Convention.LOWER_CAMEL]))
+def test_single_letters_side_by_side_settle_at_the_second_time(text, convention):
+    once = written(text, convention)
+    twice = written(once, convention)
+    assert written(twice, convention) == twice
+    assert twice.lower() == once.lower()
+
+
+@given(st.lists(WORD, min_size=1, max_size=5))
+def test_conventions_that_part_words_by_marks_give_the_words_back(parts):
+    for convention in (Convention.SNAKE, Convention.KEBAB):
+        assert name_words(join_words(parts, convention)) == tuple(parts)
+    domain, *others = name_words(join_words(parts, Convention.DOMAIN_SLOT, "hotel-area"))
+    assert (domain, others) == ("hotel", parts)
+
+
+@given(st.lists(st.text(st.sampled_from("abcz"), min_size=2, max_size=5), min_size=1, max_size=5))
+def test_camel_words_of_letters_come_back(parts):
+    for convention in (Convention.CAMEL, Convention.LOWER_CAMEL):
+        assert name_words(join_words(parts, convention)) == tuple(parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "convention", "original", "name"),
+    [
+        ("Look up a hotel", Convention.CAMEL, "", "LookUpAHotel"),
+        ("24 hour rental", Convention.CAMEL, "", "The24HourRental"),
+        ("Look up a hotel", Convention.SNAKE, "", "look_up_a_hotel"),
+        ("Look up a hotel", Convention.LOWER_CAMEL, "", "lookUpAHotel"),
+        ("Look up a hotel", Convention.KEBAB, "", "look-up-a-hotel"),
+        ("cost level", Convention.DOMAIN_SLOT, "hotel-pricerange", "hotel-cost_level"),
+        ("hotel cost level", Convention.DOMAIN_SLOT, "hotel-pricerange", "hotel-cost_level"),
+        ("hotel", Convention.DOMAIN_SLOT, "hotel-name", "hotel-hotel"),
+        ("cost level", Convention.DOMAIN_SLOT, "price", "cost_level"),
+        ("taxi cab fare", Convention.DOMAIN_SLOT, "taxi_cab-price", "taxi_cab-fare"),
+        ("fare", Convention.DOMAIN_SLOT, "taxi_cab-price", "taxi_cab-fare"),
+        ("?!", Convention.CAMEL, "", ""),
+        ("?!", Convention.DOMAIN_SLOT, "hotel-name", ""),
+    ],
+)
+def test_join_words(text, convention, original, name):
+    assert join_words(name_words(text), convention, original) == name
+
+
+@pytest.mark.parametrize(
+    ("names", "convention"),
+    [
+        (["city", "pickup_date", "number_of_seats"], Convention.SNAKE),
+        (["city", "name"], Convention.SNAKE),
+        (["FindEvents", "Book", "GetWeather2"], Convention.CAMEL),
+        (["findEvents", "book", "getWeather"], Convention.LOWER_CAMEL),
+        (["find-nearby-events", "book", "get-the-weather"], Convention.KEBAB),
+        (["hotel-area", "hotel-pricerange", "train-leave_at", "train-day"], Convention.DOMAIN_SLOT),
+        (["hotel-area", "price-range", "train-day"], Convention.KEBAB),
+        (["FindEvents", "BookTable", "get_weather"], Convention.CAMEL),
+        ([], Convention.SNAKE),
+        (["", "Ünnamed thing"], Convention.SNAKE),
+    ],
+)
+def test_find_convention(names, convention):
+    assert find_convention(names) is convention
+    assert find_convention(iter(names[::-1])) is convention
+
+
+@given(st.lists(st.lists(st.text(st.sampled_from("abcz"), min_size=2, max_size=4), min_size=2, max_size=4), min_size=1))
+def test_the_convention_of_names_that_all_follow_one_is_found(names):
+    for convention in (Convention.SNAKE, Convention.CAMEL, Convention.LOWER_CAMEL):
+        assert find_convention(join_words(parts, convention) for parts in names) is convention
+
+
+def test_names_of_the_corpora_are_canonical_already(sample, real_data):
+    from schemas.layout import read_root, services_by_name
+
+    for root in (sample, real_data / "sgd"):
+        services = services_by_name(read_root(root)).values()
+        slots = {slot.name for service in services for slot in service.slots}
+        intents = {intent.name for service in services for intent in service.intents}
+        assert find_convention(slots) is Convention.SNAKE
+        assert find_convention(intents) is Convention.CAMEL
+        assert {name for name in slots if written(name, Convention.SNAKE) != name} == set()
+        assert {name for name in intents if written(name, Convention.CAMEL) != name} == set()

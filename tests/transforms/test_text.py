@@ -1,0 +1,126 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.text import as_description, cached_words, clean, words
+
+# What typed text has seen: spaces of all kinds, zero-width and direction marks, controls, combining marks,
+# compatibility forms, fillers, surrogates, private use.
+ODD = st.sampled_from(
+    " \t\r\n\x00\x1b\x7f\x85\xa0\xad\u034f\u115f\u1160\u180e\u200b\u200d\u200e\u2028\u202e\u2060\u2800\u3000\u3164"
+    "\ufe0f\ufeff\uffa0\ufffc\ud800\ue000\U000e0020\U000e0100aAée\u0301İıßﬁ①½ﷺ㎏ʼ'’._-中कि한ㄱ😀"
+)
+TEXT = st.text() | st.text(ODD, max_size=12) | st.text(st.characters(categories=None), max_size=6)
+
+# Nothing of these is seen, whatever the font (Unicode's Default_Ignorable_Code_Point that is not of category C), nor
+# is the empty braille cell.
+IGNORABLE = {*"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"} | {
+    chr(c) for c in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+}
+
+
+def invisible(c):
+    return c != " " and (c.isspace() or unicodedata.category(c) in {"Cc", "Cf", "Co", "Cs", "Cn"} or c in IGNORABLE)
+
+
+@given(TEXT)
+def test_clean_leaves_nothing_invisible_and_single_spaces(text):
+    cleaned = clean(text)
+    assert [c for c in cleaned if invisible(c)] == []
+    assert cleaned == cleaned.strip(" ")
+    assert "  " not in cleaned
+    assert unicodedata.is_normalized("NFKC", cleaned)
+
+
+@given(TEXT)
+def test_clean_is_idempotent(text):
+    assert clean(clean(text)) == clean(text)
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_clean_loses_no_visible_ascii(text):
+    assert clean(text).split() == "".join(c for c in text if c.isprintable() or c.isspace()).split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "cleaned"),
+    [
+        ("  Book\u00a0a \t\r\n hotel ", "Book a hotel"),
+        ("Book\u200b \u202ea hotel\ufeff", "Book a hotel"),
+        ("ｂｏｏｋ　ａ ﬁｒｍ", "book a firm"),
+        ("cafe\u0301", "café"),
+        ("e\u200d\u0301", "é"),
+        ("a\x00b\x1bc", "abc"),
+        ("a\u2028b\x0bc\x85d", "a b c d"),
+        ("hot\u034fel \u3164", "hotel"),
+        ("\u2800\u3164\u115f\uffa0", ""),
+        ("\u2764\ufe0f", "\u2764"),
+        ("Straße №5 – “so”", "Straße No5 – “so”"),
+        ("", ""),
+        (" \n", ""),
+    ],
+)
+def test_clean(typed, cleaned):
+    assert clean(typed) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Book a Hotel.", ("book", "a", "hotel")),
+        ("the driver's car", ("the", "drivers", "car")),
+        ("the driver’s car", ("the", "drivers", "car")),
+        ("pick_up-date/time", ("pick", "up", "date", "time")),
+        ("STRASSE straße", ("strasse", "strasse")),
+        ("5-star", ("5", "star")),
+        ("?! …", ()),
+        ("", ()),
+    ],
+)
+def test_words(text, found):
+    assert words(text) == cached_words(text) == found
+
+
+@given(TEXT)
+def test_words_are_words_and_know_no_case(text):
+    found = words(text)
+    assert all(word and not any(c.isspace() or c in "_'’" for c in word) for word in found)
+    assert words(" ".join(found)) == found
+    assert words(" " + text + ".") == found
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_words_of_ascii_are_its_runs_of_letters_and_digits(text):
+    kept = "".join(c.lower() if c.isalnum() else " " for c in text.replace("'", ""))
+    assert words(text) == tuple(kept.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "original", "written"),
+    [
+        ("city of the hotel", "Where the hotel is", "City of the hotel"),
+        ("City of the hotel.", "Where the hotel is", "City of the hotel"),
+        ("City of the hotel.", "Where the hotel is.", "City of the hotel."),
+        ("City of the hotel", "Where the hotel is.", "City of the hotel"),
+        ("CITY OF THE HOTEL", "Where", "City of the hotel"),
+        ("ATM", "Cash", "ATM"),
+        ("iPhone repair", "Phone", "iPhone repair"),
+        ("and so on...", "etc", "And so on..."),
+        ("so .", "x", "So"),
+        ("5 stars", "x", "5 stars"),
+        ("a", "x", "A"),
+        (".", "x", ""),
+        ("", "x", ""),
+    ],
+)
+def test_as_description(text, original, written):
+    assert as_description(text, original) == written
+
+
+@given(TEXT.map(clean), st.sampled_from(["Where it is", "Where it is."]))
+def test_as_description_changes_no_word(text, original):
+    written = as_description(text, original)
+    assert words(written) == words(text)
+    assert written == clean(written)
