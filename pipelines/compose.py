@@ -194,13 +194,15 @@ def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
     """The settings that shape the result; the conventions of names are found from the corpus."""
     from schemas import layout
     from transforms.distance import Method, load_stopwords
-    from transforms.naming import find_convention
+    from transforms.naming import Conventions, find_convention
     from transforms.settle import Settings
 
     services = layout.services_by_name(list(splits)).values()
     return Settings(
-        slots=find_convention(slot.name for service in services for slot in service.slots),
-        intents=find_convention(intent.name for service in services for intent in service.intents),
+        Conventions(
+            slots=find_convention(slot.name for service in services for slot in service.slots),
+            intents=find_convention(intent.name for service in services for intent in service.intents),
+        ),
         method=Method(args.name_distance, args.description_distance, load_stopwords(args.stopwords), args.spacy_model),
         seed=args.seed,
         selection=args.selection,

@@ -180,7 +180,7 @@ def _collect(
         if reason := _problem(used, len(cells) - len(header)):
             bad.append((row, reason, _payload(header, cells)))
         elif used["decision"].strip():
-            decision = _decision(used, f"{path}:row {row}")
+            decision = _decision(used, f"{path}: row {row}")
             first = good.setdefault(decision.response_id, decision)
             if (first.decision, first.text) != (decision.decision, decision.text):
                 reason = f"decided twice: {first.source.rpartition(':')[2]} says {first.decision!r} and counts"

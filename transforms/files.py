@@ -188,12 +188,16 @@ def _publish(
 def publish(output: str, manifest: dict[str, Any]) -> None:
     """Moves staged files into place; may be killed or repeated anywhere.
 
-    The manifest in place goes aside first and comes back as the new one last: while files change, none stands.
+    The manifest in place goes first and the new one comes last: while files change, none stands. Meanwhile a list of
+    all files of both runs stands aside, so that after a kill a rerun of any shape knows what is to go.
     """
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
     stale = _files_of(place) | _files_of(previous)
+    ours = {**manifest, "files": dict.fromkeys(stale | set(manifest["files"]), {})}
+    write_staged(output, PREVIOUS, json.dumps(ours, sort_keys=True).encode())
+    _replace(join(FileSystems.join(output, STAGING), PREVIOUS), previous)
     if FileSystems.exists(place):
-        _replace(place, previous)
+        FileSystems.delete([place])
     for relative in manifest["files"]:
         source = join(FileSystems.join(output, STAGING), relative)
         target = join(output, relative)

@@ -9,6 +9,10 @@ from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 
+import msgspec
+
+from schemas.elements import Kind
+
 # Both boundaries, so that BookAHotel gives book, a, hotel.
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PART = re.compile(r"[^A-Za-z0-9]+")
@@ -22,6 +26,17 @@ class Convention(Enum):
     LOWER_CAMEL = "lowerCamelCase"
     KEBAB = "kebab-case"
     DOMAIN_SLOT = "domain-slot"  # MultiWOZ 2.2: "hotel-pricerange", the part before the hyphen is the domain's
+
+
+class Conventions(msgspec.Struct, frozen=True):
+    """How one corpus writes the names of its slots and of its intents."""
+
+    slots: Convention = Convention.SNAKE
+    intents: Convention = Convention.CAMEL
+
+    def of(self, kind: Kind) -> Convention:
+        """The convention of one kind of element."""
+        return self.intents if kind == "intent" else self.slots
 
 
 _FORM = {

@@ -7,24 +7,22 @@ five, rank, compose. Pure: assignments and decisions in, an :class:`Outcome` out
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from schemas.decisions import Decision
-from schemas.elements import TASKS, VARIANTS, Element, Task, elements_of, response_id
-from schemas.responses import Assignment, AuditRow, DeadLetter, Disposition
+from schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
+from schemas.responses import Assignment, AuditRow, DeadLetter
 from schemas.service import parse_service
 from transforms import vet
-from transforms.dedupe import spelling_rank
+from transforms.answers import Entry, by_words, read_answers, settle_cluster
 from transforms.distance import Method
-from transforms.naming import Convention, join_words, name_words
+from transforms.naming import Conventions
 from transforms.rank import Candidates, assign_names, ranked
 from transforms.review import ReviewItem
 from transforms.select import draw, most_diverse
-from transforms.text import as_description, clean, words
 from transforms.variants import compose_variant
 
 NEEDED = len(VARIANTS)
@@ -34,15 +32,14 @@ class Settings(msgspec.Struct, frozen=True):
     """What shapes the result, the same for every service.
 
     Attributes:
-      slots, intents: the corpus's conventions of names.
+      conventions: of the corpus's names.
       method: distances, stopwords, lemmas.
       seed: of the draw.
       selection: ``random`` or ``diverse``.
       allow_partial: compose services whose elements are short of answers, repeating what there is.
     """
 
-    slots: Convention = Convention.SNAKE
-    intents: Convention = Convention.CAMEL
+    conventions: Conventions = Conventions()
     method: Method = Method()
     seed: int = 0
     selection: str = "random"
@@ -80,24 +77,6 @@ class Outcome(msgspec.Struct):
     decisions: dict[str, int] = {}
 
 
-class _Answer(msgspec.Struct):
-    """One answer on its way to its disposition."""
-
-    response_id: str
-    element: Element
-    task: Task
-    text: str
-    canonical: str
-    key: tuple[str, ...]
-    assignment: Assignment
-    verdict: vet.Verdict = vet.PASS
-    decided: bool = False
-    disposition: Disposition = "surplus"
-    reason: str = ""
-    variant: int | None = None
-    distance: float | None = None
-
-
 def settle_service(
     raw: Mapping[str, Any],
     assignments: Sequence[Assignment],
@@ -115,11 +94,13 @@ def settle_service(
     service = parse_service(raw)
     outcome = Outcome(service.service_name)
     elements = {task: elements_of(service, task) for task in TASKS}
-    answers = _read_answers(sorted(assignments, key=lambda a: a.assignment_id), elements, decisions, settings, outcome)
-    clusters: dict[tuple[Task, str], list[list[_Answer]]] = defaultdict(list)
-    for (task, field, _), same in _by_words(answers).items():
+    assignments = sorted(assignments, key=lambda a: a.assignment_id)
+    answers, outcome.dead = read_answers(assignments, elements, decisions, settings.conventions)
+    outcome.decisions = dict(Counter(a.decision.decision for a in answers if a.decision is not None))
+    clusters: dict[tuple[Task, str], list[list[Entry]]] = defaultdict(list)
+    for (task, field, _), same in by_words(answers).items():
         clusters[task, field].append(same)
-        _settle_cluster(same)
+        settle_cluster(same)
     good = {place: [same[0] for same in found if same[0].disposition == "surplus"] for place, found in clusters.items()}
     taken = _take(elements, good, settings, outcome)
     _count_in_review(outcome, clusters)
@@ -141,168 +122,12 @@ def settle_service(
     return outcome
 
 
-# --- answers -------------------------------------------------------------------------------------------------------
-
-
-def _read_answers(
-    assignments: Iterable[Assignment],
-    elements: Mapping[Task, list[Element]],
-    decisions: Mapping[str, Mapping[str, Decision]],
-    settings: Settings,
-    outcome: Outcome,
-) -> list[_Answer]:
-    by_field = {task: {element.field: element for element in found} for task, found in elements.items()}
-    assignments = list(assignments)
-    seen_both = _not_blind(assignments)
-    answers = []
-    for assignment in assignments:
-        known = by_field[assignment.task]
-        verdict = vet.vet_assignment(assignment, [field for field in assignment.answers if field in known])
-        if not verdict.action and assignment.assignment_id in seen_both:
-            verdict = vet.Verdict("review", "not_blind")
-        for field, text in sorted(assignment.answers.items()):
-            decision = decisions.get(assignment.assignment_id, {}).get(field)
-            if field in known:
-                answers.append(_answer(assignment, known[field], text, verdict, decision, settings, outcome))
-            elif text.strip() or decision:
-                outcome.dead.append(_unknown_position(assignment, field, text, decision))
-    return answers
-
-
-def _unknown_position(assignment: Assignment, field: str, text: str, decision: Decision | None) -> DeadLetter:
-    reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
-    note = f" (decision {decision.decision} of {decision.source} is void too)" if decision else ""
-    key = response_id(assignment.assignment_id, field)
-    return DeadLetter("compose", key, reason + note, text.strip()[:2_000], assignment.source)
-
-
-def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
-    """Assignments of workers who did the sibling task before: they have seen what is hidden."""
-    first: dict[str, dict[Task, int]] = defaultdict(dict)
-    for a in assignments:
-        if a.worker_hash:
-            when = a.submit_time or 0
-            first[a.worker_hash][a.task] = min(when, first[a.worker_hash].get(a.task, when))
-    return {
-        a.assignment_id
-        for a in assignments
-        for task, when in first.get(a.worker_hash, {}).items()
-        if task != a.task and when <= (a.submit_time or 0)
-    }
-
-
-def _answer(
-    assignment: Assignment,
-    element: Element,
-    text: str,
-    verdict: vet.Verdict,
-    decision: Decision | None,
-    settings: Settings,
-    outcome: Outcome,
-) -> _Answer:
-    if decision is not None:
-        outcome.decisions[decision.decision] = outcome.decisions.get(decision.decision, 0) + 1
-    wanted = decision.text if decision is not None and decision.decision == "fix" else text
-    canonical, key = canonical_form(
-        wanted, assignment.task, _convention(element, settings), element.text(assignment.task)
-    )
-    answer = _Answer(
-        response_id(assignment.assignment_id, element.field), element, assignment.task, text, canonical, key, assignment
-    )
-    if decision is not None and decision.decision == "reject":
-        answer.verdict = vet.Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
-    elif decision is not None and key:
-        answer.decided = True
-    else:
-        # A decision cannot make something of an answer that has no words.
-        answer.verdict = verdict if verdict.action == "reject" else _vet_text(answer)
-        if not answer.verdict.action:
-            answer.verdict = verdict
-    return answer
-
-
-def _vet_text(answer: _Answer) -> vet.Verdict:
-    return vet.vet_answer(_vetted(answer))
-
-
-def _vetted(answer: _Answer) -> vet.Answer:
-    return vet.Answer(clean(answer.text), answer.key, answer.task, answer.element.name, answer.element.description)
-
-
-def _convention(element: Element, settings: Settings) -> Convention:
-    return settings.intents if element.kind == "intent" else settings.slots
-
-
-@lru_cache(maxsize=1 << 18)
-def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
-    """A text as it is emitted, and the words by which answers are the same.
-
-    Args:
-      text: as given.
-      task: what was asked.
-      convention: of names.
-      original: the element's own text.
-    """
-    text = clean(text)
-    if task == "names":
-        parts = name_words(text)
-        return join_words(parts, convention, original), parts
-    return as_description(text, original), words(text)
-
-
-# --- duplicates ----------------------------------------------------------------------------------------------------
-
-
-def _by_words(answers: Iterable[_Answer]) -> dict[tuple[Task, str, str], list[_Answer]]:
-    """Answers for one element with the same words; those without words each alone."""
-    clusters: dict[tuple[Task, str, str], list[_Answer]] = defaultdict(list)
-    for answer in answers:
-        same = answer.canonical if answer.task == "names" else " ".join(answer.key)
-        clusters[answer.task, answer.element.field, same or f"\0{answer.response_id}"].append(answer)
-    return clusters
-
-
-def _settle_cluster(same: list[_Answer]) -> None:
-    """Gives each of the answers with the same words its disposition; the one that stands for them comes first.
-
-    A reviewer judges words, so a rejection holds for all who gave them, unless one of them was accepted. What is
-    held is held together; where one passes, the others are its duplicates.
-    """
-    reviewer = next((a.verdict for a in same if a.verdict.reason.startswith("reviewer")), None)
-    if reviewer is not None and not any(a.decided for a in same):
-        for answer in same:
-            if answer.verdict.action != "reject":
-                answer.verdict = reviewer
-    same.sort(key=_better)
-    best = same[0]
-    for answer in same:
-        action = answer.verdict.action
-        if action == "reject":
-            answer.disposition, answer.reason = "rejected", answer.verdict.reason
-        elif answer is best and not action:
-            answer.disposition, answer.reason = "surplus", "not_drawn"
-        elif best.verdict.action == "review":
-            answer.disposition, answer.reason = "review", answer.verdict.reason
-        else:
-            answer.disposition, answer.reason = "duplicate", f"duplicate_of: {best.response_id}"
-
-
-def _better(answer: _Answer) -> tuple[Any, ...]:
-    return (
-        {"": 0, "review": 1, "reject": 2}[answer.verdict.action],
-        not answer.decided,
-        spelling_rank(answer.canonical, answer.key, answer.text) if answer.key else (),
-        answer.canonical,
-        answer.response_id,
-    )
-
-
 # --- the five ------------------------------------------------------------------------------------------------------
 
 
 def _take(
     elements: Mapping[Task, list[Element]],
-    good: Mapping[tuple[Task, str], list[_Answer]],
+    good: Mapping[tuple[Task, str], list[Entry]],
     settings: Settings,
     outcome: Outcome,
 ) -> dict[tuple[Task, str], list[str]] | None:
@@ -336,7 +161,7 @@ def _take(
     return taken if taken.keys() == candidates.keys() else None
 
 
-def _candidates(element: Element, task: Task, answers: list[_Answer], settings: Settings) -> Candidates:
+def _candidates(element: Element, task: Task, answers: list[Entry], settings: Settings) -> Candidates:
     metric = settings.method.metric(task)
     original = element.text(task)
     texts = draw([a.canonical for a in answers], settings.seed, element.id, task)
@@ -366,15 +191,13 @@ def _note_short(
                 outcome.short.append(Short(element.id, task, element.field, have, 0, reason, tuple(filled)))
 
 
-def _count_in_review(outcome: Outcome, clusters: Mapping[tuple[Task, str], list[list[_Answer]]]) -> None:
+def _count_in_review(outcome: Outcome, clusters: Mapping[tuple[Task, str], list[list[Entry]]]) -> None:
     for short in outcome.short:
         found = clusters.get((short.task, short.form_field), [])
         short.in_review = sum(same[0].disposition == "review" for same in found)
 
 
-def _dispose(
-    good: Mapping[tuple[Task, str], list[_Answer]], taken: Mapping[tuple[Task, str], list[str]] | None
-) -> None:
+def _dispose(good: Mapping[tuple[Task, str], list[Entry]], taken: Mapping[tuple[Task, str], list[str]] | None) -> None:
     """Good answers become used ones, or stay surplus with the reason why."""
     for place, answers in good.items():
         for answer in answers:
@@ -389,7 +212,7 @@ def _dispose(
 # --- what is written ------------------------------------------------------------------------------------------------
 
 
-def _review_items(clusters: Mapping[tuple[Task, str], list[list[_Answer]]]) -> list[ReviewItem]:
+def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]]) -> list[ReviewItem]:
     items = []
     for found in clusters.values():
         for same in found:
@@ -400,7 +223,7 @@ def _review_items(clusters: Mapping[tuple[Task, str], list[list[_Answer]]]) -> l
                 ]
                 # Workers whose neighbours were rejected as copies need not be shown those again and again.
                 told = sorted({pair for pair in neighbours if pair[1] != "rejected"})
-                reasons = Counter([best.reason, *vet.flags(_vetted(best))])
+                reasons = Counter([best.reason, *vet.flags(best.vetted())])
                 items.append(
                     ReviewItem(
                         response_id=best.response_id,
@@ -418,7 +241,7 @@ def _review_items(clusters: Mapping[tuple[Task, str], list[list[_Answer]]]) -> l
     return sorted(items, key=lambda item: (item.element_id, item.task, item.response_id))
 
 
-def _audit_row(answer: _Answer) -> AuditRow:
+def _audit_row(answer: Entry) -> AuditRow:
     return AuditRow(
         answer.response_id,
         answer.element.id,

@@ -85,12 +85,12 @@ def test_what_spreadsheets_save(encoding, delimiter, end):
     rows = [["Reviewer", "text", "decision ", "prompt", "response_id"], ["É", "straße", " FIX", "a; b, c", "3X:slot_0"]]
     text = "".join(delimiter.join(f'"{cell}"' for cell in row) + end for row in rows)
     good, bad = parse(text.encode(encoding))
-    assert (good, bad) == ([Decision("3X:slot_0", "fix", "straße", "", "É", "d.csv:row 2")], [])
+    assert (good, bad) == ([Decision("3X:slot_0", "fix", "straße", "", "É", "d.csv: row 2")], [])
 
 
 def test_undecided_rows_are_left_out_and_rows_are_numbered_as_a_spreadsheet_does():
     good, bad = parse(HEADER + "a:slot_0,,,,\n\nb:slot_0,accept\n,,,,\nc:slot_0,nope,,,\n")
-    assert [d.source for d in good] == ["d.csv:row 4"]
+    assert [d.source for d in good] == ["d.csv: row 4"]
     assert [row for row, _, _ in bad] == [6]
 
 

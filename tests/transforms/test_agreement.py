@@ -12,7 +12,7 @@ from transforms.agreement import adjudicate_csv, merge_reviewers
 
 def sheet(labels, reviewer="EL", text="x"):
     return [
-        Decision(f"A{i:03}:slot_0", label, text if label == "fix" else "", "", reviewer, f"{reviewer}.csv:row {i + 2}")
+        Decision(f"A{i:03}:slot_0", label, text if label == "fix" else "", "", reviewer, f"{reviewer}.csv: row {i + 2}")
         for i, label in enumerate(labels)
         if label
     ]
@@ -100,13 +100,13 @@ def test_fixes_agree_by_their_text():
 
 def test_agreed_decisions_carry_both_reviewers():
     first = [
-        Decision("a:slot_0", "reject", "", "spam", "EL", "1.csv:row 2"),
+        Decision("a:slot_0", "reject", "", "spam", "EL", "1.csv: row 2"),
         Decision("b:slot_0", "accept", reviewer="EL"),
     ]
-    second = [Decision("a:slot_0", "reject", "", "not English", "MK", "2.csv:row 9")]
+    second = [Decision("a:slot_0", "reject", "", "not English", "MK", "2.csv: row 9")]
     result = merge_reviewers(first, second)
     assert result.decisions == [
-        Decision("a:slot_0", "reject", "", "spam; not English", "EL, MK", "1.csv:row 2, 2.csv:row 9"),
+        Decision("a:slot_0", "reject", "", "spam; not English", "EL, MK", "1.csv: row 2, 2.csv: row 9"),
         first[1],
     ]
     assert result.single == [first[1]]
@@ -132,6 +132,6 @@ def test_the_adjudication_sheet_is_a_decisions_file():
     assert parse_decisions(data, "adjudicate.csv") == ([], [])
     filled = data.replace(b'"a:slot_0","","","",""', b'"a:slot_0","fix","three","neither","JD"')
     assert parse_decisions(filled, "adjudicate.csv") == (
-        [Decision("a:slot_0", "fix", "three", "neither", "JD", "adjudicate.csv:row 2")],
+        [Decision("a:slot_0", "fix", "three", "neither", "JD", "adjudicate.csv: row 2")],
         [],
     )

@@ -126,11 +126,14 @@ def test_names_of_the_release_are_ordered_by_raw_levenshtein(real_data):
     for split in ("train", "dev"):
         originals = read_schema_file(real_data / f"sgd/{split}/schema.json", split).services
         variants = [
-            read_schema_file(real_data / f"sgd/sgd_x/data/v{k}/{split}/schema.json", split).services for k in range(1, 6)
+            read_schema_file(real_data / f"sgd/sgd_x/data/v{k}/{split}/schema.json", split).services
+            for k in range(1, 6)
         ]
         for service, *others in zip(originals, *variants, strict=True):
             for kind in ("slots", "intents"):
-                for element, *given_names in zip(getattr(service, kind), *[getattr(o, kind) for o in others], strict=True):
+                for element, *given_names in zip(
+                    getattr(service, kind), *[getattr(o, kind) for o in others], strict=True
+                ):
                     found = [levenshtein(element.name, other.name) for other in given_names]
                     assert all(a <= b for a, b in pairwise(found)), (service.service_name, element.name)
                     checked += 1

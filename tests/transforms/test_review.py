@@ -90,7 +90,10 @@ def test_a_filled_sheet_is_a_decisions_file():
     data = review_csv([item(i) for i in range(3)], EXPLANATIONS)
     assert parse_decisions(data, "review.csv") == ([], [])
     filled = data.replace(b'"A001:slot_2",""', b'"A001:slot_2","accept"')
-    assert parse_decisions(filled, "review.csv") == ([Decision("A001:slot_2", "accept", source="review.csv:row 3")], [])
+    assert parse_decisions(filled, "review.csv") == (
+        [Decision("A001:slot_2", "accept", source="review.csv: row 3")],
+        [],
+    )
 
 
 def test_order_of_arrival_does_not_matter():

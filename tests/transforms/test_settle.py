@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from schemas.decisions import Decision
 from schemas.responses import Assignment
+from transforms.answers import canonical_form
 from transforms.naming import Convention
-from transforms.settle import Settings, canonical_form, settle_service
+from transforms.settle import Settings, settle_service
 
 SERVICE = {
     "service_name": "Parks_1",

@@ -121,6 +121,7 @@ def test_as_description(text, original, written):
 
 @given(TEXT.map(clean), st.sampled_from(["Where it is", "Where it is."]))
 def test_as_description_changes_no_word(text, original):
+    text = text.replace("ı", "")  # the one letter whose capital is another letter's
     written = as_description(text, original)
     assert words(written) == words(text)
     assert written == clean(written)

@@ -53,6 +53,7 @@ def read_lines(handle: BinaryIO, encoding: str = "utf-8") -> Iterator[Line]:
 
     A line that does not decode comes with ``text=None``: the lines around it are still good.
     """
+    encoding = codecs.lookup(encoding).name  # one spelling: "UTF-16" and "utf_16" are "utf-16"
     head = handle.read(4)
     for bom, name in _BOMS:
         if head.startswith(bom):

@@ -1,0 +1,240 @@
+"""Broken files through the command line: each fault has its own message or dead letter, and the rest goes on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.main import main
+
+
+@pytest.fixture(scope="module")
+def table(sample: Path) -> list[list[str]]:
+    with (sample / "crowd/names.csv").open(newline="", encoding="utf-8") as handle:
+        return list(csv.reader(handle))
+
+
+def as_csv(rows: list[list[str]]) -> str:
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows(rows)
+    return out.getvalue()
+
+
+def run(tmp_path: Path, *responses: Path, schemas: Path | None = None) -> tuple[set[str], list[dict]]:
+    """Composes; gives the assignments that were taken and the dead letters."""
+    out = tmp_path / "out"
+    flags = ["--schemas", str(schemas)] if schemas else []
+    if not schemas:
+        from schemas.layout import sample_root
+
+        flags = ["--schemas", str(sample_root())]
+    assert main(["compose", "--output", str(out), *flags, "--responses", *map(str, responses), "--quiet"]) == 0
+    taken = {row.rpartition(":")[0] for row in pq.read_table(out / "responses.parquet")["response_id"].to_pylist()}
+    return taken, [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
+
+
+def ids(table: list[list[str]], rows: range) -> set[str]:
+    column = table[0].index("AssignmentId")
+    return {table[i][column] for i in rows}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-bom"])
+def test_other_encodings_with_a_mark_are_read(encoding: str, tmp_path: Path, table: list[list[str]]) -> None:
+    text = as_csv(table[:6])
+    data = b"\xff\xfe" + text.encode("utf-16-le") if encoding == "utf-16-le-bom" else text.encode(encoding)
+    (tmp_path / "names.csv").write_bytes(data)
+    taken, dead = run(tmp_path, tmp_path / "names.csv")
+    assert taken == ids(table, range(1, 6))
+    assert dead == []
+
+
+def test_a_latin_1_row_costs_itself(tmp_path: Path, table: list[list[str]]) -> None:
+    rows = [list(row) for row in table[:6]]
+    rows[3][table[0].index("Answer.slot_0")] = "cafXe"
+    data = as_csv(rows).encode("ascii", "replace").replace(b"cafXe", b"caf\xe9")
+    (tmp_path / "names.csv").write_bytes(data)
+    taken, (letter,) = run(tmp_path, tmp_path / "names.csv")
+    assert taken == ids(table, range(1, 6)) - ids(table, range(3, 4))
+    assert letter["source"].endswith("names.csv: row 4")
+    assert letter["reason"] == "encoding: the row is not UTF-8; save the file as UTF-8"
+
+
+def test_a_broken_row_costs_itself(tmp_path: Path, table: list[list[str]]) -> None:
+    lines = as_csv(table[:6]).splitlines(keepends=True)
+    lines[2] = lines[2][:50] + "\r\n"  # cut off inside a quoted cell
+    lines[4] = lines[4].replace("\r\n", ',"one more"\r\n')
+    (tmp_path / "names.csv").write_text("".join(lines), newline="")
+    taken, dead = run(tmp_path, tmp_path / "names.csv")
+    assert taken == ids(table, range(1, 6)) - ids(table, range(2, 3)) - ids(table, range(4, 5))
+    width = len(table[0])
+    assert [(d["source"].rpartition(": ")[2], d["reason"]) for d in dead] == [
+        ("row 3", "broken_row: a quote is opened and never closed"),
+        ("row 5", f"broken_row: {width + 1} cells where the header has {width}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b"a,b,c\n1,2,3\n", "the header lacks AssignmentId, WorkerId, Answer.*"),
+        (b"AssignmentId;WorkerId;Answer.slot_0\n", "the cells must be separated by commas"),
+        ("AssignmentId,WorkerId,Answer.slot_0\n".encode("utf-16-le"), "the file looks like UTF-16"),
+        (b"AssignmentId,WorkerId,Answer.slot_0,Answer.slot_0\n", "a column twice: Answer.slot_0"),
+    ],
+)
+def test_a_file_that_is_no_batch_is_one_dead_letter_and_the_others_are_read(
+    content: bytes, reason: str, tmp_path: Path, table: list[list[str]]
+) -> None:
+    (tmp_path / "bad.csv").write_bytes(content)
+    (tmp_path / "good.csv").write_text(as_csv(table[:4]), newline="")
+    taken, (letter,) = run(tmp_path, tmp_path / "bad.csv", tmp_path / "good.csv")
+    assert taken == ids(table, range(1, 4))
+    assert letter["reason"].startswith("unusable_file: ")
+    assert reason in letter["reason"]
+
+
+def test_one_id_with_different_answers_is_used_by_neither(tmp_path: Path, table: list[list[str]]) -> None:
+    other = list(table[2])
+    other[table[0].index("Answer.slot_0")] = "something else"
+    (tmp_path / "a.csv").write_text(as_csv(table[:4]), newline="")
+    (tmp_path / "b.csv").write_text(as_csv([table[0], other]), newline="")
+    taken, dead = run(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")
+    assert taken == ids(table, range(1, 4)) - ids(table, range(2, 3))
+    found = {d["source"].rpartition("/")[2]: d["reason"] for d in dead}
+    assert sorted(found) == ["a.csv: row 3", "b.csv: row 2"]
+    assert all(reason.startswith("conflicting_assignment: ") for reason in found.values())
+    assert found["a.csv: row 3"].endswith("b.csv: row 2")
+
+
+def test_ten_megabytes_in_a_cell_cost_that_answer(tmp_path: Path, table: list[list[str]]) -> None:
+    rows = [list(row) for row in table[:4]]
+    rows[1][table[0].index("Answer.slot_0")] = "x" * 10_000_000
+    (tmp_path / "names.csv").write_text(as_csv(rows), newline="")
+    taken, (letter,) = run(tmp_path, tmp_path / "names.csv")
+    assert taken == ids(table, range(1, 4))
+    assert letter["key"].endswith(":slot_0")
+    assert letter["reason"] == "too_large: over 20,000 characters"
+    assert len(letter["payload"]) < 2_200
+    assert "10,000,000 characters, sha256" in letter["payload"]
+
+
+def test_unknown_services_and_positions(tmp_path: Path, table: list[list[str]]) -> None:
+    header = table[0]
+    stranger = [cell.replace(table[1][header.index("Input.service_name")], "Nowhere_7") for cell in table[1]]
+    odd = list(table[2])
+    spare = [name for name in header if name.startswith("Answer.slot_") and not odd[header.index(name)]]
+    field = spare[-1].removeprefix("Answer.")
+    odd[header.index(spare[-1])] = "an answer to nothing"
+    (tmp_path / "names.csv").write_text(as_csv([header, stranger, odd, table[3]]), newline="")
+    taken, dead = run(tmp_path, tmp_path / "names.csv")
+    assert taken == ids(table, range(2, 4))
+    by_reason = {d["reason"].partition(":")[0]: d for d in dead}
+    assert "'Nowhere_7'" in by_reason["unknown_service"]["reason"]
+    assert by_reason["unknown_position"]["key"].endswith(f":{field}")
+    assert by_reason["unknown_position"]["payload"] == "an answer to nothing"
+
+
+ANSWER = (
+    "<QuestionFormAnswers><Answer><QuestionIdentifier>{}</QuestionIdentifier>"
+    "<FreeText>{}</FreeText></Answer></QuestionFormAnswers>"
+)
+
+
+def api(identifier: str, xml: str, annotation: str = "Gyms_1:names") -> str:
+    item = {"AssignmentId": identifier, "WorkerId": f"A{identifier}ABCDEFG1", "RequesterAnnotation": annotation}
+    return json.dumps({**item, "AssignmentStatus": "Submitted", "Answer": xml})
+
+
+def test_hostile_and_broken_api_lines(tmp_path: Path) -> None:
+    bomb = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>' + ANSWER.format("slot_0", "&b;")
+    outside = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>' + ANSWER.format("slot_0", "&e;")
+    page = json.dumps([{"slot_0": "workout_place", "slot_1": "gym town"}]).replace('"', "&quot;")
+    lines = [
+        api("3GOOD", ANSWER.format("slot_0", "sports club")),
+        api("3BOMB", bomb),
+        api("3OUT", outside),
+        api("3BROKEN", ANSWER.format("slot_0", "<b>")),
+        api("3PAGE", ANSWER.format("taskAnswers", page)),
+        api("3LOST", ANSWER.format("slot_0", "x"), annotation="BatchId:1;"),
+        "not json",
+        '["a list"]',
+        "",
+    ]
+    (tmp_path / "api.jsonl").write_text("\n".join(lines) + "\n")
+    taken, dead = run(tmp_path, tmp_path / "api.jsonl")
+    assert taken == {"3GOOD", "3PAGE"}
+    reasons = {d["key"]: d["reason"].partition(":")[0] for d in dead}
+    assert {k: v for k, v in reasons.items() if k.startswith("3")} == {
+        "3BOMB": "unsafe_xml",
+        "3OUT": "unsafe_xml",
+        "3BROKEN": "broken_xml",
+        "3LOST": "no_task",
+    }
+    assert [d["source"].rpartition(": ")[2] for d in dead if d["reason"].startswith("broken_row")] == ["row 7", "row 8"]
+    assert "ABCDEFG1" not in (tmp_path / "out/dead_letters.jsonl").read_text()
+
+
+def service(name: str, **more: object) -> dict:
+    return {"service_name": name, "description": "A thing", "slots": [], "intents": [], **more}
+
+
+def test_bad_services_are_left_out_and_told(tmp_path: Path, table: list[list[str]]) -> None:
+    intent = {"name": "Do", "description": "d", "is_transactional": False, "required_slots": ["gone"]}
+    services = [
+        service("../../x"),
+        service("Twice_1"),
+        service("twice_1"),
+        service("Lacks_1", intents=[{**intent, "optional_slots": {}, "result_slots": []}]),
+        {"service_name": 3},
+        service("Good_1"),
+    ]
+    (tmp_path / "schema.json").write_text(json.dumps(services))
+    (tmp_path / "names.csv").write_text(as_csv(table[:2]), newline="")
+    _, dead = run(tmp_path, tmp_path / "names.csv", schemas=tmp_path / "schema.json")
+    reasons = sorted(d["reason"] for d in dead if d["stage"] == "schemas")
+    assert [reason.split(": ")[1] for reason in reasons] == [
+        "$[0].service_name",
+        "$[1].service_name",
+        "$[2].service_name",
+        "$[3].intents[0].required_slots",
+        "$[4].service_name",
+    ]
+    for reason, part in zip(
+        reasons,
+        ("it names files", "stands twice", "stands twice", "refers to slot 'gone'", "Expected `str`"),
+        strict=True,
+    ):
+        assert part in reason
+    assert list(json.loads((tmp_path / "out/statistics.json").read_text())["services"]) == ["Good_1"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["names.csv", "out", "schema.json"]
+
+
+def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path: Path, sample: Path, capsys) -> None:
+    with (sample / "crowd/truth.csv").open(newline="", encoding="utf-8") as handle:
+        known = [f"{r['AssignmentId']}:{r['field']}" for r in csv.DictReader(handle) if r["label"] == "genuine"][:2]
+    rows = [f"{known[0]},reject,,mine,me", "3NONE:slot_0,accept,,,me", f"{known[1]},perhaps,,,me"]
+    sheet = "\n".join(["response_id,decision,text,reason,reviewer", *rows])
+    (tmp_path / "decisions.csv").write_text(sheet + "\n")
+    out = tmp_path / "out"
+    assert main(["compose", "--output", str(out), "--decisions", str(tmp_path / "decisions.csv")]) == 0
+    fate = {row["response_id"]: row for row in pq.read_table(out / "responses.parquet").to_pylist()}
+    assert (fate[known[0]]["disposition"], fate[known[0]]["reason"]) == ("rejected", "reviewer: mine")
+    dead = [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
+    assert [
+        (d["source"].rpartition(": ")[2], d["reason"].partition(":")[0]) for d in dead if d["key"] == "3NONE:slot_0"
+    ] == [("row 3", "unknown_response")]
+    assert [d["source"].rpartition(": ")[2] for d in dead if "perhaps" in d["payload"]] == ["row 4"]
+    assert "2 records could not be used" in capsys.readouterr().err
+
+
+def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path: Path, sample: Path, capsys) -> None:
+    flags = ["--decisions", str(sample / "crowd/names.csv")]
+    assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 1
+    assert "missing columns: response_id, decision" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,87 @@
+"""The command line that all pipelines share: strict flags, exit statuses, messages that say what to do."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from pipelines.main import main
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was():
+    """A command sets up logging for its own process; the tests' must come back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ([], 2, "usage: parapet PIPELINE"),
+        (["compse"], 2, "did you mean 'compose'?"),
+        (["zzz"], 2, "'parapet --help' lists the pipelines"),
+        (["compose"], 2, "the following arguments are required: --output"),
+        (["compose", "--output", "OUT", "--schemaz", "x"], 2, "unknown flag --schemaz: did you mean --schemas?"),
+        (["compose", "--output", "OUT", "--decision", "x"], 2, "unknown flag --decision: did you mean --decisions?"),
+        (["compose", "--output", "OUT", "--direct_running_mod=x"], 2, "did you mean --direct_running_mode?"),
+        (["compose", "--output", "OUT", "--allow_partial=False"], 2, "ignored explicit argument 'False'"),
+        (["compose", "--output", "OUT", "--seed", "many"], 2, "argument --seed: invalid int value: 'many'"),
+        (["compose", "--output", "OUT", "--selection", "best"], 2, "invalid choice: 'best'"),
+        (["compose", "--output", "OUT", "--streaming", "stray"], 2, "unexpected argument 'stray'"),
+        (["compose", "--output", "OUT*"], 2, "Beam reads them as patterns"),
+        (
+            ["compose", "--output", "OUT", "--responses", "/no/such.csv"],
+            2,
+            "--responses /no/such.csv: there is no such",
+        ),
+        (["compose", "--output", "OUT", "--responses", "."], 2, "--responses .: there is no such file"),
+        (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: neither 'articles'"),
+        (["compose", "--output", "OUT", "--spacy_model", "nope"], 2, "spaCy model 'nope' is not installed"),
+        (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "Python knows no encoding 'utf-9'"),
+        (["compose", "--output", "/dev/null/out"], 1, "/dev/null/out: cannot write here"),
+    ],
+)
+def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(
+    arguments, status, said, tmp_path, capsys
+) -> None:
+    arguments = [text.replace("OUT", str(tmp_path / "out")) for text in arguments]
+    assert main(arguments) == status
+    told = capsys.readouterr()
+    assert said in told.err + told.out
+    assert "Traceback" not in told.err
+
+
+def test_version(capsys) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("parapet 0.")
+
+
+def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("PARAPET_WORKER_KEY", "short")
+    assert main(["compose", "--output", str(tmp_path / "out")]) == 1
+    assert "PARAPET_WORKER_KEY: the key has under 16 characters" in capsys.readouterr().err
+
+
+def test_logs_as_json_lines(tmp_path, capsys) -> None:
+    assert main(["compose", "--output", str(tmp_path / "out"), "--log_format", "json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["level"] for line in lines] == ["info", "warning"]
+    assert "used 595" in lines[0]["message"]
+    assert "short of answers" in lines[1]["message"]
+
+
+def test_quiet_says_nothing_unless_it_fails(tmp_path, capsys) -> None:
+    assert main(["compose", "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_folder_belongs_to_one_pipeline(tmp_path, capsys) -> None:
+    assert main(["hits", "--output", str(tmp_path), "--quiet"]) == 0
+    assert main(["compose", "--output", str(tmp_path)]) == 1
+    assert "holds what 'parapet hits' made" in capsys.readouterr().err
+    assert (tmp_path / "pages/Gyms_1.names.html").exists()

@@ -1,0 +1,68 @@
+"""The house stands as DESIGN has it: imports run downhill, and help needs no Beam."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# What each folder may import of ours.
+DOWNHILL = {
+    "schemas": {"schemas"},
+    "transforms": {"transforms", "schemas"},
+    "crowd_templates": set(),
+    "pipelines": {"pipelines", "transforms", "schemas", "crowd_templates"},
+}
+OURS = {*DOWNHILL, "tests", "benchmarks"}
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("folder", sorted(DOWNHILL))
+def test_imports_run_downhill(folder: str) -> None:
+    modules = sorted((ROOT / folder).rglob("*.py"))
+    assert modules
+    uphill = {str(path.relative_to(ROOT)): imported(path) & OURS - DOWNHILL[folder] for path in modules}
+    assert not {path: names for path, names in uphill.items() if names}
+
+
+def test_records_need_no_beam() -> None:
+    for path in (ROOT / "schemas").rglob("*.py"):
+        assert "apache_beam" not in imported(path), path
+
+
+LOADED = """
+import sys
+from pipelines.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    heavy = {"apache_beam", "spacy", "nltk", "pyarrow", "sacrebleu", "wordfreq", "numpy"} & set(sys.modules)
+    print("loaded:", sorted(heavy))
+"""
+
+
+@pytest.mark.parametrize("pipeline", ["", "demo", "hits", "compose", "statistics"])
+def test_help_is_complete_and_loads_nothing_heavy(pipeline: str) -> None:
+    arguments = [pipeline, "--help"] if pipeline else ["--help"]
+    told = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True).stdout
+    assert told.endswith("loaded: []\n")
+    assert "parapet demo --output" in told if not pipeline else "example:" in told
+
+
+def test_no_module_grows_beyond_one_concept() -> None:
+    long = {str(p): n for f in OURS for p in (ROOT / f).rglob("*.py") if (n := len(p.read_text().splitlines())) > 450}
+    assert not long

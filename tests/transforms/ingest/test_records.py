@@ -1,0 +1,241 @@
+import codecs
+import csv
+import io
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from transforms.ingest.records import MAX_LINES_OF_A_RECORD, Line, Record, read_lines, read_records
+
+CELL = st.text(st.sampled_from('ab,;"\n\r\t é\u2028\x85\x0b\x00中😀')) | st.text(
+    st.characters(exclude_categories=["Cs"])
+)
+FLAT = st.text(st.sampled_from("ab;' é中"), max_size=6)  # no quotes, commas or line breaks
+QUOTING = st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL])
+END = st.sampled_from(["\n", "\r\n"])
+
+
+@st.composite
+def tables(draw, cell=CELL, rows=6):
+    width = draw(st.integers(2, 5))
+    return draw(st.lists(st.lists(cell, min_size=width, max_size=width), min_size=1, max_size=rows))
+
+
+def written(table, quoting=csv.QUOTE_ALL, end="\r\n"):
+    out = io.StringIO(newline="")
+    csv.writer(out, quoting=quoting, lineterminator=end).writerows(table)
+    return out.getvalue()
+
+
+def records(data, encoding="utf-8"):
+    if isinstance(data, str):
+        data = data.encode()
+    return list(read_records(read_lines(io.BytesIO(data), encoding)))
+
+
+def good(found):
+    return [record.cells for record in found if not record.problem]
+
+
+def problems(found):
+    return [(record.number, record.problem) for record in found if record.problem]
+
+
+# --- whole tables ----------------------------------------------------------------------------------------------------
+
+
+@given(tables(), QUOTING, END)
+def test_valid_tables_are_read_as_pythons_csv_reads_them(table, quoting, end):
+    text = written(table, quoting, end)
+    plain = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    assume(plain == table)  # the writer does not quote a \r where lines end with \n
+    found = records(text)
+    assert problems(found) == []
+    assert good(found) == table
+
+
+@given(tables(), st.sampled_from(["utf-8-sig", "utf-16", "utf-32"]))
+def test_a_byte_order_mark_decides(table, encoding):
+    # The reader tells undecodable places of wide encodings by U+FFFD.
+    assume(not any("\ufffd" in cell for row in table for cell in row))
+    found = records(written(table).encode(encoding), encoding="ascii")
+    assert problems(found) == []
+    assert good(found) == table
+
+
+@pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE], ids=["le", "be"])
+def test_both_byte_orders(mark):
+    encoding = "utf-16-le" if mark == codecs.BOM_UTF16_LE else "utf-16-be"
+    assert good(records(mark + "a,b\r\né,😀\r\n".encode(encoding))) == [["a", "b"], ["é", "😀"]]
+
+
+@pytest.mark.parametrize("name", ["utf-16-le", "UTF-16-LE", "utf_16_le", "UTF-16LE"])
+def test_a_wide_encoding_without_a_mark_may_be_named_in_any_spelling(name):
+    assert good(records("a,b\r\né,😀\r\n".encode("utf-16-le"), encoding=name)) == [["a", "b"], ["é", "😀"]]
+
+
+@given(tables(st.text(st.characters(codec="latin-1"))))
+def test_a_named_encoding(table):
+    assert good(records(written(table).encode("latin-1"), encoding="latin-1")) == table
+
+
+@given(tables(FLAT), st.integers(0, 6))
+def test_numbers_are_those_of_lines(table, blank):
+    text = written(table[:1]) + "\r\n" * blank + written(table[1:])
+    numbers = [record.number for record in records(text)]
+    assert numbers == [1, *range(2 + blank, 1 + blank + len(table))]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\r\n\r\n  \n", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, b"\n\n\n\n\n"])
+def test_nothing_in_it(data):
+    assert records(data) == []
+
+
+@pytest.mark.parametrize("data", ["a,b", "a,b\n", "a,b\r", "a,b\r\n", "\na,b"])
+def test_one_row(data):
+    assert good(records(data)) == [["a", "b"]]
+
+
+def test_no_end_of_the_last_line():
+    assert good(records('a,b\n1,"2\n3"')) == [["a", "b"], ["1", "2\n3"]]
+
+
+# --- one broken row --------------------------------------------------------------------------------------------------
+
+
+def broken_apart(table, broken, text):
+    """The table with the text in the place of one row. Returns records, and the other rows."""
+    before, after = written(table[: broken + 1]), written(table[broken + 1 :])
+    raw = text if isinstance(text, bytes) else text.encode()
+    return records(before.encode() + raw + after.encode()), table
+
+
+@given(tables(), st.data())
+def test_one_stray_quote_costs_its_own_row_only(table, data):
+    broken = data.draw(st.integers(0, len(table) - 1))
+    row = written([[f"x{i}" for i in range(len(table[0]))]], data.draw(QUOTING))
+    at = data.draw(st.integers(0, len(row) - 2))
+    row = row[:at] + '"' + row[at:]
+    found, others = broken_apart(table, broken, row)
+    lines = row.count("\n")
+    # A quote may stand inside an unquoted cell, where it is a quote and nothing else.
+    plain = list(csv.reader(io.StringIO(row, newline="")))
+    taken = [cells for cells in good(found) if cells not in others]
+    assert good([record for record in found if record.cells not in taken]) == others
+    assert problems(found) or taken == plain
+    assert len(problems(found)) + len(taken) == lines
+
+
+@given(tables(), st.data())
+def test_a_row_of_another_width_costs_itself_only(table, data):
+    broken = data.draw(st.integers(0, len(table) - 1))
+    width = len(table[0])
+    cells = data.draw(st.lists(FLAT, min_size=1, max_size=width + 3).filter(lambda row: len(row) != width))
+    found, others = broken_apart(table, broken, written([cells]))
+    assert good(found) == others
+    assert [problem for _, problem in problems(found)] == [
+        f"broken_row: {len(cells)} cells where the header has {width}"
+    ]
+
+
+@given(tables(), st.data())
+def test_a_byte_of_another_encoding_costs_its_own_row_only(table, data):
+    broken = data.draw(st.integers(0, len(table) - 1))
+    row = written([[f"x{i}" for i in range(len(table[0]))]]).encode()
+    at = data.draw(st.integers(0, len(row) - 2))
+    found, others = broken_apart(
+        table, broken, row[:at] + data.draw(st.sampled_from([b"\xe9", b"\xff", b"\xc3"])) + row[at:]
+    )
+    assert good(found) == others
+    (broken_record,) = [record for record in found if record.problem]
+    assert broken_record.problem == "encoding: the row is not UTF-8; save the file as UTF-8"
+    assert "x0" in broken_record.raw or at <= 3
+
+
+@given(tables(), st.data())
+def test_a_broken_row_of_several_lines_costs_no_other_row(table, data):
+    broken = data.draw(st.integers(0, len(table) - 1))
+    # The text begins with letters that no other row has, so that what comes of it can be told.
+    cells = ["zz" + data.draw(FLAT) + "\nzz" + data.draw(FLAT) for _ in table[0]]
+    row = written([cells])
+    at = data.draw(st.integers(1, len(row) - 3))
+    found, others = broken_apart(table, broken, row[:at] + '"' + row[at:])
+    rest = [cells for cells in good(found) if not any("zz" in cell for cell in cells)]
+    assert rest == [row for row in others if not any("zz" in cell for cell in row)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "bad"),
+    [
+        ('a,b\n"1,2\n3,4\n', [["a", "b"], ["3", "4"]], [(2, "broken_row: a quote is opened and never closed")]),
+        ('a,b\n"1"x,2\n3,4\n', [["a", "b"], ["3", "4"]], [(2, "broken_row: ',' expected after '\"'")]),
+        ("a,b\n1\n3,4\n", [["a", "b"], ["3", "4"]], [(2, "broken_row: 1 cells where the header has 2")]),
+        ("a,b\n1,2,3\n3,4\n", [["a", "b"], ["3", "4"]], [(2, "broken_row: 3 cells where the header has 2")]),
+        ("a,b\n1,2\n\n3,4\n", [["a", "b"], ["1", "2"], ["3", "4"]], []),
+        (
+            'a,b\n"1,2\n3,4\n5,"6\n7,8\n',
+            [["a", "b"], ["3", "4"], ["7", "8"]],
+            [(2, "broken_row: "), (4, "broken_row: a quote is opened and never closed")],
+        ),
+        ("first,b\n1,2\r3,4\n5,6\n", [["first", "b"], ["5", "6"]], [(2, "broken_row: a line break outside quotes")]),
+    ],
+)
+def test_broken_rows(text, found, bad):
+    read = records(text)
+    assert good(read) == found
+    assert [(n, problem.startswith(start)) for (n, problem), (_, start) in zip(problems(read), bad, strict=True)] == [
+        (n, True) for n, _ in bad
+    ]
+
+
+def test_a_broken_first_row_is_a_broken_header():
+    first, second = records('a,"b\n1,2\n')
+    assert (first.number, first.problem) == (1, "broken_row: a quote is opened and never closed")
+    assert second == Record(2, ["1", "2"])
+
+
+def test_a_quote_never_closed_in_a_long_file_costs_one_row():
+    rows = [[str(i), "x"] for i in range(3 * MAX_LINES_OF_A_RECORD)]
+    text = "n,x\n" + written(rows[:5], csv.QUOTE_MINIMAL, "\n") + '5,"x\n' + written(rows[6:], csv.QUOTE_MINIMAL, "\n")
+    found = records(text)
+    assert good(found) == [["n", "x"], *rows[:5], *rows[6:]]
+    assert problems(found) == [(7, "broken_row: a quote is opened and never closed")]
+
+
+def test_a_latin_1_byte_inside_quoted_lines():
+    found = records(b'a,b\n"1\n\xe9\n2",3\n4,5\n')
+    assert good(found) == [["a", "b"], ["4", "5"]]
+    assert problems(found)[0] == (2, "encoding: the row is not UTF-8; save the file as UTF-8")
+
+
+def test_half_a_character_of_utf_16_costs_its_row():
+    data = codecs.BOM_UTF16_LE + "a,b\n".encode("utf-16-le") + b"\x00\xd8,\x001\x00\n\x00" + "2,3\n".encode("utf-16-le")
+    found = records(data)
+    assert good(found) == [["a", "b"], ["2", "3"]]
+    assert [number for number, _ in problems(found)] == [2]
+
+
+def test_ten_megabytes_in_one_cell():
+    big = "x" * 10_000_000
+    found = records(f'a,b\n1,"{big}"\n2,3\n')
+    assert [(cells[0], len(cells[1])) for cells in good(found)] == [("a", 1), ("1", len(big)), ("2", 1)]
+    assert problems(found) == []
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n")), max_size=6), END)
+def test_lines_come_as_they_are(texts, end):
+    data = "".join(text + end for text in texts)
+    if data[:1] in ("\ufeff", "\ufffe"):
+        return
+    lines = list(read_lines(io.BytesIO(data.encode())))
+    assert [(line.number, line.text) for line in lines] == [(i, text + end) for i, text in enumerate(texts, 1)]
+
+
+def test_a_line_that_does_not_decode_can_be_shown():
+    lines = list(read_lines(io.BytesIO(b"a\ncaf\xe9\nb")))
+    assert lines == [Line(1, "a\n"), Line(2, None, b"caf\xe9\n"), Line(3, "b")]
+    assert [line.shown for line in lines] == ["a\n", "café\n", "b"]

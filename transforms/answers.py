@@ -1,0 +1,192 @@
+"""The answers of one service: their canonical forms, the verdicts on them, and which say the same.
+
+Decides everything about an answer but whether it is drawn: that depends on how many others there are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from schemas.decisions import Decision
+from schemas.elements import Element, Task, response_id
+from schemas.responses import Assignment, DeadLetter, Disposition
+from transforms import vet
+from transforms.dedupe import spelling_rank
+from transforms.naming import Convention, Conventions, join_words, name_words
+from transforms.text import as_description, clean, words
+
+
+class Entry(msgspec.Struct):
+    """One answer on its way to its disposition.
+
+    Attributes:
+      canonical: as it would be emitted; ``key`` is its words, empty where nothing is left of it.
+      verdict: the automatic one, or the reviewer's rejection.
+      disposition: so far; ``surplus`` is a good answer that nobody has drawn yet.
+    """
+
+    response_id: str
+    element: Element
+    task: Task
+    text: str
+    canonical: str
+    key: tuple[str, ...]
+    assignment: Assignment
+    decision: Decision | None = None
+    verdict: vet.Verdict = vet.PASS
+    disposition: Disposition = "surplus"
+    reason: str = ""
+    variant: int | None = None
+    distance: float | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a reviewer accepted or fixed it; nobody can make something of an answer that has no words."""
+        return self.decision is not None and self.decision.decision != "reject" and bool(self.key)
+
+    def vetted(self) -> vet.Answer:
+        """What the rules look at."""
+        return vet.Answer(clean(self.text), self.key, self.task, self.element.name, self.element.description)
+
+
+def read_answers(
+    assignments: Sequence[Assignment],
+    elements: Mapping[Task, Sequence[Element]],
+    decisions: Mapping[str, Mapping[str, Decision]],
+    conventions: Conventions,
+) -> tuple[list[Entry], list[DeadLetter]]:
+    """Every answer with the verdict on it, before answers are compared with each other.
+
+    Args:
+      assignments: of one service, each once, in order.
+      elements: of the service, by task.
+      decisions: assignment id to form field to decision.
+      conventions: of the corpus's names.
+
+    Returns:
+      The answers, and dead letters for fields that the task does not have.
+    """
+    by_field = {task: {element.field: element for element in found} for task, found in elements.items()}
+    seen_both = _not_blind(assignments)
+    answers, dead = [], []
+    for assignment in assignments:
+        known = by_field[assignment.task]
+        verdict = vet.vet_assignment(assignment, [field for field in assignment.answers if field in known])
+        if not verdict.action and assignment.assignment_id in seen_both:
+            verdict = vet.Verdict("review", "not_blind")
+        for field, text in sorted(assignment.answers.items()):
+            decision = decisions.get(assignment.assignment_id, {}).get(field)
+            if field in known:
+                answers.append(_entry(assignment, known[field], text, verdict, decision, conventions))
+            elif text.strip() or decision:
+                dead.append(_unknown_position(assignment, field, text, decision))
+    return answers, dead
+
+
+def _unknown_position(assignment: Assignment, field: str, text: str, decision: Decision | None) -> DeadLetter:
+    reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
+    note = f" (decision {decision.decision} of {decision.source} is void too)" if decision else ""
+    key = response_id(assignment.assignment_id, field)
+    return DeadLetter("compose", key, reason + note, text.strip()[:2_000], assignment.source)
+
+
+def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
+    """Assignments of workers who did the sibling task before: they have seen what is hidden."""
+    first: dict[str, dict[Task, int]] = defaultdict(dict)
+    for a in assignments:
+        if a.worker_hash:
+            when = a.submit_time or 0
+            first[a.worker_hash][a.task] = min(when, first[a.worker_hash].get(a.task, when))
+    return {
+        a.assignment_id
+        for a in assignments
+        for task, when in first.get(a.worker_hash, {}).items()
+        if task != a.task and when <= (a.submit_time or 0)
+    }
+
+
+def _entry(
+    assignment: Assignment,
+    element: Element,
+    text: str,
+    of_assignment: vet.Verdict,
+    decision: Decision | None,
+    conventions: Conventions,
+) -> Entry:
+    task = assignment.task
+    wanted = decision.text if decision is not None and decision.decision == "fix" else text
+    canonical, key = canonical_form(wanted, task, conventions.of(element.kind), element.text(task))
+    response = response_id(assignment.assignment_id, element.field)
+    entry = Entry(response, element, task, text, canonical, key, assignment, decision)
+    if decision is not None and decision.decision == "reject":
+        entry.verdict = vet.Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
+    elif not entry.accepted:
+        of_text = vet.PASS if of_assignment.action == "reject" else vet.vet_answer(entry.vetted())
+        entry.verdict = of_text if of_text.action else of_assignment
+    return entry
+
+
+@lru_cache(maxsize=1 << 18)
+def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
+    """A text as it is emitted, and the words by which answers are the same.
+
+    Args:
+      text: as given.
+      task: what was asked.
+      convention: of names.
+      original: the element's own text.
+    """
+    text = clean(text)
+    if task == "names":
+        parts = name_words(text)
+        return join_words(parts, convention, original), parts
+    return as_description(text, original), words(text)
+
+
+def by_words(answers: Iterable[Entry]) -> dict[tuple[Task, str, str], list[Entry]]:
+    """Answers for one element with the same words; those without words each alone."""
+    clusters: dict[tuple[Task, str, str], list[Entry]] = defaultdict(list)
+    for answer in answers:
+        same = answer.canonical if answer.task == "names" else " ".join(answer.key)
+        clusters[answer.task, answer.element.field, same or f"\0{answer.response_id}"].append(answer)
+    return clusters
+
+
+def settle_cluster(same: list[Entry]) -> None:
+    """Gives each of the answers with the same words its disposition; the one that stands for them comes first.
+
+    A reviewer judges words, so a rejection holds for all who gave them, unless one of them was accepted. What is
+    held is held together; where one passes, the others are its duplicates.
+    """
+    reviewer = next((a.verdict for a in same if a.verdict.reason.startswith("reviewer")), None)
+    if reviewer is not None and not any(a.accepted for a in same):
+        for answer in same:
+            if answer.verdict.action != "reject":
+                answer.verdict = reviewer
+    same.sort(key=_better)
+    best = same[0]
+    for answer in same:
+        action = answer.verdict.action
+        if action == "reject":
+            answer.disposition, answer.reason = "rejected", answer.verdict.reason
+        elif answer is best and not action:
+            answer.disposition, answer.reason = "surplus", "not_drawn"
+        elif best.verdict.action == "review":
+            answer.disposition, answer.reason = "review", answer.verdict.reason
+        else:
+            answer.disposition, answer.reason = "duplicate", f"duplicate_of: {best.response_id}"
+
+
+def _better(answer: Entry) -> tuple[Any, ...]:
+    return (
+        {"": 0, "review": 1, "reject": 2}[answer.verdict.action],
+        not answer.accepted,
+        spelling_rank(answer.canonical, answer.key, answer.text) if answer.key else (),
+        answer.canonical,
+        answer.response_id,
+    )
