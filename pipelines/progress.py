@@ -1,4 +1,4 @@
-"""A line on the terminal that says which stage runs and for how long."""
+"""A line on the terminal that says which stage runs, and for how long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 import re
 from types import TracebackType
 
-_STAGE_LOGGER = "apache_beam.runners.portability.fn_api_runner.fn_runner"
+# Where the local runner tells of each bundle it starts.
+_LOGGER = "apache_beam.runners.portability.fn_api_runner.fn_runner.run_bundle"
 _STEP = re.compile(r"ref_AppliedPTransform_([^)]+?)_\d+\)")
 
 
@@ -14,14 +15,18 @@ class _Stages(logging.Handler):
     """Hears of each stage from the local runner's log."""
 
     def __init__(self, progress: Progress) -> None:
-        super().__init__(logging.INFO)
+        super().__init__(logging.DEBUG)
         self.progress = progress
 
     def emit(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
-        if message.startswith("Running"):
-            steps = _STEP.findall(message)
-            self.progress.stage(steps[-1].replace("-", " ").replace("_", " ") if steps else "")
+        if record.msg.startswith("Running bundle"):
+            names = dict.fromkeys(step_name(step) for step in _STEP.findall(record.getMessage()))
+            self.progress.stage(", ".join(names)[:80])
+
+
+def step_name(step: str) -> str:
+    """``Read-responses-ParDo-ReadResponses-`` is of the step "Read responses": ours are a capital and small letters."""
+    return re.match(r"[^-]*(?:-[a-z][^-A-Z]*(?![^-]))*", step)[0].replace("-", " ")  # type: ignore[index]
 
 
 class Progress:
@@ -33,28 +38,31 @@ class Progress:
     def __enter__(self) -> Progress:
         if self.enabled:
             from rich.console import Console
+            from rich.progress import Progress as Bar
+            from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-            self.console = Console(stderr=True)
-            self.status = self.console.status(f"{self.title}: starting")
-            self.status.start()
-            logger = logging.getLogger(_STAGE_LOGGER)
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+            self.bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self.task = self.bar.add_task(f"{self.title}: starting", total=None)
+            self.bar.start()
+            logger = logging.getLogger(_LOGGER)
             self.handler, self.level, self.propagate = _Stages(self), logger.level, logger.propagate
             logger.addHandler(self.handler)
-            logger.setLevel(logging.INFO)
+            logger.setLevel(logging.DEBUG)
             logger.propagate = False
         return self
 
     def stage(self, name: str) -> None:
         """Shows the next stage."""
         self.stages += 1
-        self.status.update(f"{self.title}: stage {self.stages} [dim]{name}[/dim]")
+        self.bar.update(self.task, description=f"{self.title}: stage {self.stages}, {name}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.enabled:
-            logger = logging.getLogger(_STAGE_LOGGER)
+            logger = logging.getLogger(_LOGGER)
             logger.removeHandler(self.handler)
             logger.setLevel(self.level)
             logger.propagate = self.propagate
-            self.status.stop()
+            self.bar.stop()

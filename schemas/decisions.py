@@ -183,7 +183,7 @@ def _collect(
             decision = _decision(used, f"{path}: row {row}")
             first = good.setdefault(decision.response_id, decision)
             if (first.decision, first.text) != (decision.decision, decision.text):
-                reason = f"decided twice: {first.source.rpartition(':')[2]} says {first.decision!r} and counts"
+                reason = f"decided twice: {first.source.rpartition(': ')[2]} says {first.decision!r} and counts"
                 bad.append((row, reason, _payload(header, cells)))
     return list(good.values()), bad
 

@@ -1,7 +1,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from transforms.text import as_description, cached_words, clean, words
@@ -121,7 +121,7 @@ def test_as_description(text, original, written):
 
 @given(TEXT.map(clean), st.sampled_from(["Where it is", "Where it is."]))
 def test_as_description_changes_no_word(text, original):
-    text = text.replace("ı", "")  # the one letter whose capital is another letter's
+    assume("ı" not in text)  # the one letter whose capital is another letter's
     written = as_description(text, original)
     assert words(written) == words(text)
     assert written == clean(written)

@@ -23,8 +23,8 @@ PLUMBING = frozenset(
     {"doNotRedirect", "assignmentId", "hitId", "workerId", "turkSubmitTo", "submitButton", "csrf_token"}
 )
 
-# A broken row cannot be parted into columns, so its worker id is told by its form.
-_WORKER_ID = re.compile(r"\bA(?=[A-Z0-9]*[0-9])[A-Z0-9]{9,20}\b")
+# A broken row cannot be parted into columns, so its worker id is told by its form (some have no digit).
+_WORKER_ID = re.compile(r"\bA[A-Z0-9]{9,20}\b")
 
 _ANNOTATION = re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)")
 _BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
