@@ -1,0 +1,106 @@
+"""``parapet demo``, and the way from a shortfall to a top-up."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pipelines.main import main
+
+
+class Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value or "" for name, value in attrs if name in ("href", "src")]
+
+
+def links_of(page: Path) -> list[str]:
+    parser = Links()
+    parser.feed(page.read_text(encoding="utf-8"))
+    return [link for link in parser.found if not link.startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+        assert main(["demo", "--output", str(out), "--quiet"]) == 0
+    return out, ""
+
+
+def test_every_page_that_the_demo_links_is_there(demo: tuple[Path, str]) -> None:
+    seen, todo = set(), [demo[0] / "index.html"]
+    while todo:
+        page = todo.pop()
+        for link in links_of(page):
+            assert not re.match(r"https?:|//", link), f"{page} needs the network: {link}"
+            target = (page.parent / link).resolve()
+            assert target.is_file(), f"{page} links {link}"
+            if target not in seen and target.suffix == ".html":
+                todo.append(target)
+            seen.add(target)
+    names = {str(path.relative_to(demo[0].resolve())) for path in seen}
+    assert {"hits/index.html", "compose/report.html", "compose/review.html", "statistics/report.html"} <= names
+
+
+def test_the_demos_numbers(demo: tuple[Path, str]) -> None:
+    out = demo[0]
+    composed = json.loads((out / "compose/statistics.json").read_text())
+    assert sum(service["composed"] for service in composed["services"].values()) == 5
+    assert composed["answers"]["used"] == 595
+    measured = json.loads((out / "statistics/statistics.json").read_text())
+    assert measured["original"] == {"slot_names_seen": pytest.approx(6 / 19, abs=1e-6), "intent_names_seen": 0.2}
+    distances = [measured["variants"][f"v{k}"]["name_distance"] for k in range(1, 6)]
+    assert distances == sorted(distances)
+    assert {k: v["name_distance"] for k, v in composed["variants"].items()} == pytest.approx(
+        {k: v["name_distance"] for k, v in measured["variants"].items()}, abs=1e-6
+    )
+    assert composed["self_bleu"] == pytest.approx(measured["self_bleu"], abs=1e-6)
+
+
+def test_a_second_run_gives_the_same_files(demo: tuple[Path, str], tmp_path: Path, capsys) -> None:
+    before = {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()}
+    assert main(["demo", "--output", str(demo[0])]) == 0
+    assert {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()} == before
+    told = capsys.readouterr().out
+    assert "[1/3] hits: " in told
+    assert told.splitlines()[-1].split()[0] == str(demo[0] / "index.html")
+
+
+def test_a_top_up_asks_only_for_what_is_missing(demo: tuple[Path, str], tmp_path: Path, capsys) -> None:
+    shortfall = demo[0] / "compose/shortfall.csv"
+    assert main(["hits", "--output", str(tmp_path / "hits"), "--shortfall", str(shortfall)]) == 0
+    lines = (tmp_path / "hits/manifest.jsonl").read_text().splitlines()
+    asked = {(r["task_id"], field) for r in map(json.loads, lines) for field in r["fields"]}
+    with shortfall.open(newline="") as handle:
+        assert asked == {(f"{r['service_name']}:{r['task']}", r["field"]) for r in csv.DictReader(handle)}
+    plan = json.loads((tmp_path / "hits/plan.json").read_text())
+    foreseen = json.loads((demo[0] / "compose/top_up_plan.json").read_text())
+    assert (plan["total"], plan["tasks"]) == (foreseen["total"], foreseen["tasks"])
+    assert plan["total"]["assignments"] == 8  # two HITs; 2 missing at an expected yield of a half
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n", "row 1: no shortfall.csv of compose: lacks"),
+        ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "row 2: the schemas have no such element"),
+        ("service_name,task,field,have,need\nGyms_1,names,slot_99,1,5\n", "row 2: the schemas have no such element"),
+        ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' are not numbers"),
+        ("service_name,task,field,have,need\n", "nothing is missing"),
+    ],
+)
+def test_a_bad_shortfall_is_told_by_row(text: str, said: str, tmp_path: Path, capsys) -> None:
+    (tmp_path / "shortfall.csv").write_text(text)
+    flags = ["--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv")]
+    assert main(["hits", *flags]) == 2
+    assert said in capsys.readouterr().err
