@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from schemas.responses import DeadLetter
@@ -11,6 +12,8 @@ from transforms import summary
 from transforms.reports import compose_page
 from transforms.review import review_csv, review_pages
 from transforms.vet import EXPLANATIONS
+
+_EXAMPLES = 2  # services whose paraphrases the report shows
 
 
 def summary_files(
@@ -36,7 +39,8 @@ def summary_files(
     reviews = [item for found in summaries for item in found.reviews]
     statistics = summary.statistics(summaries, splits, len(dead), agreement[0][0] if agreement else None, method)
     yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
-    yield "report.html", compose_page(statistics, EXPLANATIONS).encode()
+    examples = {found.service_name: found.examples for found in summaries if found.examples}
+    yield "report.html", compose_page(statistics, EXPLANATIONS, dict(islice(examples.items(), _EXAMPLES))).encode()
     yield "review.csv", review_csv(reviews, EXPLANATIONS)
     yield from review_pages(reviews, EXPLANATIONS)
     yield "shortfall.csv", summary.shortfall_csv(summaries)

@@ -107,12 +107,17 @@ def statistics_page(statistics: Statistics) -> str:
     )
 
 
-def compose_page(statistics: Statistics, explanations: Mapping[str, str] | None = None) -> str:
+def compose_page(
+    statistics: Statistics,
+    explanations: Mapping[str, str] | None = None,
+    examples: Mapping[str, Sequence[Any]] | None = None,
+) -> str:
     """The report page of ``parapet compose``.
 
     Args:
       statistics: the content of its statistics.json.
       explanations: for each reason id, what it means, in a sentence.
+      examples: service name to some of its texts, each with ``original`` and ``variants``, near to far.
     """
     answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
     keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
@@ -150,6 +155,8 @@ def compose_page(statistics: Statistics, explanations: Mapping[str, str] | None 
         ],
         total=f"{answers['total']:,}",
         reasons=_reasons(statistics["reasons"], explanations or {}),
+        examples=examples or {},
+        variants=list(variants),
         service_columns=["Short", "Answers", *(key.capitalize() for key in DISPOSITIONS)],
         services=[_service_row(name, services[name]) for name in _ordered(services)[:MAX_SERVICES]],
         services_hidden=_hidden(len(services)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -38,6 +38,13 @@ SHORTFALL_COLUMNS = (
 )
 
 
+class Example(msgspec.Struct):
+    """An original text and what stands for it in each variant."""
+
+    original: str
+    variants: list[str]
+
+
 class ServiceSummary(msgspec.Struct):
     """All of an :class:`Outcome` but its answers and variants: small, so that one worker can gather every service.
 
@@ -46,6 +53,7 @@ class ServiceSummary(msgspec.Struct):
       reasons: disposition to reason to number of answers.
       measured: the counts of SGD-X Table 1, where the service was composed.
       top_up: the HITs that would ask for what is missing.
+      examples: some of the paraphrases, for the report.
     """
 
     service_name: str
@@ -57,6 +65,7 @@ class ServiceSummary(msgspec.Struct):
     decisions: dict[str, int]
     measured: table1.Counts | None = None
     top_up: list[PageRecord] = []
+    examples: list[Example] = []
 
 
 def summarise(raw: Mapping[str, Any], outcome: Outcome) -> ServiceSummary:
@@ -79,7 +88,16 @@ def summarise(raw: Mapping[str, Any], outcome: Outcome) -> ServiceSummary:
         outcome.decisions,
         measured,
         _top_up(raw, outcome.short),
+        list(_examples(raw, outcome.variants)),
     )
+
+
+def _examples(raw: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Iterator[Example]:
+    """The first intent, and the first slots, of a composed service: names, then descriptions."""
+    for field in ("name", "description"):
+        for kind, n in (("intents", 1), ("slots", 4)):
+            for i, element in enumerate(raw[kind][:n] if variants else ()):
+                yield Example(element[field], [variant[kind][i][field] for variant in variants])
 
 
 def _top_up(raw: Mapping[str, Any], short: Sequence[Short]) -> list[PageRecord]:

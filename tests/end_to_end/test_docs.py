@@ -1,5 +1,224 @@
-"""The README and ``docs/``: their examples run, their links lead somewhere, their tables are complete."""
+"""The README and ``docs/``: their examples run, their links lead somewhere, their tables are complete.
+
+Every ``parapet`` line of a ``console`` or ``sh`` block runs, page by page and in order, in a folder with the sample as
+``my_corpus`` and its crowd files beside it; ``no-test`` after the language excepts a block.
+"""
 
 from __future__ import annotations
 
-import setup as packaging  # noqa: F401  (only where it can be imported without building)
+import importlib
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from pipelines.command import Parser, _beam_flags
+from pipelines.main import PIPELINES, main
+from schemas.decisions import COLUMNS
+from schemas.json_schemas import RECORDS
+from schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
+from transforms.agreement import ADJUDICATE_COLUMNS
+from transforms.review import SHEET_COLUMNS
+from transforms.summary import SHORTFALL_COLUMNS
+from transforms.vet import EXPLANATIONS
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md")))
+}
+# Flags of programs other than ours and Beam's that the pages mention.
+OTHER_FLAGS = {"--help", "--directory", "--answers", "--folder"}
+
+_FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_]+")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_REASON_ID = re.compile(r"""f?"([a-z]+(?:_[a-z]+)*): """)
+_MAKES_DEAD_LETTERS = ("ingest/*.py", "merge.py", "settle.py", "answers.py", "composing.py")
+
+
+class Step(msgspec.Struct):
+    """A command of a page: its line, its flags, what must be in its output, and the status it must end with."""
+
+    line: str
+    argv: list[str]
+    shown: list[str] = []
+    status: int = 0
+
+
+def blocks(text: str) -> Iterator[tuple[str, list[str]]]:
+    """(language, lines) of the blocks that are to run."""
+    for indent, language, rest, body in _FENCE.findall(text):
+        if language in ("console", "sh") and "no-test" not in rest:
+            lines = [line.removeprefix(indent) for line in body.replace("\\\n", " ").splitlines()]
+            yield language, lines
+
+
+def steps(text: str) -> list[Step]:
+    """The commands of a page, in order; ``ls`` among them, as ``ls FOLDER`` with the names it must show."""
+    found: list[Step] = []
+    for language, lines in blocks(text):
+        current: Step | None = None
+        status_follows = False
+        for line in lines:
+            command = line[2:] if line.startswith("$ ") else line if language == "sh" else None
+            if command is None:
+                if status_follows:
+                    found[-1].status, status_follows = int(line), False
+                elif current is not None and line.strip():
+                    current.shown.append(line)
+                continue
+            argv = shlex.split(command, comments=True)
+            if argv[:1] in (["parapet"], ["ls"]):
+                current = Step(command, argv)
+                found.append(current)
+            status_follows = argv == ["echo", "$?"]
+    return found
+
+
+def without_seconds(text: str) -> str:
+    return re.sub(r"\b\d+\.\d s\b", "N s", text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the pages' examples run."""
+    shutil.copytree(sample, tmp_path / "my_corpus")
+    for path in (sample / "crowd").iterdir():
+        shutil.copy(path, tmp_path)
+    sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
+    (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
+    (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if steps(text)])
+def test_examples_run_and_say_what_is_shown(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = []
+    for step in steps(PAGES[page]):
+        if step.argv[0] == "ls":
+            there = {path.name for path in (folder / step.argv[1]).iterdir()}
+            assert not {name for line in step.shown for name in line.split()} - there, step.line
+            continue
+        assert main(step.argv[1:]) == step.status, step.line
+        captured = capsys.readouterr()
+        said = without_seconds(captured.out + captured.err)
+        for line in step.shown:
+            assert without_seconds(line) in said, f"{step.line}\nsays\n{said}"
+        if "--output" in step.argv and step.status == 0 and "--dry_run" not in step.argv:
+            made.append(folder / step.argv[step.argv.index("--output") + 1])
+    assert all(any(out.iterdir()) for out in made)
+
+
+def test_every_file_that_the_pages_name_is_made(folder: Path) -> None:
+    assert main(["demo", "--output", "demo", "--quiet"]) == 0
+    assert main(["compose", "--output", "demo/reviewed", "--reviewers", "anna.csv", "ben.csv", "--quiet"]) == 0
+    one = ["--schemas", "my_corpus/test/schema.json", "--responses", "names.csv", "descriptions.csv"]
+    assert main(["compose", "--output", "demo/one", *one, "--quiet"]) == 0
+    named = {path for text in PAGES.values() for path in re.findall(r"\bOUT/(\w[\w./]*\w)", text)}
+    assert "responses.parquet" in named
+    outputs = [path for path in (folder / "demo").iterdir() if path.is_dir()]
+    assert not [path for path in sorted(named) if not any((out / path).exists() for out in outputs)]
+    files = [path.name for path in (folder / "demo" / "reviewed").iterdir() if path.is_file()]
+    assert not [name for name in files if f"`OUT/{name}`" not in PAGES["docs/compose.md"]]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives to the headings."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in _LINK.findall(PAGES[page]):
+        if link.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+def parser_of(name: str) -> Parser:
+    return importlib.import_module(f"pipelines.{name}").parser()
+
+
+def flags_of(name: str) -> set[str]:
+    return {flag for action in parser_of(name)._actions for flag in action.option_strings if flag.startswith("--")}
+
+
+def section(text: str, heading: str) -> str:
+    """A section down to the next heading of its level or above."""
+    level = len(heading.split()[0])
+    found = re.search(rf"^{re.escape(heading)}$(.*?)(?=^#{{1,{level}}} |\Z)", text, re.M | re.S)
+    assert found, f"no section {heading}"
+    return found[1]
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_flag_is_in_the_reference(name: str) -> None:
+    running = PAGES["docs/running.md"]
+    common = set(_FLAG.findall(section(running, "## Flags").partition("### ")[0]))
+    listed = set(_FLAG.findall("\n".join(re.findall(r"^\| `(--\w+)", section(running, f"### {name}"), re.M))))
+    assert flags_of(name) - {"--help"} == listed | (common - {"--help"})
+
+
+def test_no_page_names_a_flag_that_is_not() -> None:
+    known = {flag for name in PIPELINES for flag in flags_of(name)} | set(_beam_flags()) | OTHER_FLAGS
+    for page, text in PAGES.items():
+        wrong = {flag for flag in _FLAG.findall(text) if flag not in known}
+        assert wrong <= {"--selction"}, page  # the mistake that docs/compose.md shows
+
+
+def test_every_pipeline_is_in_the_readme() -> None:
+    table = section(PAGES["README.md"], "## Pipelines")
+    assert re.findall(r"^\| \[?`(\w+)`", table, re.M) == list(PIPELINES)
+
+
+def test_every_reason_is_explained() -> None:
+    vetting = section(PAGES["docs/compose.md"], "### 4. Vet")
+    rows = {row[1]: row[0] for row in re.findall(r"^(\| `(\w+)` \|.*)$", vetting, re.M)}
+    assert rows.keys() == EXPLANATIONS.keys()
+    assert not [reason for reason, sentence in EXPLANATIONS.items() if sentence not in rows[reason]]
+
+
+def test_every_dead_letter_is_explained() -> None:
+    sources = [path for pattern in _MAKES_DEAD_LETTERS for path in ROOT.glob(f"transforms/{pattern}")]
+    found = {one for path in sources for one in _REASON_ID.findall(path.read_text(encoding="utf-8"))}
+    assert "broken_row" in found
+    ids = set(re.findall(r"^\| `\w+` \| `(\w+)`", section(PAGES["docs/compose.md"], "## Dead letters"), re.M))
+    assert found - EXPLANATIONS.keys() == ids
+
+
+def test_every_column_and_schema_is_in_formats() -> None:
+    text = PAGES["docs/formats.md"]
+    of_place = {
+        "## responses.parquet": (*RESPONSES.names, *DISPOSITIONS),
+        "## shortfall.csv": SHORTFALL_COLUMNS,
+        "## dead_letters.jsonl": DeadLetter.__struct_fields__,
+        "## Decisions": (*COLUMNS, *SHEET_COLUMNS, *(name for name in ADJUDICATE_COLUMNS if "second_" not in name)),
+    }
+    for heading, names in of_place.items():
+        assert not [name for name in names if f"`{name}`" not in section(text, heading)], heading
+    assert not [name for name in RECORDS if f"(../schemas/json/{name}.schema.json)" not in text]
+
+
+def test_the_citation_is_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    version = re.search(r'version="([^"]+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))
+    assert version
+    assert (citation["cff-version"], citation["version"]) == ("1.2.0", version[1])
+    assert {"message", "title", "authors"} <= citation.keys()
+    assert f"## {version[1]} " in PAGES["CHANGELOG.md"]
+
+
+def test_images_are_small() -> None:
+    assert [path.name for path in sorted(ROOT.glob("docs/images/*")) if path.stat().st_size > 150_000] == []

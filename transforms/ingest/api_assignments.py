@@ -27,13 +27,15 @@ def read_assignments(
         if line.text is not None and not line.text.strip():
             continue
         source = f"{path}: row {line.number}"
-        assignment_id, shown = source, line.shown
+        assignment_id = source
+        item: dict[str, Any] = {}
         try:
             item = _object(line)
-            shown = orjson.dumps({name: value for name, value in item.items() if name != "WorkerId"}).decode()
             assignment_id = _text(item, "AssignmentId").strip() or source
             yield from _assignment(item, source, key)
         except fields.Unusable as reason:
+            item.pop("WorkerId", None)
+            shown = orjson.dumps(item).decode() if item else line.shown
             yield DeadLetter("ingest", assignment_id, str(reason), fields.payload(shown), source)
 
 

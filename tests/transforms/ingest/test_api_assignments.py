@@ -1,0 +1,284 @@
+import io
+import json
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.responses import Assignment, DeadLetter
+from transforms.ingest.api_assignments import parse_answer_xml, read_assignments
+from transforms.ingest.batch_csv import read_batch
+from transforms.ingest.fields import MAX_ANSWER, Unusable, worker_hash
+
+KEY = b"a key of at least sixteen bytes"
+WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]
+XSD = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2005-10-01/QuestionFormAnswers.xsd"
+# Characters that XML 1.0 can hold, those that it escapes more often than chance.
+XML_TEXT = st.text(
+    st.sampled_from("<>&\"']]>\t\n\r é中😀\u2028\x85") | st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
+)  # fmt: skip
+
+
+def xml(answers, declaration='<?xml version="1.0" encoding="ASCII"?>'):
+    # A carriage return survives XML only as a reference.
+    texts = {name: escape(text, {"\r": "&#13;"}) for name, text in answers.items()}
+    inner = "".join(
+        f"<Answer><QuestionIdentifier>{name}</QuestionIdentifier><FreeText>{text}</FreeText></Answer>"
+        for name, text in texts.items()
+    )
+    return f'{declaration}<QuestionFormAnswers xmlns="{XSD}">{inner}</QuestionFormAnswers>'
+
+
+def item(**more):
+    answers = more.pop("answers", {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""})
+    return {
+        "AssignmentId": "3A",
+        "WorkerId": WORKERS[0],
+        "HITId": "3HIT",
+        "AssignmentStatus": "Submitted",
+        "AcceptTime": "2017-10-31 14:05:22-07:00",
+        "SubmitTime": "2017-10-31 14:06:22-07:00",
+        "Answer": xml(answers),
+        "RequesterAnnotation": "Taxi_1:names",
+        **more,
+    }
+
+
+def read(*items, encoding="utf-8"):
+    lines = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in items]
+    return list(read_assignments(io.BytesIO(b"\n".join(lines)), "api.jsonl", KEY, encoding))
+
+
+def assignments(found):
+    return {one.assignment_id: one for one in found if isinstance(one, Assignment)}
+
+
+def dead(found):
+    return [one for one in found if isinstance(one, DeadLetter)]
+
+
+def reasons(found):
+    return [(letter.key, letter.reason) for letter in dead(found)]
+
+
+def between(middle):
+    """What becomes of a line between two good ones."""
+    found = read(item(), middle, item(AssignmentId="3C"))
+    assert [key for key in assignments(found) if key != "3B"] == ["3A", "3C"]
+    for letter in dead(found):
+        assert (letter.stage, letter.source) == ("ingest", "api.jsonl: row 2")
+        assert not any(worker in letter.payload + letter.key + letter.reason for worker in WORKERS)
+    return found
+
+
+# --- good lines ------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_is_an_assignment():
+    assert read(item()) == [
+        Assignment(
+            "3A",
+            "Taxi_1",
+            "names",
+            worker_hash(KEY, WORKERS[0]),
+            {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""},
+            asked=True,
+            accept_time=1_509_483_922,
+            submit_time=1_509_483_982,
+            work_seconds=60,
+            rejected=False,
+            source="api.jsonl: row 1",
+        )
+    ]
+
+
+@given(st.dictionaries(st.sampled_from(["intent_0", "slot_0", "slot_7", "service"]), XML_TEXT, min_size=1))
+def test_hostile_text_comes_through(answers):
+    (one,) = read(item(answers=answers))
+    assert one.answers == {name: text.replace("\r\n", "\n").replace("\r", "\n") for name, text in answers.items()}
+
+
+@given(XML_TEXT)
+def test_the_answers_xml_round_trips(text):
+    assert parse_answer_xml(xml({"slot_0": text})) == {"slot_0": text}
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        "",
+        '<?xml version="1.0"?>\n',
+        '<?xml version="1.0" encoding="UTF-8"?>\n',
+        '\n <?xml version="1.0" encoding="UTF-16" standalone="yes"?>\n',
+        "<?xml version='1.0' encoding='ASCII'?>",
+    ],
+)
+def test_what_the_declaration_says_of_the_encoding_does_not_matter(declaration):
+    assert parse_answer_xml(xml({"slot_0": "où 中 😀"}, declaration)) == {"slot_0": "où 中 😀"}
+
+
+def test_cdata_and_references():
+    text = "<![CDATA[a < b & c]]> &#233;&#x1F600;&amp;lt;"
+    document = f"<QuestionFormAnswers><Answer><QuestionIdentifier> slot_0 </QuestionIdentifier><FreeText>{text}</FreeText></Answer></QuestionFormAnswers>"
+    assert parse_answer_xml(document) == {"slot_0": "a < b & c é😀&lt;"}
+
+
+def test_an_answer_without_free_text_is_blank():
+    document = "<QuestionFormAnswers><Answer><QuestionIdentifier>slot_0</QuestionIdentifier></Answer></QuestionFormAnswers>"
+    assert parse_answer_xml(document) == {"slot_0": ""}
+
+
+@pytest.mark.parametrize("page", ['[{"slot_0": "where_to"}]', '{"slot_0": "where_to"}'])
+def test_both_shapes_of_task_answers(page):
+    (one,) = read(item(answers={"taskAnswers": page, "doNotRedirect": "true"}))
+    assert one.answers == {"slot_0": "where_to"}
+
+
+def test_doubled_worker_ids_and_statuses():
+    one, other = read(
+        item(WorkerId=f"{WORKERS[0]},{WORKERS[0]}", AssignmentStatus="Rejected"), item(AssignmentId="3B", WorkerId=WORKERS[0])
+    )
+    assert one.worker_hash == other.worker_hash
+    assert (one.rejected, other.rejected) == (True, False)
+
+
+def test_line_ends_of_browsers():
+    (one,) = read(item(answers={"slot_0": "where\r\nto\rgo"}))
+    assert one.answers == {"slot_0": "where\nto\ngo"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_taken(encoding):
+    line = json.dumps(item(answers={"slot_0": "où"}), ensure_ascii=False).encode(encoding)
+    assert [one.answers for one in read(line)] == [{"slot_0": "où"}]
+
+
+def test_blank_lines_are_nothing():
+    assert [one.source for one in read(b"", item(), b"  \r", item(AssignmentId="3B"))] == [
+        "api.jsonl: row 2",
+        "api.jsonl: row 4",
+    ]
+
+
+# --- bad lines -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (json.dumps(item(WorkerId=WORKERS[1])).encode()[:-1], "broken_row: not JSON: "),
+        (f"3HIT,{WORKERS[1]},3B".encode(), "broken_row: not JSON: "),
+        (b"[1]", "broken_row: expected an object, found list"),
+        (b"[" * 100_000, "broken_row: not JSON: "),
+        (
+            json.dumps(item(answers={"slot_0": "café"}, WorkerId=WORKERS[2]), ensure_ascii=False).encode("latin-1"),
+            "encoding: the row is not UTF-8; save the file as UTF-8",
+        ),
+    ],
+)
+def test_broken_lines_are_dead_and_the_others_go_on(line, reason):
+    ((key, found),) = reasons(between(line))
+    assert key == "api.jsonl: row 2"
+    assert found.startswith(reason)
+
+
+DTD = '<!DOCTYPE x [<!ENTITY e "expanded">]>'
+BOMB = "<!DOCTYPE x [" + "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10 if i else "lol"}">' for i in range(10)) + "]>"
+EXTERNAL = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (xml({"slot_0": ""}, DTD).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
+        (xml({"slot_0": ""}, BOMB).replace("<FreeText>", "<FreeText>&e9;"), "unsafe_xml: "),
+        (xml({"slot_0": ""}, EXTERNAL).replace("<FreeText>", "<FreeText>&e;"), "unsafe_xml: "),
+        (xml({"slot_0": ""}, '<!DOCTYPE x SYSTEM "http://192.0.2.1/x.dtd">'), "unsafe_xml: "),
+        (xml({"slot_0": ""}).replace("<FreeText>", "<FreeText>&unknown;"), "broken_xml: undefined entity"),
+        (xml({"slot_0": ""})[:-5], "broken_xml: "),
+        (xml({"slot_0": "a\x00b"}), "broken_xml: "),
+        (xml({"slot_0": "x\ud800"}), "broken_xml: "),
+        ("where_to", "broken_xml: "),
+        ("<a/>" * 2, "broken_xml: "),
+        (
+            xml({"slot_0": "x"}).replace("</QuestionForm", xml({"slot_0": "y"}, "").split(">", 1)[1].split("</Q", 2)[0] + "</Q" + "uestionForm"),
+            "broken_xml: ",
+        ),
+        ("", "no_answer: the Answer is empty"),
+        ("  ", "no_answer: the Answer is empty"),
+        (None, "no_answer: the Answer is empty"),
+        (xml({"taskAnswers": "nothing"}), "task_answers: not JSON"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("worker", [*WORKERS, "someone@example.org"])
+def test_bad_answers_are_dead_and_the_others_go_on(answer, reason, worker):
+    found = between(item(AssignmentId="3B", WorkerId=worker, Answer=answer))
+    ((key, why),) = reasons(found)
+    assert key in ("3B", "api.jsonl: row 2")  # half a surrogate pair is no JSON
+    assert why.startswith((reason, "broken_row: not JSON") if answer and "\ud800" in answer else reason)
+    assert worker not in dead(found)[0].payload or "\ud800" in (answer or "")
+
+
+def test_a_field_answered_twice():
+    one = "<Answer><QuestionIdentifier>slot_0</QuestionIdentifier><FreeText>x</FreeText></Answer>"
+    with pytest.raises(Unusable, match="broken_xml: field 'slot_0' is answered twice"):
+        parse_answer_xml(f"<QuestionFormAnswers>{one}{one}</QuestionFormAnswers>")
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "reason"),
+    [
+        ({"AssignmentId": ""}, "api.jsonl: row 2", "no_assignment_id: the AssignmentId is missing"),
+        ({"AssignmentId": None}, "api.jsonl: row 2", "no_assignment_id: the AssignmentId is missing"),
+        ({"RequesterAnnotation": "BatchId:7;OriginalHitTemplateId:8;"}, "3B", "no_task: "),
+        ({"RequesterAnnotation": "Taxi_1:poems"}, "3B", "no_task: "),
+        ({"RequesterAnnotation": None}, "3B", "no_task: "),
+    ],
+)
+def test_lines_that_cannot_be_used(more, key, reason):
+    ((found, why),) = reasons(between(item(**{"AssignmentId": "3B", **more})))
+    assert found == key
+    assert why.startswith(reason)
+
+
+def test_ten_megabytes_in_one_answer():
+    big = "ab " * 3_500_000
+    found = between(item(AssignmentId="3B", answers={"slot_0": big, "slot_1": "x"}))
+    assert reasons(found) == [("3B:slot_0", f"too_large: over {MAX_ANSWER:,} characters")]
+    assert len(dead(found)[0].payload) < 2_200
+    assert assignments(found)["3B"].answers == {"slot_1": "x"}
+
+
+def test_ten_megabytes_in_task_answers():
+    found = between(item(AssignmentId="3B", answers={"taskAnswers": json.dumps([{"slot_0": "x" * 10_000_000}])}))
+    assert reasons(found) == [("3B", "too_large: taskAnswers is too long to be answers")]
+    assert len(dead(found)[0].payload) < 2_200
+
+
+def test_fields_of_other_forms_are_told():
+    found = between(item(AssignmentId="3B", answers={"slot_0": "x", "comment": f"I am {WORKERS[1]}", "workerId": WORKERS[1]}))
+    assert reasons(found) == [("3B:comment", "unknown_field: not a field of ours")]
+    assert dead(found)[0].payload == "I am A…"
+
+
+@given(st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b" ")), max_size=3))
+def test_no_bytes_end_the_file(lines):
+    found = read(item(), *lines, item(AssignmentId="3C"))
+    assert list(assignments(found)) == ["3A", "3C"]
+
+
+def test_the_sample_says_the_same_as_its_batch_csv(sample):
+    with (sample / "crowd/assignments.jsonl").open("rb") as handle:
+        found = list(read_assignments(handle, "assignments.jsonl", KEY))
+    assert dead(found) == []
+    from_csv = {}
+    for name in ("names.csv", "descriptions.csv"):
+        with (sample / "crowd" / name).open("rb") as handle:
+            from_csv.update(assignments(read_batch(handle, name, KEY)))
+    assert assignments(found).keys() == from_csv.keys()
+    for key, one in assignments(found).items():
+        other = from_csv[key]
+        assert (one.service_name, one.task, one.worker_hash) == (other.service_name, other.task, other.worker_hash)
+        assert (one.accept_time, one.submit_time) == (other.accept_time, other.submit_time)
+        assert one.answers == {field: text for field, text in other.answers.items() if text or field in one.answers}

@@ -1,0 +1,281 @@
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from schemas.responses import Assignment, DeadLetter
+from transforms.ingest.batch_csv import read_batch
+from transforms.ingest.fields import worker_hash
+
+KEY = b"a key of at least sixteen bytes"
+WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]
+ROW = {
+    "HITId": "3UTUFR8I7SU94H6K4GNX6E3FVQ4DLT",
+    "RequesterAnnotation": "BatchId:7;OriginalHitTemplateId:8;",
+    "AssignmentId": "3A",
+    "WorkerId": WORKERS[0],
+    "AssignmentStatus": "Submitted",
+    "AcceptTime": "Tue Oct 31 14:05:22 PDT 2017",
+    "SubmitTime": "Tue Oct 31 14:06:22 PDT 2017",
+    "WorkTimeInSeconds": "60",
+    "Input.task_id": "Taxi_1:names",
+    "Answer.intent_0": "BookTaxi",
+    "Answer.slot_0": "where_to",
+    "Answer.slot_1": "",
+    "Approve": "",
+}
+SUBMITTED = 1_509_483_982
+
+
+def table(*rows, columns=None, delimiter=",", end="\r\n"):
+    """Rows as a batch export; each is what differs from ROW."""
+    columns = columns or list(dict.fromkeys([*ROW, *[name for row in rows for name in row]]))
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=end, delimiter=delimiter)
+    writer.writerow(columns)
+    writer.writerows([{**ROW, **row}.get(name, "") for name in columns] for row in rows)
+    return out.getvalue().encode()
+
+
+def read(data, encoding="utf-8"):
+    return list(read_batch(io.BytesIO(data), "names.csv", KEY, encoding))
+
+
+def assignments(found):
+    return {one.assignment_id: one for one in found if isinstance(one, Assignment)}
+
+
+def dead(found):
+    return [one for one in found if isinstance(one, DeadLetter)]
+
+
+def reasons(found):
+    return [(letter.key, letter.reason) for letter in dead(found)]
+
+
+def three(middle, **more):
+    """A table whose middle row is given as bytes, between two good ones."""
+    lines = table({"AssignmentId": "3A"}, {"AssignmentId": "3C"}, **more).split(b"\r\n")
+    return b"\r\n".join([*lines[:2], middle, *lines[2:]])
+
+
+def check_others_went_on(found):
+    assert list(assignments(found)) == ["3A", "3C"]
+    assert all(one.answers["intent_0"] == "BookTaxi" for one in assignments(found).values())
+    for letter in dead(found):
+        assert letter.stage == "ingest"
+        assert letter.source == "names.csv: row 3"
+        assert not any(worker in letter.payload + letter.key + letter.reason for worker in WORKERS)
+
+
+# --- good rows -------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_is_an_assignment():
+    assert read(table({})) == [
+        Assignment(
+            "3A",
+            "Taxi_1",
+            "names",
+            worker_hash(KEY, WORKERS[0]),
+            {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""},
+            asked=False,
+            accept_time=SUBMITTED - 60,
+            submit_time=SUBMITTED,
+            work_seconds=60,
+            rejected=False,
+            source="names.csv: row 2",
+        )
+    ]
+
+
+def test_fields_that_the_form_did_not_show_are_no_answers():
+    (one,) = read(table({"Input.fields": "intent_0 slot_1"}))
+    assert one.answers == {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""}
+    (one,) = read(table({"Input.fields": "intent_0 slot_0"}))
+    assert one.answers == {"intent_0": "BookTaxi", "slot_0": "where_to"}
+    assert one.asked
+
+
+@pytest.mark.parametrize(("status", "rejected"), [("Rejected", True), ("Approved", False), ("Submitted", False)])
+def test_the_requesters_rejection(status, rejected):
+    assert [one.rejected for one in read(table({"AssignmentStatus": status}))] == [rejected]
+
+
+def test_times_that_are_missing():
+    (one,) = read(table({"AcceptTime": "", "SubmitTime": "some day"}))
+    assert (one.accept_time, one.submit_time, one.work_seconds) == (None, None, 60)
+
+
+def test_doubled_worker_ids_are_one():
+    (one,) = read(table({"WorkerId": f"{WORKERS[0]},{WORKERS[0]}"}))
+    assert one.worker_hash == worker_hash(KEY, WORKERS[0])
+
+
+def test_line_ends_of_browsers():
+    (one,) = read(table({"Answer.slot_0": "where\r\nto\rgo\n"}))
+    assert one.answers["slot_0"] == "where\nto\ngo\n"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+def test_any_answer_comes_through(text):
+    (one,) = read(table({"Answer.slot_0": text}))
+    assert one.answers["slot_0"] == text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def test_both_shapes_of_task_answers():
+    columns = [name for name in ROW if not name.startswith("Answer.")] + ["Answer.taskAnswers"]
+    rows = [{"Answer.taskAnswers": text} for text in ('[{"slot_0": "where_to"}]', '{"slot_0": "where_to"}')]
+    found = read(table(*rows, columns=columns))
+    assert [one.answers for one in found] == [{"slot_0": "where_to"}] * 2
+
+
+def test_columns_may_stand_in_any_order():
+    assert read(table({}, columns=list(reversed(ROW)))) == read(table({}))
+
+
+# --- encodings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_files_with_a_byte_order_mark(encoding):
+    data = table({"Answer.slot_0": "où_ça"}, {"AssignmentId": "3B"}).decode().encode(encoding)
+    found = read(data)
+    assert dead(found) == []
+    assert {key: one.answers["slot_0"] for key, one in assignments(found).items()} == {"3A": "où_ça", "3B": "where_to"}
+
+
+def test_a_latin_1_row_is_dead_and_the_others_go_on():
+    found = read(three(table({"AssignmentId": "3B", "Answer.slot_0": "café"}).decode().encode("latin-1").split(b"\r\n")[1]))
+    check_others_went_on(found)
+    assert reasons(found) == [("names.csv: row 3", "encoding: the row is not UTF-8; save the file as UTF-8")]
+    assert "café" in dead(found)[0].payload
+
+
+def test_a_latin_1_file_can_be_named_as_such():
+    data = table({"Answer.slot_0": "café"}).decode().encode("latin-1")
+    assert [one.answers["slot_0"] for one in read(data, "latin-1")] == ["café"]
+
+
+# --- headers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "reason"),
+    [
+        (b"", "", "the file is empty"),
+        (b"\r\n \r\n", "", "the file is empty"),
+        (
+            table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]),
+            "row 1",
+            "no batch results: the header lacks AssignmentId",
+        ),
+        (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
+        (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1", "no batch results: the header lacks Answer.*"),
+        (
+            table({}, columns=[*ROW, "Answer.slot_0", "HITId"]),
+            "row 1",
+            "the header has a column twice: Answer.slot_0, HITId",
+        ),
+        (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
+        (table({}, delimiter=";"), "row 1", "the header cannot be read: broken_row: ',' expected after '\"'"),
+        (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
+        (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
+        (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", "the header cannot be read: broken_row: a quote is opened"),
+        ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
+        (b"PK\x03\x04\x14\x00", "row 1", "no batch results: the header lacks AssignmentId, WorkerId, Answer.*"),
+    ],
+)
+def test_files_without_a_usable_header(data, where, reason):
+    with pytest.raises(InputError) as caught:
+        read(data)
+    assert (caught.value.path, caught.value.where) == ("names.csv", where)
+    assert reason in caught.value.reason
+
+
+# --- bad rows --------------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_row_is_dead_and_the_others_go_on():
+    found = read(three(f'"3HIT","x","3B,"{WORKERS[1]}","Submitted"'.encode()))
+    check_others_went_on(found)
+    assert [key for key, _ in reasons(found)] == ["names.csv: row 3"]
+    assert reasons(found)[0][1].startswith("broken_row: ")
+    assert "3HIT" in dead(found)[0].payload
+
+
+def test_a_row_of_too_few_cells():
+    found = read(three(f"3HIT,{WORKERS[2]},3B".encode()))
+    check_others_went_on(found)
+    assert reasons(found) == [("names.csv: row 3", f"broken_row: 3 cells where the header has {len(ROW)}")]
+
+
+@pytest.mark.parametrize(
+    ("row", "key", "reason"),
+    [
+        ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is empty"),
+        ({"Input.task_id": ""}, "3B", "no_task: neither Input.task_id"),
+        ({"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"}, "3B", "unknown_task: 'poems' is"),
+        ({"RequesterAnnotation": "Bus_1:names"}, "3B", "contradicting_task: the record names Bus_1:names and Taxi_1:names"),
+        ({"Answer.taskAnswers": "{"}, "3B", "task_answers: not JSON"),
+    ],
+)
+@pytest.mark.parametrize("worker", [*WORKERS, "someone@example.org", "w7"])
+def test_a_row_that_cannot_be_used(row, key, reason, worker):
+    found = read(table({}, {"AssignmentId": "3B", "WorkerId": worker, **row}, {"AssignmentId": "3C"}))
+    check_others_went_on(found)
+    (letter,) = dead(found)
+    assert letter.key == key
+    assert letter.reason.startswith(reason)
+    assert "intent_0=BookTaxi" in letter.payload
+    assert worker not in letter.payload
+
+
+def test_ten_megabytes_in_one_cell():
+    big = "ab " * 3_500_000
+    found = read(table({}, {"AssignmentId": "3B", "Answer.slot_0": big}, {"AssignmentId": "3C"}))
+    assert reasons(found) == [("3B:slot_0", "too_large: over 20,000 characters")]
+    assert len(dead(found)[0].payload) < 2_200
+    assert {key: one.answers for key, one in assignments(found).items()} == {
+        "3A": {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""},
+        "3B": {"intent_0": "BookTaxi", "slot_1": ""},
+        "3C": {"intent_0": "BookTaxi", "slot_0": "where_to", "slot_1": ""},
+    }
+
+
+def test_fields_of_other_forms_are_told():
+    found = read(table({"Answer.comment": f"from {WORKERS[0]}: nice", "Answer.workerId": WORKERS[0], "Answer.x": " "}))
+    assert reasons(found) == [("3A:comment", "unknown_field: not a field of ours")]
+    assert dead(found)[0].payload == "from A…: nice"
+    assert list(assignments(found)) == ["3A"]
+
+
+@given(st.lists(st.binary(max_size=30), max_size=4), st.booleans())
+def test_no_bytes_end_the_file(rows, between):
+    """Whatever stands between good rows, the good ones come and no other exception than InputError rises."""
+    good = table({}, {"AssignmentId": "3C"}).split(b"\r\n")
+    rows = [row.replace(b"\n", b" ") for row in rows]
+    lines = [good[0], good[1], *rows, good[2], b""] if between else [*rows, *good]
+    try:
+        found = read(b"\r\n".join(lines))
+    except InputError:
+        assert not between
+        return
+    if between:
+        assert {"3A", "3C"} <= assignments(found).keys() | {letter.key for letter in dead(found)}
+
+
+def test_the_sample_is_read_whole(sample):
+    with (sample / "crowd/names.csv").open("rb") as handle:
+        found = list(read_batch(handle, "names.csv", KEY))
+    assert dead(found) == []
+    with (sample / "crowd/names.csv").open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    assert [one.assignment_id for one in found] == [row["AssignmentId"] for row in rows]
+    for one, row in zip(found, rows, strict=True):
+        assert f"{one.service_name}:{one.task}" == row["Input.task_id"]
+        assert one.answers == {k.removeprefix("Answer."): v for k, v in row.items() if k.startswith("Answer.")}
+        assert one.worker_hash == worker_hash(KEY, row["WorkerId"])
