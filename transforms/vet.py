@@ -64,7 +64,7 @@ _MARKUP = re.compile(
     r"</?[a-z!][^>]*>"  # a tag
     r"|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});"  # an entity
     r"|https?:|www\.|\S+@\S+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b"  # an address
-    r"|^\s*=|^\s*[@+-]\s*\w+\s*[(!]",  # a formula
+    r"|^\s*=|^\s*[@+-]\s*\w+[(!]|^\s*[@+-].*\|.*!",  # a formula
     re.IGNORECASE,
 )
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "1234567890")
@@ -157,9 +157,11 @@ def _placeholder(answer: Answer) -> bool:
 
 
 def _gibberish(answer: Answer) -> bool:
-    bad = [word for word in answer.words if _is_run(word)]
+    # Descriptions too may be written as names are: the consonants of "EventSchedule" are those of two words.
+    parts = name_words(answer.text)
+    bad = [word for word in parts if _is_run(word)]
     # One odd word among several may be an abbreviation; when half of them are, nothing was meant.
-    return bool(bad) and len(bad) * 2 >= len(answer.words)
+    return bool(bad) and len(bad) * 2 >= len(parts)
 
 
 def _is_run(word: str) -> bool:

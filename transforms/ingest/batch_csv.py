@@ -46,22 +46,29 @@ def _header(first: Record | None, path: str) -> list[str]:
     if first is None:
         raise InputError("the file is empty", path)
     if first.problem:
-        raise InputError(f"the header cannot be read: {first.problem}", path, f"row {first.number}")
+        raise InputError(f"the header cannot be read: {first.problem}{_hint(first.raw)}", path, f"row {first.number}")
     columns = [cell.strip() for cell in first.cells]
     missing = [name for name in REQUIRED if name not in columns]
     if not any(name.startswith("Answer.") for name in columns):
         missing.append("Answer.*")
     if missing:
-        hint = ""
-        if any("\0" in name for name in columns):
-            hint = "; the file looks like UTF-16: save it as UTF-8"
-        elif len(columns) == 1 and any(mark in columns[0] for mark in ";\t"):
-            hint = "; the cells must be separated by commas"
-        raise InputError(f"no batch results: the header lacks {', '.join(missing)}{hint}", path, f"row {first.number}")
+        reason = f"no batch results: the header lacks {', '.join(missing)}{_hint(','.join(columns))}"
+        raise InputError(reason, path, f"row {first.number}")
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         raise InputError(f"the header has a column twice: {', '.join(twice)}", path, f"row {first.number}")
     return columns
+
+
+def _hint(header: str) -> str:
+    """What may be the matter with a header that is none."""
+    if header.startswith("PK"):
+        return "; this is a workbook: save it as CSV"
+    if "\0" in header:
+        return "; the file looks like UTF-16: save it as UTF-8"
+    if "," not in header and (";" in header or "\t" in header):
+        return "; the cells must be separated by commas"
+    return ""
 
 
 def _assignment(row: dict[str, str], source: str, key: bytes) -> Iterator[Assignment | DeadLetter]:

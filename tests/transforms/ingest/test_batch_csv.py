@@ -181,12 +181,14 @@ def test_a_latin_1_file_can_be_named_as_such():
             "the header has a column twice: Answer.slot_0, HITId",
         ),
         (table({}).replace(b'"', b"").replace(b",", b";"), "row 1", "the cells must be separated by commas"),
-        (table({}, delimiter=";"), "row 1", "the header cannot be read: broken_row: ',' expected after '\"'"),
+        (table({}, delimiter=";"), "row 1", "the header cannot be read: broken_row: ',' expected after '\"'; the cells must"),
         (table({}).replace(b'"', b"").replace(b",", b"\t"), "row 1", "the cells must be separated by commas"),
         (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
         (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", "the header cannot be read: broken_row: a quote is opened"),
         ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
-        (b"PK\x03\x04\x14\x00", "row 1", "no batch results: the header lacks AssignmentId, WorkerId, Answer.*"),
+        (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
+        (b"PK\x03\x04\x14\x00", "row 1", "lacks AssignmentId, WorkerId, Answer.*; this is a workbook: save it as CSV"),
+        (b"PK\x03\x04\x14\xff\x00", "row 1", "this is a workbook: save it as CSV"),
     ],
 )
 def test_files_without_a_usable_header(data, where, reason):
