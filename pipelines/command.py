@@ -41,7 +41,8 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self.add_argument("--output", required=True, metavar="OUT", help="folder to write (local or gs://)")
+        # Required, but checked in parse(): of a mistyped --ouput argparse would only say that --output is missing.
+        self.add_argument("--output", metavar="OUT", help="folder to write, local or gs:// (required)")
         self.add_argument("--quiet", action="store_true", help="no progress, no summary; errors only")
         self.add_argument(
             "--log_format", choices=("text", "json"), default="text", help="messages as text or JSON lines"
@@ -56,6 +57,8 @@ class Parser(argparse.ArgumentParser):
         args, rest = self.parse_known_args(argv)
         if rest:
             self._check_runner_flags(rest)
+        if not args.output:
+            self.error("say where to write with --output OUT")
         if any(c in args.output for c in "*?["):
             self.error(
                 f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)"
@@ -132,21 +135,36 @@ def run_command(
     except InputError as error:
         logging.error("%s", error)
         return EXIT_USAGE
+    except Exception as error:
+        return _failed(error)
     try:
         counters = run_pipeline(parser.prog, build, args, runner_flags)
-        return (report(args, counters) or 0) if report is not None else 0
+        return (report(args, counters) or 0) if report is not None and counters is not None else 0
     except InputError as error:
         logging.error("%s", error)
     except KeyboardInterrupt:
         logging.error("stopped; nothing was published, run the same command again")
-    except Exception as error:  # the one place that turns a failure into an exit status
-        logging.error("%s", _reason(error))
-        logging.debug("", exc_info=True)
+    except Exception as error:
+        return _failed(error)
     return EXIT_FAILURE
 
 
-def run_pipeline(title: str, build: Build, args: argparse.Namespace, runner_flags: Sequence[str]) -> dict[str, int]:
-    """Runs to the end, with progress. Returns every counter, summed over steps."""
+def _failed(error: Exception) -> int:
+    """The one place that turns a failure that is nobody's input into an exit status."""
+    logging.error("%s", _reason(error))
+    logging.debug("", exc_info=True)
+    return EXIT_FAILURE
+
+
+def counted(n: int, what: str) -> str:
+    """``1 service``, ``2 services``."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def run_pipeline(
+    title: str, build: Build, args: argparse.Namespace, runner_flags: Sequence[str]
+) -> dict[str, int] | None:
+    """Runs to the end, with progress. Returns every counter, summed over steps; None where a template was written."""
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
@@ -161,6 +179,9 @@ def run_pipeline(title: str, build: Build, args: argparse.Namespace, runner_flag
         pipeline = beam.Pipeline(options=options)
         build(pipeline, args)
         result = pipeline.run()
+        if options.get_all_options().get("template_location"):
+            logging.info("wrote the template %s", options.get_all_options()["template_location"])
+            return None
         state = result.wait_until_finish()
     if state not in (None, "DONE"):
         raise RuntimeError(f"the runner ended in state {state}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_FAILURE, Parser, run_command
+from pipelines.command import EXIT_FAILURE, Parser, counted, run_command
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -232,10 +232,8 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
     """Says what was made and what to do next. Returns the exit status."""
     import json
 
-    from apache_beam.io.filesystems import FileSystems
-
-    with FileSystems.open(FileSystems.join(args.output, "statistics.json")) as handle:
-        found = json.loads(handle.read())
+    found = json.loads(_written(args.output, "statistics.json"))
+    assignments = json.loads(_written(args.output, "run.json"))["counts"]["assignments"]
     services = found["services"].values()
     complete = sum(service["composed"] and not service["partial"] for service in services)
     partial = sum(service["partial"] for service in services)
@@ -246,23 +244,40 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
         print(f"report: {out}/report.html")
         if answers["review"]:
             print(f"review: {out}/review.html lets you decide on {answers['review']:,} answers; then add --decisions")
+        if found["agreement"]:
+            print(f"reviewers: {_agreement(found['agreement'])}; {out}/adjudicate.csv")
     if short:
-        logging.warning("%d services are short of answers: %s/shortfall.csv", short, out)
+        logging.warning("short of answers: %s, see %s/shortfall.csv", counted(short, "service"), out)
     if found["dead_letters"]:
-        logging.warning("%d records could not be used, see %s/dead_letters.jsonl: %s", *_dead(out))
+        logging.warning("not used: %s, see %s/dead_letters.jsonl: %s", *_dead(out))
+    if not assignments:
+        logging.error("no assignment could be read from the files of --responses")
+        return EXIT_FAILURE
     return EXIT_FAILURE if short and args.require_complete else 0
 
 
-def _dead(output: str) -> tuple[int, str, str]:
+def _agreement(agreement: dict[str, Any]) -> str:
+    both = f"{counted(agreement['items'], 'answer')} judged by both, {agreement['disagreements']:,} differently"
+    if agreement["cohen_kappa"] is None:
+        return f"{both}; {agreement['undefined']}"
+    return f"{both}, kappa {agreement['cohen_kappa']:.2f}, alpha {agreement['krippendorff_alpha']:.2f}"
+
+
+def _dead(output: str) -> tuple[str, str, str]:
     """How many dead letters, where, and the reasons, most frequent first."""
     import json
     from collections import Counter
 
+    lines = _written(output, "dead_letters.jsonl").splitlines()
+    reasons = Counter(json.loads(line)["reason"].partition(":")[0] for line in lines)
+    return counted(len(lines), "record"), output, ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
+
+
+def _written(output: str, name: str) -> bytes:
     from apache_beam.io.filesystems import FileSystems
 
-    with FileSystems.open(FileSystems.join(output, "dead_letters.jsonl")) as handle:
-        reasons = Counter(json.loads(line)["reason"].partition(":")[0] for line in handle.read().splitlines())
-    return reasons.total(), output, ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
+    with FileSystems.open(FileSystems.join(output, name)) as handle:
+        return bytes(handle.read())
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.command import EXIT_FAILURE, Parser, configure_logging
+from pipelines.command import EXIT_FAILURE, EXIT_USAGE, Parser, configure_logging
 
 EXAMPLE = "  parapet demo --output demo-output"
 
@@ -77,6 +78,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return int(stop.code or 0)
     configure_logging(args.log_format, args.quiet)
+    if "://" in args.output:
+        logging.error("--output %s: the demo writes to a local folder", args.output)
+        return EXIT_USAGE
     return run_stages(args, runner_flags)
 
 

@@ -43,7 +43,7 @@ class DeadLetter(msgspec.Struct):
     """An input record that could not be used: where it came from, why, and what it was.
 
     Attributes:
-      stage: where it fell out: ``ingest``, ``settle``, ``compose`` or ``decisions``.
+      stage: where it fell out: ``schemas``, ``ingest``, ``settle``, ``compose`` or ``decisions``.
       key: what identifies it: an assignment id, a response id or ``file: row N``.
       reason: a machine-readable id and, after a colon, what a person should know.
       payload: the record, cut to a length that can be read.

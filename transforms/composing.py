@@ -154,10 +154,9 @@ def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
     with FileSystems.open(path) as handle:
         decisions, bad = parse_decisions(handle.read(), path)
     return decisions, [
-        DeadLetter(
-            "decisions", f"{path}: row {row}", reason, payload(orjson.dumps(cells).decode()), f"{path}: row {row}"
-        )
+        DeadLetter("decisions", where, f"bad_decision: {reason}", payload(orjson.dumps(cells).decode()), where)
         for row, reason, cells in bad
+        for where in (f"{path}: row {row}",)
     ]
 
 

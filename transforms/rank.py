@@ -13,6 +13,8 @@ import msgspec
 
 # Ways to arrange one element's answers that are tried before it gives up: all of them, for any real element.
 _TRIES = 5_000
+# Combinations of arrangements that are tried for elements that get in each other's way.
+_COMBINATIONS = 50_000
 
 
 class Candidates(msgspec.Struct):
@@ -46,6 +48,16 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
     Returns:
       Element key to its names, one a variant. An element that cannot be given ``n`` of its names is left out.
     """
+    given = _one_by_one(elements, n)
+    able = [element for element in elements if element.original or len(element.texts) >= n]
+    for group in _sharing_texts(able):
+        if any(element.key not in given for element in group):
+            given.update(_search(group, n))
+    return given
+
+
+def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
+    """Gives each element the first names that are still free; one that finds none is served first at another try."""
     order = list(elements)
     moved: set[str] = set()
     while True:
@@ -54,7 +66,7 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
         for element in order:
             names = next((names for names in _arrangements(element, n) if _free(names, taken)), None)
             if names is None and element.key not in moved:
-                # Serve it first and begin again: those before it may have a choice where it has none.
+                # Those before it may have a choice where it has none.
                 moved.add(element.key)
                 order.remove(element)
                 order.insert(0, element)
@@ -67,6 +79,41 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
             return given
 
 
+def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
+    """The elements in groups; what one group does with its texts is nothing to the others."""
+    groups: list[tuple[set[str], list[Candidates]]] = []
+    for element in elements:
+        texts, group = {*element.texts, element.original}, [element]
+        for other in [other for other in groups if texts & other[0] - {""}]:
+            groups.remove(other)
+            texts, group = texts | other[0], other[1] + group
+        groups.append((texts, group))
+    return [group for _, group in groups]
+
+
+def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
+    """Names for all of the elements, every combination tried (up to a limit); empty where there is none."""
+    taken: list[set[str]] = [set() for _ in range(n)]
+    chosen: list[list[str]] = []
+    untried = [_arrangements(elements[0], n)]
+    for _ in range(_COMBINATIONS):
+        names = next(untried[-1], None)
+        if names is None:
+            untried.pop()
+            if not untried:
+                break
+            for seen, name in zip(taken, chosen.pop(), strict=True):
+                seen.remove(name)
+        elif _free(names, taken):
+            chosen.append(names)
+            if len(chosen) == len(elements):
+                return {element.key: names for element, names in zip(elements, chosen, strict=True)}
+            untried.append(_arrangements(elements[len(chosen)], n))
+            for seen, name in zip(taken, names, strict=True):
+                seen.add(name)
+    return {}
+
+
 def _free(names: list[str], taken: list[set[str]]) -> bool:
     return all(name not in seen for name, seen in zip(names, taken, strict=True))
 
@@ -74,11 +121,11 @@ def _free(names: list[str], taken: list[set[str]]) -> bool:
 def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
     """Every way to use ``n`` of the texts from near to far: the drawn ones first, ties in the order of text first."""
     distance = dict(zip(element.texts, element.distances, strict=True))
-    chosen = combinations(element.texts, min(n, len(element.texts)) if element.original else n)
-    orders = (order for texts in chosen for order in _orders(texts, distance))
-    if not element.original:
-        return islice(orders, _TRIES)
-    return islice((filled for order in orders for filled in _fill(order, element.original, n)), _TRIES)
+    most = min(n, len(element.texts))
+    for size in range(most, -1, -1) if element.original else (n,):
+        orders = (order for texts in combinations(element.texts, size) for order in _orders(texts, distance))
+        filled = (names for order in orders for names in _fill(order, element.original, n))
+        yield from islice(filled, _TRIES)
 
 
 def _orders(texts: Sequence[str], distance: Mapping[str, float]) -> Iterator[list[str]]:

@@ -225,7 +225,8 @@ def _plain(letter: str, task: Task) -> bool:
 
 def _other_language(answer: Answer) -> bool:
     found = cached_words(answer.text)
-    return len(found) >= ENGLISH_FROM_WORDS and lexicon.language(answer.text) != "en"
+    # An underscore is no space to the language model: "local_time_of_arrival" would be Italian.
+    return len(found) >= ENGLISH_FROM_WORDS and lexicon.language(answer.text.replace("_", " ")) != "en"
 
 
 def _profanity(answer: Answer) -> bool:

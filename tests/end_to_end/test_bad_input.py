@@ -230,7 +230,7 @@ def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path: Path, s
         (d["source"].rpartition(": ")[2], d["reason"].partition(":")[0]) for d in dead if d["key"] == "3NONE:slot_0"
     ] == [("row 3", "unknown_response")]
     assert [d["source"].rpartition(": ")[2] for d in dead if "perhaps" in d["payload"]] == ["row 4"]
-    assert "2 records could not be used" in capsys.readouterr().err
+    assert "not used: 2 records" in capsys.readouterr().err
 
 
 def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path: Path, sample: Path, capsys) -> None:

@@ -25,7 +25,7 @@ def _logging_as_it_was():
         ([], 2, "usage: parapet PIPELINE"),
         (["compse"], 2, "did you mean 'compose'?"),
         (["zzz"], 2, "'parapet --help' lists the pipelines"),
-        (["compose"], 2, "the following arguments are required: --output"),
+        (["compose"], 2, "say where to write with --output OUT"),
         (["compose", "--output", "OUT", "--schemaz", "x"], 2, "unknown flag --schemaz: did you mean --schemas?"),
         (["compose", "--output", "OUT", "--decision", "x"], 2, "unknown flag --decision: did you mean --decisions?"),
         (["compose", "--output", "OUT", "--direct_running_mod=x"], 2, "did you mean --direct_running_mode?"),
@@ -33,6 +33,9 @@ def _logging_as_it_was():
         (["compose", "--output", "OUT", "--seed", "many"], 2, "argument --seed: invalid int value: 'many'"),
         (["compose", "--output", "OUT", "--selection", "best"], 2, "invalid choice: 'best'"),
         (["compose", "--output", "OUT", "--streaming", "stray"], 2, "unexpected argument 'stray'"),
+        (["compose", "--ouput", "OUT"], 2, "unknown flag --ouput: did you mean --output?"),
+        (["demo", "--output", "gs://bucket/out"], 2, "the demo writes to a local folder"),
+        (["compose", "--output", "OUT", "--responses", __file__], 1, "no assignment could be read"),
         (["compose", "--output", "OUT*"], 2, "Beam reads them as patterns"),
         (
             ["compose", "--output", "OUT", "--responses", "/no/such.csv"],

@@ -212,6 +212,10 @@ def test_not_other_language(text):
     assert "other_language" not in a_description(text)
 
 
+def test_underscores_make_no_other_language():
+    assert a_name("local_time_of_arrival_from_origin") == ""
+
+
 @pytest.mark.parametrize("text", ["Sex of the patient", "shit day", "Name of the book by Moby Dick"])
 def test_profanity(text):
     assert a_description(text) == "review: profanity"
