@@ -52,13 +52,16 @@ def prepare(output: str, pipeline: str) -> None:
     Raises:
       InputError: the folder cannot be written, or holds the output of another pipeline, whose files would go.
     """
-    for name in (MANIFEST, PREVIOUS):
-        other = _read_manifest(join(output, name)).get("pipeline", pipeline)
+    staging, previous = FileSystems.join(output, STAGING), join(output, PREVIOUS)
+    ours = join(staging, PREVIOUS)
+    for manifest in (join(output, MANIFEST), previous, ours):
+        other = _read_manifest(manifest).get("pipeline", pipeline)
         if other != pipeline:
             raise InputError(f"holds what 'parapet {other}' made: choose another --output", output)
     try:
         make_folder(output)
-        staging = FileSystems.join(output, STAGING)
+        if FileSystems.exists(ours):
+            _replace(ours, previous)
         if FileSystems.exists(staging):
             FileSystems.delete([staging])
         make_folder(staging)
@@ -188,16 +191,15 @@ def _publish(
 def publish(output: str, manifest: dict[str, Any]) -> None:
     """Moves staged files into place; may be killed or repeated anywhere.
 
-    The manifest in place goes first and the new one comes last: while files change, none stands. Meanwhile a list of
-    all files of both runs stands aside, so that after a kill a rerun of any shape knows what is to go.
+    The manifest in place goes aside first and comes back as the new one last: while files change, none stands. A list
+    of all files of both runs stays in staging meanwhile, so that after a kill a rerun of any shape knows what is to go.
     """
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
     stale = _files_of(place) | _files_of(previous)
-    ours = {**manifest, "files": dict.fromkeys(stale | set(manifest["files"]), {})}
+    ours = {**manifest, "files": dict.fromkeys(stale | set(manifest["files"]))}
     write_staged(output, PREVIOUS, json.dumps(ours, sort_keys=True).encode())
-    _replace(join(FileSystems.join(output, STAGING), PREVIOUS), previous)
     if FileSystems.exists(place):
-        FileSystems.delete([place])
+        _replace(place, previous)
     for relative in manifest["files"]:
         source = join(FileSystems.join(output, STAGING), relative)
         target = join(output, relative)

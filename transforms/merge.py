@@ -20,16 +20,17 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
         by_id[assignment.assignment_id].append(assignment)
     merged, dead = [], []
     for _, versions in sorted(by_id.items()):
+        versions.sort(key=_order)
         difference = _difference(versions)
         if difference:
-            dead += [_conflict(version, difference, versions) for version in sorted(versions, key=_order)]
+            dead += [_conflict(version, difference, versions) for version in versions]
         else:
             merged.append(_merge(versions))
     return merged, dead
 
 
 def _order(assignment: Assignment) -> tuple[str, str]:
-    return assignment.source, repr(sorted(assignment.answers.items()))
+    return assignment.source, repr(assignment)
 
 
 def _difference(versions: Sequence[Assignment]) -> str:

@@ -25,9 +25,7 @@ def load_worker_key() -> bytes:
     """
     given = os.environ.get(VARIABLE, "")
     if given:
-        if len(given) < 16:
-            raise InputError("the key has under 16 characters; worker ids could be guessed from their hashes", VARIABLE)
-        return given.encode()
+        return _checked(given.encode(), VARIABLE)
     path = key_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,6 +40,12 @@ def load_worker_key() -> bytes:
                 pass
             finally:
                 fresh.unlink()
-        return path.read_bytes().strip()
+        return _checked(path.read_bytes().strip(), path)
     except OSError as error:
         raise InputError(f"cannot keep the worker key: {error.strerror}; set {VARIABLE} instead", path) from None
+
+
+def _checked(key: bytes, place: object) -> bytes:
+    if len(key) < 16:
+        raise InputError("the key has under 16 characters; worker ids could be guessed from their hashes", place)
+    return key

@@ -5,9 +5,10 @@ import pytest
 
 from schemas.responses import DISPOSITIONS, RESPONSES, AuditRow, audit_table
 
+START = 1_500_000_000
 USED = AuditRow(
-    "3XYZ:slot_0", "Taxi_1/slot/to", "name", "Where To", "where_to", "used", "", 3, 6.0, "ab12", 1_500_000_000, 1_500_000_060, 60
-)  # fmt: skip
+    "3XYZ:slot_0", "Taxi_1/slot/to", "name", "Where To", "where_to", "used", "", 3, 6.0, "ab12", START, START + 60, 60
+)
 BLANK = AuditRow(
     "3XYZ:slot_1", "Taxi_1/slot/fare", "name", " ", "", "rejected", "blank", None, None, "", None, None, None
 )

@@ -242,9 +242,13 @@ def test_join():
 
 
 def test_a_block_that_fails_leaves_no_file(tmp_path):
-    with pytest.raises(RuntimeError, match="half way"), files.staged(str(tmp_path), "x") as handle:
-        handle.write(b"half")
-        raise RuntimeError("half way")
+    def fail():
+        with files.staged(str(tmp_path), "x") as handle:
+            handle.write(b"half")
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        fail()
     assert tree(tmp_path) == {}
 
 

@@ -26,18 +26,15 @@ def arrangements(element, n, texts=None):
     """Every way to use n of the texts from near to far."""
     distance = dict(zip(element.texts, element.distances, strict=True))
     texts = element.texts if texts is None else texts
-    return [
-        names
-        for names in permutations(texts, n)
-        if all(distance[a] <= distance[b] for a, b in pairwise(names))
-    ]
+    return [names for names in permutations(texts, n) if all(distance[a] <= distance[b] for a, b in pairwise(names))]
 
 
 def solvable(elements, n):
     """Whether some choice of arrangements has no name twice in a variant: by trying all of them."""
     first_drawn = [arrangements(element, n, element.texts[:n]) for element in elements]
     return any(
-        all(len(set(variant)) == len(variant) for variant in zip(*choice, strict=True)) for choice in product(*first_drawn)
+        all(len(set(variant)) == len(variant) for variant in zip(*choice, strict=True))
+        for choice in product(*first_drawn)
     )
 
 

@@ -51,7 +51,9 @@ def test_not_blank(text):
     assert a_name(text) != "reject: blank"
 
 
-@pytest.mark.parametrize("text", ["n/a", "N/A.", "na", "None", "idk", "I don't know", "test", "Good survey!", "lorem ipsum", "xxx"])
+@pytest.mark.parametrize(
+    "text", ["n/a", "N/A.", "na", "None", "idk", "I don't know", "test", "Good survey!", "lorem ipsum", "xxx"]
+)
 def test_placeholder(text):
     assert a_name(text) == a_description(text) == "reject: placeholder"
 
@@ -61,7 +63,9 @@ def test_not_placeholder(text):
     assert "placeholder" not in a_name(text)
 
 
-@pytest.mark.parametrize("text", ["asdfg", "qwerty", "asdfgh jkl", "zxcvbn", "hhhhhhh", "aaaa", "sdfghjk", "xkcdqwrt", "lkjh"])
+@pytest.mark.parametrize(
+    "text", ["asdfg", "qwerty", "asdfgh jkl", "zxcvbn", "hhhhhhh", "aaaa", "sdfghjk", "xkcdqwrt", "lkjh"]
+)
 def test_gibberish(text):
     assert a_name(text) == a_description(text) == "reject: gibberish"
 
@@ -221,7 +225,9 @@ def test_profanity(text):
     assert a_description(text) == "review: profanity"
 
 
-@pytest.mark.parametrize("text", ["Class of the passenger", "Cocktail of the day", "Scunthorpe station", "Assessment day"])
+@pytest.mark.parametrize(
+    "text", ["Class of the passenger", "Cocktail of the day", "Scunthorpe station", "Assessment day"]
+)
 def test_not_profanity(text):
     assert "profanity" not in a_description(text)
 
@@ -231,7 +237,9 @@ def test_unknown_word(text):
     assert a_description(text) == "review: unknown_word"
 
 
-@pytest.mark.parametrize("text", ["Kind of accommodation wanted", "Power in kW", "5th day of 2019", "Day 3000000007", "Car x"])
+@pytest.mark.parametrize(
+    "text", ["Kind of accommodation wanted", "Power in kW", "5th day of 2019", "Day 3000000007", "Car x"]
+)
 def test_not_unknown_word(text):
     assert a_description(text) == ""
 
@@ -249,7 +257,10 @@ def test_rejections_come_before_reviews_and_flags_name_all():
     assert list(flags(answer("Day of departure", "descriptions"))) == []
 
 
-@given(st.text(max_size=40) | st.text(st.sampled_from("abe _-<&=+@.é中\u3164"), max_size=20), st.sampled_from(["names", "descriptions"]))
+@given(
+    st.text(max_size=40) | st.text(st.sampled_from("abe _-<&=+@.é中\u3164"), max_size=20),
+    st.sampled_from(["names", "descriptions"]),
+)
 def test_every_text_gets_a_verdict_that_is_explained(text, task):
     one = answer(text, task)
     verdict = vet_answer(one)

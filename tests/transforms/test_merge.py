@@ -1,0 +1,210 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.decisions import Decision
+from schemas.responses import Assignment
+from transforms.merge import merge_assignments, settle_decisions, unknown_decisions
+
+
+def assignment(answers=None, source="names.csv: row 2", **more):
+    facts = {"assignment_id": "3A", "service_name": "Taxi_1", "task": "names", "worker_hash": "ab12", **more}
+    return Assignment(answers={"slot_0": "where_to"} if answers is None else answers, source=source, **facts)
+
+
+def from_api(answers=None, **more):
+    return assignment(answers, source="api.jsonl: row 1", asked=True, **more)
+
+
+def merge(*versions):
+    """The result, which must be the same in whatever order the versions came."""
+    found = merge_assignments(versions)
+    assert merge_assignments(reversed(versions)) == found
+    assert merge_assignments([*versions[1:], *versions[:1]]) == found
+    return found
+
+
+def one(*versions):
+    (found,), dead = merge(*versions)
+    assert dead == []
+    return found
+
+
+def letters(*versions):
+    merged, dead = merge(*versions)
+    assert merged == []
+    return [(letter.stage, letter.key, letter.reason, letter.payload, letter.source) for letter in dead]
+
+
+# --- assignments -----------------------------------------------------------------------------------------------------
+
+
+def test_the_same_assignment_in_csv_and_api_is_one():
+    from_csv = assignment({"intent_0": "", "slot_0": "where_to", "slot_7": ""}, accept_time=100, work_seconds=61)
+    api = from_api({"intent_0": "", "slot_0": "where_to"}, accept_time=100, submit_time=160, work_seconds=60)
+    assert one(from_csv, api) == Assignment(
+        "3A",
+        "Taxi_1",
+        "names",
+        "ab12",
+        {"intent_0": "", "slot_0": "where_to"},  # the API knows that the form had no slot_7
+        asked=True,
+        accept_time=100,
+        submit_time=160,
+        work_seconds=60,
+        rejected=False,
+        source="api.jsonl: row 1",
+    )
+
+
+def test_ingesting_again_changes_nothing():
+    once = assignment(accept_time=1, submit_time=5, work_seconds=4)
+    assert one(once, once, msgspec.structs.replace(once, source="names.csv: row 9")) == once
+
+
+def test_blanks_of_exports_that_do_not_know_the_form_stay():
+    first, second = {"slot_0": "x", "slot_1": ""}, {"slot_0": "x", "slot_2": ""}
+    assert one(assignment(first), assignment(second, source="b.csv: row 2")).answers == {**first, **second}
+
+
+def test_a_later_rejection_counts():
+    assert one(assignment(), assignment(rejected=True, source="later.csv: row 2")).rejected
+
+
+def test_others_are_left_alone_and_sorted():
+    versions = [assignment(assignment_id=key) for key in ("3C", "3A", "3B")]
+    merged, dead = merge(*versions)
+    assert [m.assignment_id for m in merged] == ["3A", "3B", "3C"]
+    assert dead == []
+
+
+@pytest.mark.parametrize(
+    ("more", "difference"),
+    [
+        ({"answers": {"slot_0": "fare"}}, "slot_0"),
+        ({"answers": {"slot_0": ""}}, "slot_0"),
+        ({"answers": {"slot_0": "where_to", "slot_1": "fare"}}, "slot_1"),
+        ({"answers": {}}, "slot_0"),
+        ({"task": "descriptions"}, "task"),
+        ({"service_name": "Bus_1"}, "task"),
+        ({"worker_hash": "cd34"}, "worker"),
+        ({"worker_hash": ""}, "worker"),
+    ],
+)
+def test_contradicting_assignments_are_all_dead(more, difference):
+    other = assignment(**{"source": "b.csv: row 7", **more})
+    found = letters(assignment(), other)
+    reason = f"conflicting_assignment: the id stands for different answers ({difference}); see "
+    answer = ", ".join(f"{field}={text}" for field, text in other.answers.items() if text)
+    assert sorted(found) == sorted(
+        [
+            ("settle", "3A", reason + "b.csv: row 7", "slot_0=where_to", "names.csv: row 2"),
+            ("settle", "3A", reason + "names.csv: row 2", answer, "b.csv: row 7"),
+        ]
+    )
+
+
+def test_three_that_contradict_each_other_say_the_same_in_any_order():
+    a = assignment({"slot_0": "x", "slot_1": "y"}, source="a: row 1")
+    b = assignment({"slot_0": "z", "slot_1": "y"}, source="b: row 1")
+    c = assignment({"slot_0": "x", "slot_1": "w"}, source="c: row 1")
+    found = letters(a, b, c)
+    assert [(payload, source) for *_, payload, source in found] == [
+        ("slot_0=x, slot_1=y", "a: row 1"),
+        ("slot_0=z, slot_1=y", "b: row 1"),
+        ("slot_0=x, slot_1=w", "c: row 1"),
+    ]
+    assert letters(c, b, a) == letters(b, a, c) == found
+
+
+def test_contradictions_in_one_row_of_one_file_are_told_too():
+    found = letters(assignment({"slot_0": "x"}), assignment({"slot_0": "y"}))
+    assert [reason for _, _, reason, _, _ in found] == [
+        "conflicting_assignment: the id stands for different answers (slot_0)"
+    ] * 2
+
+
+VERSIONS = st.builds(
+    assignment,
+    st.dictionaries(st.sampled_from(["slot_0", "slot_1"]), st.sampled_from(["", "x", "y"])),
+    source=st.sampled_from(["a: row 1", "a: row 2", "b: row 1"]),
+    assignment_id=st.sampled_from(["3A", "3B"]),
+    worker_hash=st.sampled_from(["ab12", "ab12", "cd34"]),
+    asked=st.booleans(),
+    accept_time=st.sampled_from([None, 1, 2]),
+    rejected=st.booleans(),
+)
+
+
+@given(st.lists(VERSIONS, max_size=6), st.randoms(use_true_random=False))
+def test_nothing_is_lost_and_no_order_matters(versions, random):
+    merged, dead = merge_assignments(versions)
+    shuffled = list(versions)
+    random.shuffle(shuffled)
+    assert merge_assignments(shuffled) == (merged, dead)
+    for key in {version.assignment_id for version in versions}:
+        same = [version for version in versions if version.assignment_id == key]
+        found = [m for m in merged if m.assignment_id == key]
+        said = {(v.worker_hash, *sorted((f, t) for f, t in v.answers.items() if t)) for v in same}
+        if len(said) == 1:
+            assert len(found) == 1
+            assert {f: t for f, t in found[0].answers.items() if t} == {f: t for f, t in same[0].answers.items() if t}
+        else:
+            assert found == []
+            assert len([letter for letter in dead if letter.key == key]) == len(same)
+
+
+# --- decisions -------------------------------------------------------------------------------------------------------
+
+
+def decision(response="3A:slot_0", verdict="accept", source="d.csv:row 2", **more):
+    return Decision(response, verdict, source=source, **more)
+
+
+def test_one_decision_for_each_response():
+    twice = decision(source="b.csv:row 2", reviewer="B")
+    other = decision("3A:slot_1", "reject")
+    settled, dead = settle_decisions([twice, other, decision(reviewer="A")])
+    assert settled == {"3A:slot_0": twice, "3A:slot_1": other}
+    assert dead == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (decision(), decision(verdict="reject", source="e.csv:row 9")),
+        (decision(verdict="fix", text="fare"), decision(verdict="fix", text="price", source="e.csv:row 9")),
+        (decision(), decision(verdict="fix", text="fare", source="e.csv:row 9")),
+    ],
+)
+def test_contradicting_decisions_are_all_dead(first, second):
+    for order in ([first, second], [second, first]):
+        settled, dead = settle_decisions(order)
+        assert settled == {}
+        assert [(letter.stage, letter.key, letter.reason, letter.source) for letter in dead] == [
+            ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9", "d.csv:row 2"),
+            ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9", "e.csv:row 9"),
+        ]
+        assert dead[0].payload == f"decision={first.decision}, text={first.text}, reason="
+
+
+def test_decisions_are_parted_by_assignment():
+    decisions = {d.response_id: d for d in (decision(), decision("3A:slot_1", "reject"), decision("3:B:slot_0"))}
+    assignments = [assignment({"slot_0": "x", "slot_1": ""}), assignment({"slot_0": "y"}, assignment_id="3:B")]
+    known, dead = unknown_decisions(decisions, assignments)
+    assert known == {
+        "3A": {"slot_0": decisions["3A:slot_0"], "slot_1": decisions["3A:slot_1"]},
+        "3:B": {"slot_0": decisions["3:B:slot_0"]},
+    }
+    assert dead == []
+
+
+@pytest.mark.parametrize("response", ["3Z:slot_0", "3A:slot_9", "3A", "slot_0", ":slot_0", "3A:", ""])
+def test_a_decision_for_a_response_that_is_not_there(response):
+    known, dead = unknown_decisions({response: decision(response, "fix", text="fare", reason="typo")}, [assignment()])
+    assert known == {}
+    (letter,) = dead
+    assert (letter.stage, letter.key, letter.source) == ("decisions", response, "d.csv:row 2")
+    assert letter.reason == "unknown_response: no answer of the given files has this response_id"
+    assert letter.payload == "decision=fix, text=fare, reason=typo"

@@ -1,0 +1,120 @@
+import copy
+import json
+
+from schemas.elements import elements_of
+from schemas.layout import read_root, read_schema_file
+from schemas.service import parse_service
+from transforms.variants import compose_variant
+
+RAW = {
+    "owner": "someone",
+    "service_name": "Taxi_1",
+    "description": "Get a taxi",
+    "slots": [
+        {"description": "Where to", "name": "to", "is_categorical": False, "possible_values": []},
+        {
+            "name": "fare",
+            "description": "How much",
+            "is_categorical": True,
+            "possible_values": ["1", "2"],
+            "unit": "EUR",
+        },
+    ],
+    "intents": [
+        {
+            "name": "GetTaxi",
+            "description": "Call one",
+            "is_transactional": True,
+            "required_slots": ["to"],
+            "optional_slots": {"fare": "dontcare"},
+            "result_slots": ["fare", "to"],
+        },
+        {"name": "Wait", "description": "Stay", "is_transactional": False, "required_slots": [], "optional_slots": {}},
+    ],
+}
+NAMES = {"slot_0": "fare", "slot_1": "price", "intent_0": "OrderCab", "intent_1": "Hold"}
+DESCRIPTIONS = {
+    "slot_0": "The end of the ride",
+    "slot_1": "What it costs",
+    "intent_0": "Order a cab",
+    "intent_1": "Let it wait",
+    "service": "Cabs",
+}
+
+
+def test_everything_is_renamed_and_the_rest_stays():
+    expected = {
+        "owner": "someone",
+        "service_name": "Taxi_13",
+        "description": "Cabs",
+        "slots": [
+            {"description": "The end of the ride", "name": "fare", "is_categorical": False, "possible_values": []},
+            {
+                "name": "price",
+                "description": "What it costs",
+                "is_categorical": True,
+                "possible_values": ["1", "2"],
+                "unit": "EUR",
+            },
+        ],
+        "intents": [
+            {
+                "name": "OrderCab",
+                "description": "Order a cab",
+                "is_transactional": True,
+                "required_slots": ["fare"],
+                "optional_slots": {"price": "dontcare"},
+                "result_slots": ["price", "fare"],
+            },
+            {
+                "name": "Hold",
+                "description": "Let it wait",
+                "is_transactional": False,
+                "required_slots": [],
+                "optional_slots": {},
+            },
+        ],
+    }
+    # Compared as text: the order of keys counts. A slot may take over the old name of another.
+    assert json.dumps(compose_variant(RAW, 3, NAMES, DESCRIPTIONS)) == json.dumps(expected)
+
+
+def test_the_original_is_not_touched():
+    before = copy.deepcopy(RAW)
+    compose_variant(RAW, 1, NAMES, DESCRIPTIONS)
+    assert before == RAW
+
+
+def own_texts(service):
+    elements = elements_of(service, "descriptions")
+    return {e.field: e.name for e in elements if e.kind != "service"}, {e.field: e.description for e in elements}
+
+
+def test_its_own_names_give_the_service_back(sample):
+    for split in read_root(sample):
+        for raw, service in zip(split.raw, split.services, strict=True):
+            found = compose_variant(raw, "", *own_texts(service))
+            assert json.dumps(found) == json.dumps(raw)
+
+
+def test_variants_hold_together(sample):
+    for split in read_root(sample):
+        for raw, service in zip(split.raw, split.services, strict=True):
+            names, descriptions = own_texts(service)
+            names = {field: f"{name}_new" for field, name in names.items()}
+            other = parse_service(compose_variant(raw, 2, names, descriptions))  # checks every reference
+            assert other.service_name == f"{service.service_name}2"
+            assert own_texts(other) == (names, descriptions)
+
+
+def test_published_variants_come_out_of_their_own_texts(real_data):
+    """Given the published names and descriptions, the published files come out."""
+    checked = 0
+    for split in ("train", "dev"):
+        originals = read_schema_file(real_data / f"sgd/{split}/schema.json", split).raw
+        for k in range(1, 6):
+            published = read_schema_file(real_data / f"sgd/sgd_x/data/v{k}/{split}/schema.json", split)
+            for raw, other, typed in zip(originals, published.raw, published.services, strict=True):
+                assert compose_variant(raw, k, *own_texts(typed)) == other
+                checked += 1
+    assert checked
