@@ -8,11 +8,11 @@ from pathlib import Path
 from schemas import layout
 from schemas.elements import VARIANTS
 from schemas.responses import Assignment, DeadLetter
-from transforms import audit, outputs
-from transforms.composing import places_of, read_responses, schema_file
-from transforms.merge import merge_assignments
-from transforms.settle import Settings, settle_service
-from transforms.summary import summarise
+from transforms.crowd import audit, outputs
+from transforms.crowd.composing import places_of, read_responses, schema_file
+from transforms.crowd.merge import merge_assignments
+from transforms.crowd.settle import Settings, settle_service
+from transforms.crowd.summary import summarise
 
 
 def compose(schemas: Path, responses: list[Path], output: Path, key: bytes, method: dict[str, str]) -> None:

@@ -63,8 +63,6 @@ def parser() -> Parser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError for what cannot work; fills in the sample where no corpus is given."""
-    import codecs
-
     from apache_beam.io.filesystems import FileSystems
 
     from schemas import layout
@@ -87,9 +85,9 @@ def check(args: argparse.Namespace) -> None:
             if os.path.isdir(path) or not FileSystems.exists(path):
                 raise InputError("there is no such file", f"{flag} {path}")
     try:
-        codecs.lookup(args.encoding)
+        "".encode(args.encoding)  # unlike codecs.lookup, refuses base64 and its like
     except LookupError:
-        raise InputError(f"Python knows no encoding {args.encoding!r}", "--encoding") from None
+        raise InputError(f"Python knows no text encoding {args.encoding!r}", "--encoding") from None
     distance.load_stopwords(args.stopwords)
     distance.check_spacy_model(args.spacy_model)
 
@@ -100,7 +98,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from apache_beam.io.filesystems import FileSystems
 
     from schemas import layout
-    from transforms import composing, files, outputs, summary, worker_key
+    from transforms import files
+    from transforms.crowd import composing, outputs, summary, worker_key
 
     splits = layout.read_root(args.schemas, leave_out_bad=True)
     for sheet in (*args.decisions, *args.reviewers):
@@ -193,9 +192,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
     """The settings that shape the result; the conventions of names are found from the corpus."""
     from schemas import layout
+    from transforms.crowd.settle import Settings
     from transforms.distance import Method, load_stopwords
     from transforms.naming import Conventions, find_convention
-    from transforms.settle import Settings
 
     services = layout.services_by_name(list(splits)).values()
     return Settings(

@@ -96,14 +96,9 @@ def parse_decisions(data: bytes, path: object) -> tuple[list[Decision], list[Bad
     if first is None:
         raise InputError("the file is empty: expected a header with response_id and decision", path)
     delimiter = _delimiter(lines[first])
-    # One giant cell is a bad row, not the end of the file: what it can take is bounded by the file, which is in memory.
-    limit = csv.field_size_limit(len(data) + 1)
-    try:
-        records = _records(lines[first:], delimiter, first)
-        header = _header(next(records), path)
-        return _collect(records, header, path)
-    finally:
-        csv.field_size_limit(limit)
+    records = _records(lines[first:], delimiter, first)
+    header = _header(next(records), path)
+    return _collect(records, header, path)
 
 
 def _decoded(data: bytes, path: object) -> str:

@@ -169,16 +169,19 @@ def dialogue_files(root: str | Path, split: str) -> list[Path]:
 
 
 def _leave_out_differing(splits: list[SplitSchemas]) -> None:
-    """Services that two splits define in different ways are bad, wherever they stand: neither can be chosen."""
+    """Services that two splits define in different ways are bad, wherever they stand: neither can be chosen.
+
+    Names that differ only in case are one name here, as within a file.
+    """
     of_name: dict[str, list[tuple[SplitSchemas, Service]]] = {}
     for split in splits:
         for service in split.services:
-            of_name.setdefault(service.service_name, []).append((split, service))
-    for name, found in of_name.items():
+            of_name.setdefault(service.service_name.casefold(), []).append((split, service))
+    for found in of_name.values():
         if any(service != found[0][1] for _, service in found):
             for split, service in found:
                 others = ", ".join(other.path for other, _ in found if other is not split)
-                error = InputError(f"service {name!r} differs from the one in {others}", split.path)
+                error = InputError(f"service {service.service_name!r} differs from the one in {others}", split.path)
                 i = split.services.index(service)
                 del split.services[i]
                 split.bad.append(BadService(error, split.raw.pop(i)))

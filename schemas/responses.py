@@ -83,7 +83,7 @@ class AuditRow(msgspec.Struct):
     work_seconds: int | None
 
 
-_TIME = pa.timestamp("s", tz="UTC")
+_TIME = pa.timestamp("ms", tz="UTC")  # Parquet has no seconds
 
 RESPONSES = pa.schema(
     [
@@ -106,5 +106,11 @@ RESPONSES = pa.schema(
 
 def audit_table(rows: list[AuditRow]) -> pa.Table:
     """The rows as Arrow, in the columns of ``responses.parquet``."""
-    columns = {name: [getattr(row, name) for row in rows] for name in RESPONSES.names}
-    return pa.table({name: pa.array(columns[name], RESPONSES.field(name).type) for name in RESPONSES.names}, RESPONSES)
+    return pa.table({field.name: _column(rows, field) for field in RESPONSES}, RESPONSES)
+
+
+def _column(rows: list[AuditRow], field: pa.Field) -> pa.Array:
+    values = [getattr(row, field.name) for row in rows]
+    if field.type == _TIME:
+        return pa.array(values, pa.timestamp("s", tz="UTC")).cast(_TIME)
+    return pa.array(values, field.type)

@@ -22,10 +22,10 @@ from pipelines.main import PIPELINES, main
 from schemas.decisions import COLUMNS
 from schemas.json_schemas import RECORDS
 from schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
-from transforms.agreement import ADJUDICATE_COLUMNS
-from transforms.review import SHEET_COLUMNS
-from transforms.summary import SHORTFALL_COLUMNS
-from transforms.vet import EXPLANATIONS
+from transforms.crowd.agreement import ADJUDICATE_COLUMNS
+from transforms.crowd.review import SHEET_COLUMNS
+from transforms.crowd.summary import SHORTFALL_COLUMNS
+from transforms.crowd.vet import EXPLANATIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -191,7 +191,7 @@ def test_every_reason_is_explained() -> None:
 
 
 def test_every_dead_letter_is_explained() -> None:
-    sources = [path for pattern in _MAKES_DEAD_LETTERS for path in ROOT.glob(f"transforms/{pattern}")]
+    sources = [path for pattern in _MAKES_DEAD_LETTERS for path in ROOT.glob(f"transforms/crowd/{pattern}")]
     found = {one for path in sources for one in _REASON_ID.findall(path.read_text(encoding="utf-8"))}
     assert "broken_row" in found
     ids = set(re.findall(r"^\| `\w+` \| `(\w+)`", section(PAGES["docs/compose.md"], "## Dead letters"), re.M))

@@ -45,7 +45,8 @@ def _logging_as_it_was():
         (["compose", "--output", "OUT", "--responses", "."], 2, "--responses .: there is no such file"),
         (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: neither 'articles'"),
         (["compose", "--output", "OUT", "--spacy_model", "nope"], 2, "spaCy model 'nope' is not installed"),
-        (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "Python knows no encoding 'utf-9'"),
+        (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "Python knows no text encoding 'utf-9'"),
+        (["compose", "--output", "OUT", "--encoding", "base64"], 2, "Python knows no text encoding 'base64'"),
         (["compose", "--output", "/dev/null/out"], 1, "/dev/null/out: cannot write here"),
     ],
 )

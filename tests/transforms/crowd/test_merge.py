@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from schemas.decisions import Decision
 from schemas.responses import Assignment
-from transforms.merge import merge_assignments, settle_decisions, unknown_decisions
+from transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions
 
 
 def assignment(answers=None, source="names.csv: row 2", **more):

@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 from schemas.layout import read_schema_file
 from schemas.responses import Assignment
-from transforms.naming import name_words
-from transforms.text import clean, words
-from transforms.vet import (
+from transforms.crowd.vet import (
     EXPLANATIONS,
     MIN_SECONDS_PER_FIELD,
     PASS,
@@ -19,6 +17,8 @@ from transforms.vet import (
     vet_answer,
     vet_assignment,
 )
+from transforms.naming import name_words
+from transforms.text import clean, words
 
 NAME, DESCRIPTION = "pickup_date", "Date on which the rental car is picked up"
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.responses import DISPOSITIONS, RESPONSES, AuditRow, audit_table
-from transforms import audit
+from transforms.crowd import audit
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 TIME = st.none() | st.integers(0, 2**33)

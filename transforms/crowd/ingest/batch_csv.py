@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 from schemas.errors import InputError
 from schemas.responses import Assignment, DeadLetter
-from transforms.ingest import fields
-from transforms.ingest.records import Record, read_lines, read_records
+from transforms.crowd.ingest import fields
+from transforms.crowd.ingest.records import Record, read_lines, read_records
 
 REQUIRED = ("AssignmentId", "WorkerId")
 

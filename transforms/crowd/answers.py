@@ -15,8 +15,8 @@ import msgspec
 from schemas.decisions import Decision
 from schemas.elements import Element, Task, response_id
 from schemas.responses import Assignment, DeadLetter, Disposition
-from transforms import vet
-from transforms.dedupe import spelling_rank
+from transforms.crowd import vet
+from transforms.crowd.dedupe import spelling_rank
 from transforms.naming import Convention, Conventions, join_words, name_words
 from transforms.text import as_description, clean, words
 

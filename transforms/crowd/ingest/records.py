@@ -11,9 +11,6 @@ from typing import BinaryIO
 
 import msgspec
 
-# A cell over a megabyte is no answer; Python's csv refuses over 128 KB unless told otherwise.
-csv.field_size_limit(64 * 2**20)
-
 # More lines than this in one record mean a quote that was never closed.
 MAX_LINES_OF_A_RECORD = 500
 

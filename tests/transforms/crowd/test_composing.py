@@ -11,9 +11,9 @@ from apache_beam.pvalue import TaggedOutput
 from pipelines.main import main
 from schemas.errors import InputError
 from schemas.responses import Assignment
-from transforms import composing
-from transforms.settle import settle_service
-from transforms.summary import check_balance
+from transforms.crowd import composing
+from transforms.crowd.settle import settle_service
+from transforms.crowd.summary import check_balance
 
 
 def fails_unpublished(out: Path) -> bool:

@@ -23,14 +23,14 @@ from schemas.elements import VARIANTS
 from schemas.errors import InputError
 from schemas.layout import SplitSchemas, schema_bytes
 from schemas.responses import Assignment, DeadLetter
-from transforms import agreement, audit
+from transforms.crowd import agreement, audit
+from transforms.crowd.ingest.api_assignments import read_assignments
+from transforms.crowd.ingest.batch_csv import read_batch
+from transforms.crowd.ingest.fields import payload
+from transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions
+from transforms.crowd.settle import Settings, settle_service
+from transforms.crowd.summary import summarise
 from transforms.files import HashingWriter, Written, staged
-from transforms.ingest.api_assignments import read_assignments
-from transforms.ingest.batch_csv import read_batch
-from transforms.ingest.fields import payload
-from transforms.merge import merge_assignments, settle_decisions, unknown_decisions
-from transforms.settle import Settings, settle_service
-from transforms.summary import summarise
 
 DEAD = "dead"
 COUNTS = "counts"

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.responses import Assignment, DeadLetter
-from transforms.ingest.api_assignments import parse_answer_xml, read_assignments
-from transforms.ingest.batch_csv import read_batch
-from transforms.ingest.fields import MAX_ANSWER, Unusable, worker_hash
+from transforms.crowd.ingest.api_assignments import parse_answer_xml, read_assignments
+from transforms.crowd.ingest.batch_csv import read_batch
+from transforms.crowd.ingest.fields import MAX_ANSWER, Unusable, worker_hash
 
 KEY = b"a key of at least sixteen bytes"
 WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]

@@ -16,7 +16,7 @@ import msgspec
 
 from schemas.elements import Task
 from schemas.responses import Assignment
-from transforms import lexicon
+from transforms.crowd import lexicon
 from transforms.distance import levenshtein_ratio
 from transforms.naming import name_words
 from transforms.text import cached_words
@@ -153,7 +153,9 @@ def _blank(answer: Answer) -> bool:
 
 
 def _placeholder(answer: Answer) -> bool:
-    return cached_words(answer.text) in PLACEHOLDERS
+    found = cached_words(answer.text)
+    # "text" may well name the text of a message.
+    return found in PLACEHOLDERS and not set(found) <= {*cached_words(answer.prompt), *name_words(answer.prompt)}
 
 
 def _gibberish(answer: Answer) -> bool:

@@ -20,7 +20,8 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
         by_id[assignment.assignment_id].append(assignment)
     merged, dead = [], []
     for _, versions in sorted(by_id.items()):
-        versions.sort(key=_order)
+        if len(versions) > 1:
+            versions.sort(key=_order)
         difference = _difference(versions)
         if difference:
             dead += [_conflict(version, difference, versions) for version in versions]
@@ -92,12 +93,17 @@ def settle_decisions(decisions: Iterable[Decision]) -> tuple[dict[str, Decision]
     settled, dead = {}, []
     for response, several in sorted(by_id.items()):
         several.sort(key=lambda decision: decision.source)
-        if len({(decision.decision, decision.text) for decision in several}) == 1:
+        if len({_says(decision) for decision in several}) == 1:
             settled[response] = several[0]
         else:
             where = ", ".join(decision.source for decision in several)
             dead += [_bad_decision(decision, f"contradicting_decisions: see {where}") for decision in several]
     return settled, dead
+
+
+def _says(decision: Decision) -> tuple[str, str]:
+    # The text counts for a fix only; a reviewer who changes his mind may leave one behind.
+    return decision.decision, decision.text if decision.decision == "fix" else ""
 
 
 def unknown_decisions(

@@ -11,9 +11,9 @@ from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
 from schemas.responses import Assignment, DeadLetter
-from transforms.ingest import fields
-from transforms.ingest.batch_csv import fields_too_large
-from transforms.ingest.records import Line, read_lines
+from transforms.crowd.ingest import fields
+from transforms.crowd.ingest.batch_csv import fields_too_large
+from transforms.crowd.ingest.records import Line, read_lines
 
 # The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Any
 
 from schemas.responses import DeadLetter
-from transforms import summary
+from transforms.crowd import summary
+from transforms.crowd.review import review_csv, review_pages
+from transforms.crowd.vet import EXPLANATIONS
 from transforms.reports import compose_page
-from transforms.review import review_csv, review_pages
-from transforms.vet import EXPLANATIONS
 
 _EXAMPLES = 2  # services whose paraphrases the report shows
 

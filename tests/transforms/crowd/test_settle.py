@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from schemas.decisions import Decision
 from schemas.responses import Assignment
-from transforms.answers import canonical_form
+from transforms.crowd.answers import canonical_form
+from transforms.crowd.settle import Settings, settle_service
 from transforms.naming import Convention
-from transforms.settle import Settings, settle_service
 
 SERVICE = {
     "service_name": "Parks_1",

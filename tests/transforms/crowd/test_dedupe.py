@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.dedupe import spelling_rank
+from transforms.crowd.dedupe import spelling_rank
 from transforms.text import words
 
 

@@ -16,13 +16,13 @@ from schemas.decisions import Decision
 from schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
 from schemas.responses import Assignment, AuditRow, DeadLetter
 from schemas.service import parse_service
-from transforms import vet
-from transforms.answers import Entry, by_words, read_answers, settle_cluster
+from transforms.crowd import vet
+from transforms.crowd.answers import Entry, by_words, read_answers, settle_cluster
+from transforms.crowd.rank import Candidates, assign_names, ranked
+from transforms.crowd.review import ReviewItem
+from transforms.crowd.select import draw, most_diverse
 from transforms.distance import Method
 from transforms.naming import Conventions
-from transforms.rank import Candidates, assign_names, ranked
-from transforms.review import ReviewItem
-from transforms.select import draw, most_diverse
 from transforms.variants import compose_variant
 
 NEEDED = len(VARIANTS)

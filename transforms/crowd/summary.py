@@ -16,13 +16,13 @@ from schemas.errors import InputError
 from schemas.responses import DISPOSITIONS, DeadLetter
 from schemas.service import parse_service
 from transforms import table1
+from transforms.crowd.review import ReviewItem
+from transforms.crowd.settle import NEEDED, Outcome, Short
 from transforms.hits.plan import make_plan
 from transforms.hits.records import PageRecord
 from transforms.hits.records import Settings as HitSettings
 from transforms.hits.render_service import render_service
 from transforms.hits.shortfall import top_up_terms
-from transforms.review import ReviewItem
-from transforms.settle import NEEDED, Outcome, Short
 
 SHORTFALL_COLUMNS = (
     "service_name",

@@ -1,0 +1,1 @@
+"""From crowd answers to variants: what ``parapet compose`` does, one concern to a module."""
