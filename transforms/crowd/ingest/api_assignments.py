@@ -12,7 +12,7 @@ from defusedxml.common import DefusedXmlException
 
 from schemas.responses import Assignment, DeadLetter
 from transforms.crowd.ingest import fields
-from transforms.crowd.ingest.batch_csv import fields_too_large
+from transforms.crowd.ingest.forms import Form, take
 from transforms.crowd.ingest.records import Line, read_lines
 
 # The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
@@ -32,7 +32,7 @@ def read_assignments(
         try:
             item = _object(line)
             assignment_id = _text(item, "AssignmentId").strip() or source
-            yield from _assignment(item, source, key)
+            yield from take(_form(item, source), key)
         except fields.Unusable as reason:
             item.pop("WorkerId", None)
             shown = orjson.dumps(item).decode() if item else line.shown
@@ -51,30 +51,18 @@ def _object(line: Line) -> dict[str, Any]:
     return item
 
 
-def _assignment(item: dict[str, Any], source: str, key: bytes) -> Iterator[Assignment | DeadLetter]:
-    assignment_id = _text(item, "AssignmentId").strip()
-    if not assignment_id:
-        raise fields.Unusable("no_assignment_id: the AssignmentId is missing")
-    service, task = fields.find_task("", "", "", _text(item, "RequesterAnnotation"))
-    answers, others = fields.split_answers(parse_answer_xml(_text(item, "Answer")))
-    accept, submit = fields.parse_time(_text(item, "AcceptTime")), fields.parse_time(_text(item, "SubmitTime"))
-    yield from fields_too_large(assignment_id, answers, source)
-    for name, text in others.items():
-        yield DeadLetter(
-            "ingest", f"{assignment_id}:{name}", "unknown_field: not a field of ours", fields.payload(text), source
-        )
-    yield Assignment(
-        assignment_id,
-        service,
-        task,
-        fields.worker_hash(key, _text(item, "WorkerId")),
-        answers,
-        asked=True,
-        accept_time=accept,
-        submit_time=submit,
-        work_seconds=fields.work_seconds(accept, submit),
-        rejected=_text(item, "AssignmentStatus") == "Rejected",
-        source=source,
+def _form(item: dict[str, Any], source: str) -> Form:
+    return Form(
+        _text(item, "AssignmentId").strip(),
+        fields.find_task("", "", "", _text(item, "RequesterAnnotation")),
+        _text(item, "WorkerId"),
+        parse_answer_xml(_text(item, "Answer")),
+        None,
+        _text(item, "AcceptTime"),
+        _text(item, "SubmitTime"),
+        "",
+        _text(item, "AssignmentStatus"),
+        source,
     )
 
 

@@ -8,6 +8,7 @@ from typing import BinaryIO
 from schemas.errors import InputError
 from schemas.responses import Assignment, DeadLetter
 from transforms.crowd.ingest import fields
+from transforms.crowd.ingest.forms import Form, take
 from transforms.crowd.ingest.records import Record, read_lines, read_records
 
 REQUIRED = ("AssignmentId", "WorkerId")
@@ -34,7 +35,7 @@ def read_batch(handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8")
             continue
         row = dict(zip(columns, record.cells, strict=True))
         try:
-            yield from _assignment(row, source, key)
+            yield from take(_form(row, source), key)
         except fields.Unusable as reason:
             key_of_row = row.get("AssignmentId", "").strip() or source
             row.pop("WorkerId", None)
@@ -71,45 +72,23 @@ def _hint(header: str) -> str:
     return ""
 
 
-def _assignment(row: dict[str, str], source: str, key: bytes) -> Iterator[Assignment | DeadLetter]:
-    assignment_id = row["AssignmentId"].strip()
-    if not assignment_id:
-        raise fields.Unusable("no_assignment_id: the AssignmentId is empty")
-    service, task = fields.find_task(
+def _form(row: dict[str, str], source: str) -> Form:
+    given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
+    task = fields.find_task(
         row.get("Input.task_id", ""),
         row.get("Input.service_name", ""),
         row.get("Input.task", ""),
         row.get("RequesterAnnotation", ""),
     )
-    given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
-    answers, others = fields.split_answers(given)
-    asked = row.get("Input.fields", "").split()
-    if asked:
-        # The columns are those of the whole batch; what this form did not show and nobody filled is no answer.
-        answers = {name: text for name, text in answers.items() if text or name in asked}
-    accept, submit = fields.parse_time(row.get("AcceptTime", "")), fields.parse_time(row.get("SubmitTime", ""))
-    yield from fields_too_large(assignment_id, answers, source)
-    for name, text in others.items():
-        yield DeadLetter(
-            "ingest", f"{assignment_id}:{name}", "unknown_field: not a field of ours", fields.payload(text), source
-        )
-    yield Assignment(
-        assignment_id,
-        service,
+    return Form(
+        row["AssignmentId"].strip(),
         task,
-        fields.worker_hash(key, row["WorkerId"]),
-        answers,
-        asked=bool(asked),
-        accept_time=accept,
-        submit_time=submit,
-        work_seconds=fields.work_seconds(accept, submit, row.get("WorkTimeInSeconds", "")),
-        rejected=row.get("AssignmentStatus", "").strip() == "Rejected",
-        source=source,
+        row["WorkerId"],
+        given,
+        row.get("Input.fields", "").split(),
+        row.get("AcceptTime", ""),
+        row.get("SubmitTime", ""),
+        row.get("WorkTimeInSeconds", ""),
+        row.get("AssignmentStatus", ""),
+        source,
     )
-
-
-def fields_too_large(assignment_id: str, answers: dict[str, str], source: str) -> Iterator[DeadLetter]:
-    """Takes answers that are too long to be one out of ``answers``, as dead letters."""
-    for name in [name for name, text in answers.items() if len(text) > fields.MAX_ANSWER]:
-        reason = f"too_large: over {fields.MAX_ANSWER:,} characters"
-        yield DeadLetter("ingest", f"{assignment_id}:{name}", reason, fields.payload(answers.pop(name)), source)

@@ -232,7 +232,7 @@ def test_a_row_of_too_few_cells():
 @pytest.mark.parametrize(
     ("row", "key", "reason"),
     [
-        ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is empty"),
+        ({"AssignmentId": " "}, "names.csv: row 3", "no_assignment_id: the AssignmentId is missing"),
         ({"Input.task_id": ""}, "3B", "no_task: neither Input.task_id"),
         (
             {"Input.task_id": "", "Input.service_name": "Taxi_1", "Input.task": "poems"},
