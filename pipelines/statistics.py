@@ -202,18 +202,11 @@ def make_files(variants: list[str], counts: list[Counts], about: Mapping[str, An
     """The output: statistics.json and report.html."""
     from transforms import reports, table1
 
-    statistics = {**_rounded(table1.table(counts, variants)), **about, "bleu_signature": table1.bleu_signature()}
+    statistics = {**table1.rounded(table1.table(counts, variants)), **about, "bleu_signature": table1.bleu_signature()}
     return [
         ("statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()),
         ("report.html", reports.statistics_page(statistics).encode()),
     ]
-
-
-def _rounded(value: Any) -> Any:
-    """Six places: the last bits of a logarithm differ from one C library to another."""
-    if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
-    return round(value, 6) if isinstance(value, float) else value
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

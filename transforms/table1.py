@@ -334,6 +334,13 @@ def table(counts: Iterable[Counts], variants: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def rounded(value: Any) -> Any:
+    """The numbers of a JSON value to six places: the last bits differ between builds of Python's mathematics."""
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return round(value, 6) if isinstance(value, float) else value
+
+
 def _average(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
     return {key: _mean(row[key] for row in rows.values()) for key in keys}

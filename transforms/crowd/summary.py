@@ -135,7 +135,7 @@ def statistics(
             reasons[disposition].update(found)
     measured = [summary.measured for summary in summaries if summary.measured is not None]
     measures = table1.measures_of(measured, [f"v{k}" for k in VARIANTS]) if measured else {}
-    return {
+    content = {
         "answers": _dispositions(summaries),
         "dead_letters": dead_letters,
         "reasons": {disposition: dict(sorted(found.items())) for disposition, found in reasons.items()},
@@ -156,6 +156,7 @@ def statistics(
         "decisions": dict(sorted(decisions.items())),
         "method": dict(method),
     }
+    return {key: table1.rounded(value) for key, value in content.items()}
 
 
 def _dispositions(summaries: Iterable[ServiceSummary]) -> dict[str, int]:
