@@ -38,7 +38,7 @@ setup(
     ),
     package_data={
         "schemas": ["py.typed", "json/*.json", "sample/**/*"],
-        "transforms": ["py.typed", "data/*"],
+        "transforms": ["py.typed"],
         "pipelines": ["py.typed"],
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },

@@ -29,7 +29,7 @@ def compose(schemas: Path, responses: list[Path], output: Path, key: bytes, meth
     for assignment in assignments:
         by_service[assignment.service_name].append(assignment)
     summaries, packed, files = [], [], defaultdict(list)
-    places = places_of(names)
+    places, _ = places_of(splits)
     for name, raw in raws.items():
         outcome = settle_service(raw, by_service.get(name, []), {}, Settings())
         dead += outcome.dead

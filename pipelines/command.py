@@ -41,8 +41,7 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        # Required, but checked in parse(): of a mistyped --ouput argparse would only say that --output is missing.
-        self.add_argument("--output", metavar="OUT", help="folder to write, local or gs:// (required)")
+        self.add_argument("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
         self.add_argument("--quiet", action="store_true", help="no progress, no summary; errors only")
         self.add_argument(
             "--log_format", choices=("text", "json"), default="text", help="messages as text or JSON lines"
@@ -54,11 +53,11 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses ours strictly; gives the flags of Beam's own back for the runner."""
+        # Of a mistyped --ouput argparse would only say that --output is missing.
+        self._check_flags(sys.argv[1:] if argv is None else argv)
         args, rest = self.parse_known_args(argv)
         if rest:
             self._check_runner_flags(rest)
-        if not args.output:
-            self.error("say where to write with --output OUT")
         if any(c in args.output for c in "*?["):
             self.error(
                 f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)"
@@ -66,9 +65,18 @@ class Parser(argparse.ArgumentParser):
         args.output = args.output.rstrip("/") or "/"
         return args, rest
 
+    def _check_flags(self, argv: Sequence[str]) -> None:
+        ours = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        strange = [flag for token in argv if token.startswith("--") and (flag := token.split("=", 1)[0]) not in ours]
+        if strange and "--help" not in argv and "-h" not in argv:
+            known = _beam_flags()
+            for flag in strange:
+                if flag not in known:
+                    near = difflib.get_close_matches(flag, [*ours, *known], n=1, cutoff=0.6)
+                    self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
+
     def _check_runner_flags(self, rest: Sequence[str]) -> None:
         known = _beam_flags()
-        ours = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         takes_value = False
         for token in rest:
             if not token.startswith("-"):
@@ -78,8 +86,7 @@ class Parser(argparse.ArgumentParser):
                 continue
             flag = token.split("=", 1)[0]
             if flag not in known:
-                near = difflib.get_close_matches(flag, [*ours, *known], n=1, cutoff=0.6)
-                self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
+                self.error(f"unknown flag {flag}")
             takes_value = "=" not in token and known[flag]
 
 
@@ -253,4 +260,6 @@ def _reason(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
     text = (of_worker or lines or [type(error).__name__])[-1]
+    if "schemas.errors.InputError: " in text:  # a worker's; Beam adds where it ran
+        return text.partition("schemas.errors.InputError: ")[2].partition(" [while running")[0]
     return f"{text} (PARAPET_DEBUG=1 shows the traceback)"

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.command import EXIT_FAILURE, Parser, counted, run_command
@@ -74,6 +75,10 @@ def check(args: argparse.Namespace) -> None:
         args.responses = args.responses or sorted(
             str(p) for p in (layout.sample_root() / "crowd").glob("*s.csv") if p.stem in ("names", "descriptions")
         )
+    elif not Path(args.schemas).exists():
+        raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
+    if args.reviewers and len({os.path.realpath(path) for path in args.reviewers}) == 1:
+        raise InputError("two different sheets, please: one agrees with itself", "--reviewers")
     if not args.responses:
         raise InputError("say which response files to read", "--responses")
     for flag, paths in (
@@ -112,7 +117,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     responses = (
         pipeline
-        | "Response files" >> beam.Create(sorted(set(args.responses)))
+        | "Response files" >> beam.Create(_distinct(args.responses))
         | "Read responses"
         >> beam.ParDo(composing.ReadResponses(worker_key.load_worker_key(), buckets, args.encoding)).with_outputs(
             composing.DEAD, composing.COUNTS, main="assignments"
@@ -120,7 +125,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
     decisions = (
         pipeline
-        | "Decision sheets" >> beam.Create(sorted(set(args.decisions)))
+        | "Decision sheets" >> beam.Create(_distinct(args.decisions))
         | "Read decisions"
         >> beam.ParDo(composing.ReadDecisions(buckets)).with_outputs(composing.DEAD, main="decisions")
     )
@@ -144,7 +149,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         {"schema": schemas, "responses": merged.services}
         | "By service" >> beam.CoGroupByKey()
         | "Settle"
-        >> beam.ParDo(composing.SettleServices(settings, composing.places_of(names))).with_outputs(
+        >> beam.ParDo(composing.SettleServices(settings, *composing.places_of(splits))).with_outputs(
             composing.VARIANT, composing.AUDIT, composing.SUMMARY, composing.DEAD, composing.COUNTS
         )
     )
@@ -187,6 +192,11 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "All files" >> beam.Flatten()
         | "Publish" >> files.Publish(args.output, header(args), counts, summary.check_balance)
     )
+
+
+def _distinct(paths: Sequence[str]) -> list[str]:
+    """Each file once, however its path is written."""
+    return sorted({os.path.realpath(path): path for path in sorted(paths, reverse=True)}.values())
 
 
 def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
@@ -242,17 +252,20 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
         print("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
         print(f"report: {out}/report.html")
         if answers["review"]:
-            print(f"review: {out}/review.html lets you decide on {answers['review']:,} answers; then add --decisions")
+            print(f"review: {out}/review.html, {counted(answers['review'], 'answer')} held; then add --decisions")
         if found["agreement"]:
             print(f"reviewers: {_agreement(found['agreement'])}; {out}/adjudicate.csv")
     if short:
         logging.warning("short of answers: %s, see %s/shortfall.csv", counted(short, "service"), out)
     if found["dead_letters"]:
         logging.warning("not used: %s, see %s/dead_letters.jsonl: %s", *_dead(out))
+    bad = any(json.loads(line)["stage"] == "schemas" for line in _written(out, "dead_letters.jsonl").splitlines())
+    if bad:
+        logging.warning("services were left out because their schemas are bad: the dead letters say which and why")
     if not assignments:
         logging.error("no assignment could be read from the files of --responses")
         return EXIT_FAILURE
-    return EXIT_FAILURE if short and args.require_complete else 0
+    return EXIT_FAILURE if (short or bad) and args.require_complete else 0
 
 
 def _agreement(agreement: dict[str, Any]) -> str:

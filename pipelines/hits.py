@@ -101,7 +101,10 @@ def check(args: argparse.Namespace) -> None:
     from transforms.hits.records import Settings
     from transforms.hits.shortfall import read_shortfall, top_up_assignments
 
-    services = services_by_name(read_root(args.schemas or sample_root()))
+    splits = read_root(args.schemas or sample_root(), leave_out_bad=True)
+    for bad in (bad for split in splits for bad in split.bad):
+        logging.warning("left out: %s", bad.error)
+    services = services_by_name(splits)
     only = None
     if args.shortfall:
         only, most = read_shortfall(args.shortfall, services)

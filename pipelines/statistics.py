@@ -100,7 +100,10 @@ def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
     """
     from transforms import table1
 
-    splits = {one.split: one.services for one in read_root(sgd)}
+    roots = read_root(sgd, leave_out_bad=True)
+    for bad in (bad for split in roots for bad in split.bad):
+        logging.warning("left out: %s", bad.error)
+    splits = {one.split: one.services for one in roots}
     if "train" not in splits:
         raise InputError("there is no train/schema.json, so no name can be told as seen", sgd)
     split = split or ("test" if "test" in splits else "dev")

@@ -173,15 +173,16 @@ def _leave_out_differing(splits: list[SplitSchemas]) -> None:
 
     Names that differ only in case are one name here, as within a file.
     """
-    of_name: dict[str, list[tuple[SplitSchemas, Service]]] = {}
+    of_name: dict[str, list[tuple[SplitSchemas, dict[str, Any]]]] = {}
     for split in splits:
-        for service in split.services:
-            of_name.setdefault(service.service_name.casefold(), []).append((split, service))
+        for raw in split.raw:
+            of_name.setdefault(str(raw["service_name"]).casefold(), []).append((split, raw))
     for found in of_name.values():
-        if any(service != found[0][1] for _, service in found):
-            for split, service in found:
+        # As the files have them: a key of another program must be the same too, for one variant stands for all.
+        if any(raw != found[0][1] for _, raw in found):
+            for split, raw in found:
                 others = ", ".join(other.path for other, _ in found if other is not split)
-                error = InputError(f"service {service.service_name!r} differs from the one in {others}", split.path)
-                i = split.services.index(service)
+                error = InputError(f"service {raw['service_name']!r} differs from the one in {others}", split.path)
+                i = split.raw.index(raw)
                 del split.services[i]
                 split.bad.append(BadService(error, split.raw.pop(i)))

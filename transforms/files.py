@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -50,7 +51,8 @@ def prepare(output: str, pipeline: str) -> None:
     """Makes the output folder and clears what a killed run left in staging.
 
     Raises:
-      InputError: the folder cannot be written, or holds the output of another pipeline, whose files would go.
+      InputError: the folder cannot be written, holds the output of another pipeline, or a file in it was changed since
+        it was written: a reviewer's work, perhaps, which a rerun would replace.
     """
     staging, previous = FileSystems.join(output, STAGING), join(output, PREVIOUS)
     ours = join(staging, PREVIOUS)
@@ -58,6 +60,8 @@ def prepare(output: str, pipeline: str) -> None:
         other = _read_manifest(manifest).get("pipeline", pipeline)
         if other != pipeline:
             raise InputError(f"holds what 'parapet {other}' made: choose another --output", output)
+    if not FileSystems.exists(previous) and not FileSystems.exists(ours):
+        _check_untouched(output)
     try:
         make_folder(output)
         if FileSystems.exists(ours):
@@ -67,6 +71,23 @@ def prepare(output: str, pipeline: str) -> None:
         make_folder(staging)
     except (BeamIOError, OSError) as error:
         raise InputError(f"cannot write here: {error}", output) from None
+
+
+def _check_untouched(output: str) -> None:
+    place = join(output, MANIFEST)
+    files = _read_manifest(place).get("files", {})
+    for relative in sorted(_files_of(place)):
+        path = join(output, relative)
+        if FileSystems.exists(path) and _digest(path) != (files[relative] or {}).get("sha256"):
+            raise InputError("was changed since it was written: move it away, or this run would replace it", path)
+
+
+def _digest(path: str) -> str:
+    digest = hashlib.sha256()
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -195,7 +216,11 @@ def publish(output: str, manifest: dict[str, Any]) -> None:
     of all files of both runs stays in staging meanwhile, so that after a kill a rerun of any shape knows what is to go.
     """
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
-    stale = _files_of(place) | _files_of(previous)
+    both = join(FileSystems.join(output, STAGING), PREVIOUS)  # there already where a bundle is tried again
+    stale = _files_of(place) | _files_of(previous) | _files_of(both)
+    for relative in sorted(set(manifest["files"]) - stale):
+        if FileSystems.exists(join(output, relative)):
+            raise InputError("is not of an earlier run: move it, or choose another --output", join(output, relative))
     ours = {**manifest, "files": dict.fromkeys(stale | set(manifest["files"]))}
     write_staged(output, PREVIOUS, json.dumps(ours, sort_keys=True).encode())
     if FileSystems.exists(place):
@@ -210,10 +235,22 @@ def publish(output: str, manifest: dict[str, Any]) -> None:
             raise OSError(f"{target}: neither staged nor in place")
     gone = [join(output, relative) for relative in sorted(stale - set(manifest["files"]))]
     FileSystems.delete([path for path in gone if FileSystems.exists(path)])
+    _remove_empty({path.rpartition("/")[0] for path in gone}, output)
     # Staged as well, so that it appears whole; then what is left of staging goes.
     write_staged(output, MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
     _replace(join(FileSystems.join(output, STAGING), MANIFEST), place)
     FileSystems.delete([path for path in (previous, FileSystems.join(output, STAGING)) if FileSystems.exists(path)])
+
+
+def _remove_empty(folders: set[str], output: str) -> None:
+    """Removes local folders that are empty now, and their parents, below the output folder."""
+    for folder in sorted(folders, reverse=True):
+        while folder.startswith(f"{output}/"):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                break
+            folder = folder.rpartition("/")[0]
 
 
 def _read_manifest(path: str) -> dict[str, Any]:

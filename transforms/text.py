@@ -35,7 +35,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def as_description(text: str, original: str) -> str:
-    """A cleaned text as descriptions are written: begun with a capital, not shouted, a full stop as its original has.
+    """A cleaned text as descriptions are written: with a capital, not shouted, no full stop that its original lacks.
 
     Only letters' case and a final full stop change, never a word.
     """

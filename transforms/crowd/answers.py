@@ -17,6 +17,8 @@ from schemas.elements import Element, Task, response_id
 from schemas.responses import Assignment, DeadLetter, Disposition
 from transforms.crowd import vet
 from transforms.crowd.dedupe import spelling_rank
+from transforms.crowd.ingest.fields import payload
+from transforms.crowd.merge import unusable_decision
 from transforms.naming import Convention, Conventions, join_words, name_words
 from transforms.text import as_description, clean, words
 
@@ -46,8 +48,8 @@ class Entry(msgspec.Struct):
 
     @property
     def accepted(self) -> bool:
-        """Whether a reviewer accepted or fixed it; nobody can make something of an answer that has no words."""
-        return self.decision is not None and self.decision.decision != "reject" and bool(self.key)
+        """Whether a reviewer accepted or fixed it."""
+        return self.decision is not None and self.decision.decision != "reject"
 
     def vetted(self) -> vet.Answer:
         """What the rules look at."""
@@ -82,7 +84,10 @@ def read_answers(
         for field, text in sorted(assignment.answers.items()):
             decision = decisions.get(assignment.assignment_id, {}).get(field)
             if field in known:
-                answers.append(_entry(assignment, known[field], text, verdict, decision, conventions))
+                entry = _entry(assignment, known[field], text, verdict, decision, conventions)
+                if decision is not None and entry.decision is None:
+                    dead.append(unusable_decision(decision, "bad_decision: no word is left of the text to be used"))
+                answers.append(entry)
             elif text.strip() or decision:
                 dead.append(_unknown_position(assignment, field, text, decision))
     return answers, dead
@@ -92,7 +97,7 @@ def _unknown_position(assignment: Assignment, field: str, text: str, decision: D
     reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
     note = f" (decision {decision.decision} of {decision.source} is void too)" if decision else ""
     key = response_id(assignment.assignment_id, field)
-    return DeadLetter("compose", key, reason + note, text.strip()[:2_000], assignment.source)
+    return DeadLetter("compose", key, reason + note, payload(text.strip()), assignment.source)
 
 
 def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
@@ -119,8 +124,15 @@ def _entry(
     conventions: Conventions,
 ) -> Entry:
     task = assignment.task
-    wanted = decision.text if decision is not None and decision.decision == "fix" else text
-    canonical, key = canonical_form(wanted, task, conventions.of(element.kind), element.text(task))
+    convention, original = conventions.of(element.kind), element.text(task)
+    canonical, key = canonical_form(text, task, convention, original)
+    if decision is not None and decision.decision != "reject":
+        wanted = decision.text if decision.decision == "fix" else text
+        fixed, fixed_key = canonical_form(wanted, task, convention, original)
+        if fixed_key:
+            canonical, key = fixed, fixed_key
+        else:
+            decision = None  # nobody can make something of a text that has no words
     response = response_id(assignment.assignment_id, element.field)
     entry = Entry(response, element, task, text, canonical, key, assignment, decision)
     if decision is not None and decision.decision == "reject":
@@ -143,8 +155,9 @@ def canonical_form(text: str, task: Task, convention: Convention, original: str)
     """
     text = clean(text)
     if task == "names":
-        parts = name_words(text)
-        return join_words(parts, convention, original), parts
+        name = join_words(name_words(text), convention, original)
+        # The domain of MultiWOZ's names is added, so "area" for hotel-area is the original and must be seen as such.
+        return name, name_words(name) if convention is Convention.DOMAIN_SLOT else name_words(text)
     return as_description(text, original), words(text)
 
 

@@ -27,7 +27,7 @@ from transforms.crowd import agreement, audit
 from transforms.crowd.ingest.api_assignments import read_assignments
 from transforms.crowd.ingest.batch_csv import read_batch
 from transforms.crowd.ingest.fields import payload
-from transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions
+from transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions, unusable_decision
 from transforms.crowd.settle import Settings, settle_service
 from transforms.crowd.summary import summarise
 from transforms.files import HashingWriter, Written, staged
@@ -77,7 +77,8 @@ def read_responses(path: str, key: bytes, encoding: str) -> Iterator[Assignment 
 
 
 def _reader(handle: BinaryIO) -> Any:
-    head = handle.read(256).lstrip(b"\xef\xbb\xbf \t\r\n")
+    # Byte order marks and the zeros of UTF-16 aside, JSON begins with a brace.
+    head = handle.read(256).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
     return read_assignments if head[:1] in (b"{", b"[") else read_batch
 
 
@@ -189,11 +190,12 @@ class MergeBucket(beam.DoFn):
         decisions, contradictions = settle_decisions(
             d for batch in groups["decisions"] for d in _unpack_decisions(batch)
         )
-        known, unknown = unknown_decisions(decisions, assignments)
+        known, unknown = unknown_decisions(decisions, assignments, conflicts)
         yield from _dead([*conflicts, *contradictions, *unknown])
         yield TaggedOutput(COUNTS, ("assignments_merged", len(read)))
         yield TaggedOutput(COUNTS, ("assignments", len(assignments)))
         yield TaggedOutput(COUNTS, ("answers_given", sum(given(a) for a in assignments)))
+        yield TaggedOutput(COUNTS, ("decisions", sum(map(len, known.values()))))
         for service, group in _grouped(assignments, lambda a: a.service_name):
             of_service = {a.assignment_id: known[a.assignment_id] for a in group if a.assignment_id in known}
             yield service, _packer.encode(_Of(group, of_service))
@@ -210,11 +212,17 @@ class SettleServices(beam.DoFn):
     Args:
       settings: of the run.
       places: service name to the schema files that hold it, each with the service's position there.
+      left_out: names of services whose schemas are bad.
     """
 
-    def __init__(self, settings: Settings, places: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        places: Mapping[str, Sequence[tuple[str, int]]],
+        left_out: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__()
-        self.settings, self.places = settings, places
+        self.settings, self.places, self.left_out = settings, places, left_out
 
     def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
         """Settles one service."""
@@ -222,14 +230,14 @@ class SettleServices(beam.DoFn):
         found = [_unpack_of(batch) for batch in groups["responses"]]
         assignments = [assignment for of in found for assignment in of.assignments]
         yield TaggedOutput(COUNTS, ("assignments_settled", len(assignments)))
+        decisions = {k: v for of in found for k, v in of.decisions.items()}
+        yield TaggedOutput(COUNTS, ("decisions_settled", sum(map(len, decisions.values()))))
         schemas = list(groups["schema"])
         if not schemas:
-            yield from self._unknown(assignments)
+            yield from self._unknown(assignments, decisions)
             return
         raw = orjson.loads(schemas[0])
-        outcome = settle_service(
-            raw, assignments, {k: v for of in found for k, v in of.decisions.items()}, self.settings
-        )
+        outcome = settle_service(raw, assignments, decisions, self.settings)
         for k, variant in zip(VARIANTS, outcome.variants, strict=False):
             for path, position in self.places[name]:
                 yield TaggedOutput(VARIANT, (f"v{k}/{path}", (position, orjson.dumps(variant))))
@@ -237,18 +245,30 @@ class SettleServices(beam.DoFn):
         yield TaggedOutput(SUMMARY, summarise(raw, outcome))
         yield from _dead(outcome.dead)
         yield TaggedOutput(COUNTS, ("answers_audited", sum(bool(row.text.strip()) for row in outcome.audit)))
-        yield TaggedOutput(COUNTS, ("answers_dead", sum(bool(letter.payload.strip()) for letter in outcome.dead)))
+        answers_dead = [letter for letter in outcome.dead if letter.stage == "compose" and letter.payload]
+        yield TaggedOutput(COUNTS, ("answers_dead", len(answers_dead)))
         for row in outcome.audit:
             count(row.disposition, 1)
         count("services_composed", bool(outcome.variants))
 
-    def _unknown(self, assignments: Sequence[Assignment]) -> Iterator[TaggedOutput]:
+    def _unknown(
+        self, assignments: Sequence[Assignment], decisions: Mapping[str, Mapping[str, Decision]]
+    ) -> Iterator[TaggedOutput]:
+        name = assignments[0].service_name
+        reason = f"unknown_service: no schema has a service {name!r}"
+        if name in self.left_out:
+            reason = f"unknown_service: {name!r} was left out as a bad_service"
+        yield from _dead(
+            unusable_decision(decision, f"unused_response: {reason.partition(': ')[2]}")
+            for of_assignment in decisions.values()
+            for decision in of_assignment.values()
+        )
         yield TaggedOutput(COUNTS, ("answers_dead", sum(given(a) for a in assignments)))
         yield from _dead(
             DeadLetter(
                 "compose",
                 a.assignment_id,
-                f"unknown_service: no schema has a service {a.service_name!r}",
+                reason,
                 payload(", ".join(f"{field}={text}" for field, text in sorted(a.answers.items()) if text)),
                 a.source,
             )
@@ -292,13 +312,15 @@ def bad_services(splits: Iterable[SplitSchemas]) -> list[DeadLetter]:
     ]
 
 
-def places_of(splits: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, int]]]:
-    """Service name to the schema files that hold it, each with the service's position there."""
+def places_of(splits: Iterable[SplitSchemas]) -> tuple[dict[str, list[tuple[str, int]]], frozenset[str]]:
+    """Where each service stands: (schema file, position there); and the names of those that are bad."""
     places: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for path, names in splits.items():
-        for position, name in enumerate(names):
-            places[name].append((path, position))
-    return dict(places)
+    bad = set()
+    for split in splits:
+        for position, service in enumerate(split.services):
+            places[service.service_name].append((split.relative_path, position))
+        bad |= {str(service.raw.get("service_name")) for service in split.bad if isinstance(service.raw, dict)}
+    return dict(places), frozenset(bad)
 
 
 def schema_file(path: str, services: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:

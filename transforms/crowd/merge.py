@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from schemas.decisions import Decision
 from schemas.responses import Assignment, DeadLetter
+from transforms.crowd.ingest.fields import payload
 
 
 def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignment], list[DeadLetter]]:
@@ -35,16 +36,15 @@ def _order(assignment: Assignment) -> tuple[str, str]:
 
 
 def _difference(versions: Sequence[Assignment]) -> str:
-    first = versions[0]
-    given = {field: text for field, text in first.answers.items() if text}
-    for other in versions[1:]:
-        if (other.service_name, other.task) != (first.service_name, first.task):
+    """What two exports contradict each other in, or nothing. A field that one of them lacks contradicts nothing."""
+    given: dict[str, str] = {}
+    for version in versions:
+        if (version.service_name, version.task) != (versions[0].service_name, versions[0].task):
             return "task"
-        if other.worker_hash != first.worker_hash:
+        if version.worker_hash != versions[0].worker_hash:
             return "worker"
-        theirs = {field: text for field, text in other.answers.items() if text}
-        for field in sorted(given.keys() | theirs.keys()):
-            if given.get(field) != theirs.get(field):
+        for field, text in sorted(version.answers.items()):
+            if given.setdefault(field, text) != text:
                 return field
     return ""
 
@@ -56,7 +56,7 @@ def _conflict(version: Assignment, difference: str, versions: Sequence[Assignmen
         "settle",
         version.assignment_id,
         f"conflicting_assignment: the id stands for different answers ({difference}){where}",
-        ", ".join(f"{field}={text}" for field, text in sorted(version.answers.items()) if text)[:2_000],
+        payload(", ".join(f"{field}={text}" for field, text in sorted(version.answers.items()) if text)),
         version.source,
     )
 
@@ -71,7 +71,8 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         versions[0].service_name,
         versions[0].task,
         versions[0].worker_hash,
-        {field: text for version in knowing for field, text in version.answers.items()},
+        {field: "" for version in knowing for field in version.answers}
+        | {field: text for version in versions for field, text in version.answers.items() if text},
         asked=any(version.asked for version in versions),
         accept_time=_first(version.accept_time for version in versions),
         submit_time=_first(version.submit_time for version in versions),
@@ -92,12 +93,13 @@ def settle_decisions(decisions: Iterable[Decision]) -> tuple[dict[str, Decision]
         by_id[decision.response_id].append(decision)
     settled, dead = {}, []
     for response, several in sorted(by_id.items()):
-        several.sort(key=lambda decision: decision.source)
+        # By content, not by source: the names of the sheets do not show in the result.
+        several.sort(key=lambda decision: (decision.reason, decision.reviewer, decision.source))
         if len({_says(decision) for decision in several}) == 1:
             settled[response] = several[0]
         else:
             where = ", ".join(decision.source for decision in several)
-            dead += [_bad_decision(decision, f"contradicting_decisions: see {where}") for decision in several]
+            dead += [unusable_decision(decision, f"contradicting_decisions: see {where}") for decision in several]
     return settled, dead
 
 
@@ -107,21 +109,32 @@ def _says(decision: Decision) -> tuple[str, str]:
 
 
 def unknown_decisions(
-    decisions: dict[str, Decision], assignments: Sequence[Assignment]
+    decisions: dict[str, Decision], assignments: Sequence[Assignment], conflicting: Iterable[DeadLetter] = ()
 ) -> tuple[dict[str, dict[str, Decision]], list[DeadLetter]]:
-    """Parts decisions by assignment id; one for a response that is not there is a dead letter."""
+    """Parts decisions by assignment id; one for a response that is not there is a dead letter.
+
+    Args:
+      decisions: by response id.
+      assignments: those that are used.
+      conflicting: those that are not, because exports contradict each other.
+    """
     answers = {assignment.assignment_id: assignment.answers for assignment in assignments}
+    left_out = {letter.key for letter in conflicting}
     known: dict[str, dict[str, Decision]] = defaultdict(dict)
     dead = []
     for response, decision in sorted(decisions.items()):
         assignment_id, _, field = response.rpartition(":")
         if field in answers.get(assignment_id, ()):
             known[assignment_id][field] = decision
+        elif assignment_id in left_out:
+            dead.append(unusable_decision(decision, "unused_response: its assignment is a conflicting_assignment"))
         else:
-            dead.append(_bad_decision(decision, "unknown_response: no answer of the given files has this response_id"))
+            reason = "unknown_response: no answer of the given files has this response_id"
+            dead.append(unusable_decision(decision, reason))
     return dict(known), dead
 
 
-def _bad_decision(decision: Decision, reason: str) -> DeadLetter:
-    payload = f"decision={decision.decision}, text={decision.text}, reason={decision.reason}"
-    return DeadLetter("decisions", decision.response_id, reason, payload[:2_000], decision.source)
+def unusable_decision(decision: Decision, reason: str) -> DeadLetter:
+    """The dead letter of a decision that does not take effect."""
+    shown = payload(f"decision={decision.decision}, text={decision.text}, reason={decision.reason}")
+    return DeadLetter("decisions", decision.response_id, reason, shown, decision.source)

@@ -11,10 +11,13 @@ from itertools import combinations, groupby, islice, permutations, product
 
 import msgspec
 
+# Times that a service's elements are served again in another order.
+_RESTARTS = 12
+
 # Ways to arrange one element's answers that are tried before it gives up: all of them, for any real element.
-_TRIES = 5_000
+_TRIES = 1_000
 # Combinations of arrangements that are tried for elements that get in each other's way.
-_COMBINATIONS = 50_000
+_COMBINATIONS = 20_000
 
 
 class Candidates(msgspec.Struct):
@@ -65,7 +68,7 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
         given: dict[str, list[str]] = {}
         for element in order:
             names = next((names for names in _arrangements(element, n) if _free(names, taken)), None)
-            if names is None and element.key not in moved:
+            if names is None and element.key not in moved and len(moved) < _RESTARTS:
                 # Those before it may have a choice where it has none.
                 moved.add(element.key)
                 order.remove(element)

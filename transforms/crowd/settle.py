@@ -36,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True):
       method: distances, stopwords, lemmas.
       seed: of the draw.
       selection: ``random`` or ``diverse``.
-      allow_partial: compose services whose elements are short of answers, repeating what there is.
+      allow_partial: compose services whose elements have fewer than five good answers, but one at least: they repeat.
     """
 
     conventions: Conventions = Conventions()
@@ -144,20 +144,21 @@ def _take(
     assigned = assign_names(list(names.values()), NEEDED)
     missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
     collided = {place for place, found in names.items() if found.key not in assigned} - missing
-    if missing | collided and settings.allow_partial:
+    # An element that nobody has answered cannot be completed from what there is.
+    partial = settings.allow_partial and all(found.texts for found in candidates.values())
+    if missing | collided and partial:
         for place in missing | collided:
             element = next(e for e in elements[place[0]] if e.field == place[1])
             candidates[place].original = element.text(place[0])
         assigned = assign_names(list(names.values()), NEEDED)
-    _note_short(outcome, elements, candidates, missing, collided, settings)
+    _note_short(outcome, elements, candidates, missing, collided, partial)
     taken: dict[tuple[Task, str], list[str]] = {}
     for place, found in candidates.items():
         if place[0] == "names" and found.key in assigned:
             taken[place] = assigned[found.key]
-        elif place[0] == "descriptions" and (len(found.texts) >= NEEDED or settings.allow_partial):
-            five = found.texts[:NEEDED]
-            texts = ranked(five, found.distances[:NEEDED])
-            taken[place] = texts + [texts[-1] if texts else found.original] * (NEEDED - len(texts))
+        elif place[0] == "descriptions" and (len(found.texts) >= NEEDED or partial):
+            texts = ranked(found.texts[:NEEDED], found.distances[:NEEDED])
+            taken[place] = texts + texts[-1:] * (NEEDED - len(texts))
     return taken if taken.keys() == candidates.keys() else None
 
 
@@ -179,14 +180,14 @@ def _note_short(
     candidates: Mapping[tuple[Task, str], Candidates],
     missing: set[tuple[Task, str]],
     collided: set[tuple[Task, str]],
-    settings: Settings,
+    partial: bool,
 ) -> None:
     for task in TASKS:
         for element in elements[task]:
             place = (task, element.field)
             if place in missing | collided:
                 have = len(candidates[place].texts)
-                filled = VARIANTS[min(have, NEEDED) if place in missing else 0 :] if settings.allow_partial else ()
+                filled = VARIANTS[min(have, NEEDED) if place in missing else 0 :] if partial else ()
                 reason = "too_few" if place in missing else "name_collision"
                 outcome.short.append(Short(element.id, task, element.field, have, 0, reason, tuple(filled)))
 

@@ -192,7 +192,7 @@ def shortfall_csv(summaries: Iterable[ServiceSummary]) -> bytes:
 
 def top_up_plan(summaries: Sequence[ServiceSummary]) -> dict[str, Any]:
     """What HITs that ask only for what is missing would cost, and the command that makes them."""
-    lacks = [NEEDED - each.have for summary in summaries for each in summary.short]
+    lacks = [max(1, NEEDED - each.have) for summary in summaries for each in summary.short]
     terms = top_up_terms(max(lacks, default=1))
     plan = make_plan([record for summary in summaries for record in summary.top_up], [], terms)
     return {"command": "parapet hits --schemas ROOT --shortfall shortfall.csv --output TOP_UP", **plan.to_json()}
@@ -217,6 +217,7 @@ def check_balance(counts: Mapping[str, int]) -> dict[str, int]:
     pairs = (
         ("assignments read", counts.get("assignments_read", 0), counts.get("assignments_merged", 0)),
         ("assignments kept", counts.get("assignments", 0), counts.get("assignments_settled", 0)),
+        ("decisions kept", counts.get("decisions", 0), counts.get("decisions_settled", 0)),
         (
             "answers given",
             counts.get("answers_given", 0),

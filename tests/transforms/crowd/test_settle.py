@@ -14,7 +14,7 @@ from schemas.decisions import Decision
 from schemas.responses import Assignment
 from transforms.crowd.answers import canonical_form
 from transforms.crowd.settle import Settings, settle_service
-from transforms.naming import Convention
+from transforms.naming import Convention, Conventions
 
 SERVICE = {
     "service_name": "Parks_1",
@@ -37,7 +37,7 @@ SERVICE = {
 
 NAMES = {
     "intent_0": ["SearchParks", "LocatePark", "DiscoverGreenery", "GetParkList", "SeekGreenSpace"],
-    "slot_0": ["name_of_place", "park_title", "green_area", "called", "label"],
+    "slot_0": ["name_of_place", "park_title", "green_area", "called", "known_as"],
     "slot_1": ["town", "location", "municipality", "place", "where_it_is"],
 }
 DESCRIPTIONS = {
@@ -241,12 +241,57 @@ def test_a_service_that_is_short_waits_and_says_for_what() -> None:
 
 def test_partial_repeats_the_furthest_answer_or_the_original() -> None:
     names = {**NAMES, "slot_0": NAMES["slot_0"][:3]}
-    descriptions = {**DESCRIPTIONS, "service": []}
+    descriptions = {**DESCRIPTIONS, "service": DESCRIPTIONS["service"][:1]}
     outcome = settle_service(SERVICE, assignments(names, descriptions), {}, Settings(allow_partial=True))
     slots = [variant["slots"][0]["name"] for variant in outcome.variants]
     assert slots == ["park_title", "green_area", "name_of_place", "name_of_place", "name_of_place"]
-    assert {variant["description"] for variant in outcome.variants} == {"Find green places in a town"}
-    assert {(s.form_field, s.filled) for s in outcome.short} == {("slot_0", (4, 5)), ("service", (1, 2, 3, 4, 5))}
+    assert {variant["description"] for variant in outcome.variants} == {"Look up parks"}
+    assert {(s.form_field, s.filled) for s in outcome.short} == {("slot_0", (4, 5)), ("service", (2, 3, 4, 5))}
+
+
+def test_partial_does_not_make_up_what_nobody_has_answered() -> None:
+    outcome = settle_service(
+        SERVICE, assignments(NAMES, {**DESCRIPTIONS, "service": []}), {}, Settings(allow_partial=True)
+    )
+    assert outcome.variants == []
+    assert [(s.form_field, s.have, s.filled) for s in outcome.short] == [("service", 0, ())]
+
+
+def test_a_decision_that_leaves_no_word_is_void_and_told() -> None:
+    decisions = {"names0": {"slot_1": Decision("names0:slot_1", "fix", "\u65e5\u672c\u8a9e", source="d.csv: row 2")}}
+    outcome = settle_service(SERVICE, assignments(), decisions, Settings())
+    assert fates(outcome)["names0:slot_1"][0] == "used"
+    assert outcome.decisions == {}
+    (letter,) = outcome.dead
+    assert (letter.stage, letter.key, letter.source) == ("decisions", "names0:slot_1", "d.csv: row 2")
+    assert letter.reason.startswith("bad_decision: no word is left")
+
+
+def test_the_original_is_recognised_without_its_domain() -> None:
+    raw = {
+        **SERVICE,
+        "intents": [],
+        "slots": [{"name": "park-area", "description": "part of town", "is_categorical": False}],
+    }
+    conventions = Conventions(Convention.DOMAIN_SLOT, Convention.SNAKE)
+    answers = [
+        Assignment(f"3{i}", "Parks_1", "names", f"w{i}", {"slot_0": text}, True)
+        for i, text in enumerate(["area", "park area", "district"])
+    ]
+    fate = fates(settle_service(raw, answers, {}, Settings(conventions)))
+    assert [fate[f"3{i}:slot_0"][:2] for i in range(3)] == [
+        ("rejected", "original_copy"),
+        ("rejected", "original_copy"),
+        ("surplus", "service_incomplete"),
+    ]
+
+
+def test_blank_cells_that_may_be_no_fields_do_not_make_a_worker_too_fast() -> None:
+    answers = {"slot_1": "hamlet", "slot_0": "", "intent_0": ""}
+    for asked, expected in ((False, "surplus"), (True, "rejected")):
+        top_up = Assignment("3T", "Parks_1", "names", "t", answers, asked, 0, 6, 6)
+        fate = fates(settle_service(SERVICE, [top_up], {}, Settings()))
+        assert fate["3T:slot_1"][0] == expected
 
 
 def test_names_never_stand_twice_in_a_variant() -> None:

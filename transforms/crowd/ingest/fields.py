@@ -83,6 +83,8 @@ def find_task(task_id: str, service: str, task: str, annotation: str) -> tuple[s
             named.append((match["service"], match["task"]))
     if service.strip() and task.strip():
         named.append((service.strip(), task.strip()))
+    if not named and task_id.strip():
+        raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not SERVICE:names or SERVICE:descriptions")
     if not named:
         raise Unusable(
             "no_task: neither Input.task_id, Input.service_name and Input.task, nor RequesterAnnotation says which task"

@@ -122,8 +122,8 @@ def test_the_task_is_found_wherever_it_stands(task_id, service, task, annotation
     [
         ("", "", "", "", "no_task: neither Input.task_id"),
         ("", "Taxi_1", "", "BatchId:1;OriginalHitTemplateId:2;", "no_task: "),
-        ("Taxi_1", "", "names", "", "no_task: "),
-        ("Taxi_1:utterances", "", "", "", "no_task: "),
+        ("Taxi_1", "", "names", "", "unknown_task: Input.task_id 'Taxi_1' is not SERVICE:names"),
+        ("Taxi_1:utterances", "", "", "", "unknown_task: Input.task_id 'Taxi_1:utterances' is not SERVICE:names"),
         ("", "Taxi_1", "utterances", "", "unknown_task: 'utterances' is neither 'names' nor 'descriptions'"),
         (
             "Taxi_1:names",
