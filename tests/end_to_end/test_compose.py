@@ -363,3 +363,58 @@ def test_the_published_variants_come_back(real_data: Path, tmp_path: Path) -> No
         )
         assert check.returncode == 0, check.stdout
         assert "all holds" in check.stdout
+
+
+def test_a_reviewers_work_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert compose(out, "--quiet") == 0
+    sheet = out / "review.csv"
+    filled = sheet.read_bytes().replace(b'","","","",""', b'","accept","","",""')
+    sheet.write_bytes(filled)
+    for flags in ([], ["--decisions", sheet]):
+        assert compose(out, "--quiet", *flags) == 1
+        assert "review.csv: was changed since it was written: move it away" in capsys.readouterr().err
+        assert sheet.read_bytes() == filled
+    mine = sheet.rename(tmp_path / "mine.csv")
+    assert compose(out, "--quiet", "--decisions", mine) == 0
+    assert json.loads((out / "statistics.json").read_text())["decisions"]["accept"] > 20
+
+
+def test_a_file_of_somebody_elses_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "report.html").write_text("my thesis")
+    assert compose(tmp_path, "--quiet") == 1
+    assert "report.html: is not of an earlier run" in capsys.readouterr().err
+    assert (tmp_path / "report.html").read_text() == "my thesis"
+    assert not (tmp_path / "run.json").exists()
+
+
+@pytest.mark.parametrize("renames", [10, 26, 35])
+def test_a_killed_rerun_of_another_shape_leaves_nothing_behind(renames: int, tmp_path: Path, sample: Path) -> None:
+    """Over an earlier output: killed while staging or publishing, then run again as before."""
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert compose(whole, "--quiet") == 0
+    assert compose(out, "--quiet") == 0
+    other = ["compose", "--output", str(out), "--quiet", "--schemas", str(sample), "--allow_partial", "--responses"]
+    other.append(str(sample / "crowd/assignments.jsonl"))
+    killed = subprocess.run([sys.executable, "-c", KILLED_AT, str(renames), *other], check=False)
+    assert killed.returncode == -9
+    assert compose(out, "--quiet") == 0
+    found = {name: data for name, data in files_of(out).items() if name != ".run.previous.json"}
+    assert found == files_of(whole)
+
+
+def test_a_bad_service_is_not_complete(tmp_path: Path, sample: Path, csvs: list[Path]) -> None:
+    schema = json.loads((sample / "train/schema.json").read_text())
+    kept = [service for service in schema if service["service_name"] in ("Ferries_1", "Gyms_1")]
+    (tmp_path / "schema.json").write_text(json.dumps(kept))
+    flags = ["--schemas", tmp_path / "schema.json", "--responses", *csvs, "--require_complete", "--quiet"]
+    assert compose(tmp_path / "good", *flags) == 0
+    kept[0]["intents"][0]["required_slots"].append("gone")
+    (tmp_path / "schema.json").write_text(json.dumps(kept))
+    held = next(r for r in rows_of(tmp_path / "good") if r["element_id"].startswith("Ferries_1"))["response_id"]
+    (tmp_path / "decisions.csv").write_text(f"response_id,decision\n{held},reject\n")
+    assert compose(tmp_path / "bad", *flags, "--decisions", tmp_path / "decisions.csv") == 1
+    dead = [json.loads(line) for line in (tmp_path / "bad/dead_letters.jsonl").read_text().splitlines()]
+    reasons = {letter["key"]: letter["reason"] for letter in dead}
+    assert reasons[held] == "unused_response: 'Ferries_1' was left out as a bad_service"
+    assert (tmp_path / "bad/v1/schema.json").exists()
