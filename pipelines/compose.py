@@ -40,7 +40,9 @@ def parser() -> Parser:
     add("--decisions", nargs="+", default=[], metavar="FILE", help="reviewers' decisions (CSV)")
     add("--reviewers", nargs=2, default=[], metavar=("A", "B"), help="two reviewers' sheets to merge, with agreement")
     add(
-        "--allow_partial", action="store_true", help="compose services that are short of answers too, repeating answers"
+        "--allow_partial",
+        action="store_true",
+        help="compose services whose elements have one good answer at least, repeating it",
     )
     add(
         "--require_complete",

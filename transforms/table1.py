@@ -224,12 +224,6 @@ def bleu_signature() -> str:
     return str(bleu.get_signature())
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Corpus BLEU, 0-100, lower-cased, one reference each: sacrebleu's number."""
-    lengths, matches = _count_ngrams({"h": list(hypotheses), "r": list(references)})
-    return _score(matches["h", "r"], lengths["h"], lengths["r"])
-
-
 def _score(matches: Sequence[int], hypothesis: Sequence[int], reference: Sequence[int]) -> float:
     score = _bleu().compute_bleu(
         correct=list(matches),
@@ -241,25 +235,13 @@ def _score(matches: Sequence[int], hypothesis: Sequence[int], reference: Sequenc
     return float(score.score)
 
 
-def measures(originals: Sequence[Service], variants: Mapping[str, Sequence[Service]]) -> dict[str, Any]:
-    """The measures that need no training split, for services in memory; the lists belong together by position.
+def measures_of(counts: Iterable[Counts], variants: Sequence[str]) -> dict[str, Any]:
+    """The measures that need no training split, from the counts of the services, in any order.
 
     Returns:
       ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu"}``: distances
       0-1, BLEU 0-100, None where there is nothing to measure.
-
-    Raises:
-      InputError: a service has another number of intents or slots in a variant.
     """
-    of_service: list[dict[str, Service]] = [{} for _ in originals]
-    for variant, services in variants.items():
-        for found, service in zip(of_service, services, strict=True):
-            found[variant] = service
-    return measures_of(map(count, originals, of_service), list(variants))
-
-
-def measures_of(counts: Iterable[Counts], variants: Sequence[str]) -> dict[str, Any]:
-    """:func:`measures`, from the counts of its services."""
     distances: dict[str, list[float]] = {variant: [] for variant in variants}
     lengths = {key: [0] * (1 + MAX_ORDER) for key in (ORIGINAL, *variants)}
     matches = {pair: [0] * MAX_ORDER for pair in combinations((ORIGINAL, *variants), 2)}
@@ -288,20 +270,6 @@ def _self_bleu(
         pair = (first, second) if (first, second) in matches else (second, first)
         scores.append(_score(matches[pair], lengths[first], lengths[second]))
     return _mean(scores)
-
-
-def seen_shares(unseen: Iterable[Service], train: Iterable[Service]) -> dict[str, float | None]:
-    """The share of the names of ``unseen`` services that occur among the names of ``train``.
-
-    Args:
-      unseen: services that train lacks, in the original or a variant.
-      train: the original services of train.
-
-    Returns:
-      ``{"slot_names_seen", "intent_names_seen"}``, 0-1, None where there are no such names.
-    """
-    names = names_of(train)
-    return _shares(count_seen(service, names) for service in unseen)
 
 
 def _shares(seen: Iterable[Seen]) -> dict[str, float | None]:

@@ -2,12 +2,12 @@
 
 import msgspec
 import pytest
+from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
 
 from schemas.elements import TASKS
 from schemas.service import Service
 from transforms.hits.ambiguity import ambiguous_elements
-from transforms.hits.blindness import hidden_texts, leaks
 from transforms.hits.page import page_html, requester_html
 from transforms.hits.questions import ask
 from transforms.hits.records import Settings
