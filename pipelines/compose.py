@@ -73,10 +73,9 @@ def check(args: argparse.Namespace) -> None:
     from transforms import distance
 
     if args.schemas is None:
-        args.schemas = str(layout.sample_root())
-        args.responses = args.responses or sorted(
-            str(p) for p in (layout.sample_root() / "crowd").glob("*s.csv") if p.stem in ("names", "descriptions")
-        )
+        sample = layout.sample_root()
+        args.schemas = str(sample)
+        args.responses = args.responses or [str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv")]
     elif not Path(args.schemas).exists():
         raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
     if args.reviewers and len({os.path.realpath(path) for path in args.reviewers}) == 1:
