@@ -15,9 +15,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schemas.errors import InputError
+from schemas.layout import SplitSchemas, read_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -90,6 +93,7 @@ class Parser(argparse.ArgumentParser):
             takes_value = "=" not in token and known[flag]
 
 
+@cache
 def _beam_flags() -> dict[str, bool]:
     """Every flag that Beam knows, with whether it takes a value."""
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -161,6 +165,14 @@ def _failed(error: Exception) -> int:
     logging.error("%s", _reason(error))
     logging.debug("", exc_info=True)
     return EXIT_FAILURE
+
+
+def read_good(root: str | Path) -> list[SplitSchemas]:
+    """The schemas of a corpus without the services that break a rule; each of those is told in a warning."""
+    splits = read_root(root, leave_out_bad=True)
+    for bad in (bad for split in splits for bad in split.bad):
+        logging.warning("left out: %s", bad.error)
+    return splits
 
 
 def counted(n: int, what: str) -> str:

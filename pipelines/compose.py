@@ -242,8 +242,11 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
     """Says what was made and what to do next. Returns the exit status."""
     import json
 
-    found = json.loads(_written(args.output, "statistics.json"))
-    assignments = json.loads(_written(args.output, "run.json"))["counts"]["assignments"]
+    from transforms.files import MANIFEST, read_written
+
+    found = json.loads(read_written(args.output, "statistics.json"))
+    assignments = json.loads(read_written(args.output, MANIFEST))["counts"]["assignments"]
+    dead = [json.loads(line) for line in read_written(args.output, "dead_letters.jsonl").splitlines()]
     services = found["services"].values()
     complete = sum(service["composed"] and not service["partial"] for service in services)
     partial = sum(service["partial"] for service in services)
@@ -258,9 +261,11 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
             print(f"reviewers: {_agreement(found['agreement'])}; {out}/adjudicate.csv")
     if short:
         logging.warning("short of answers: %s, see %s/shortfall.csv", counted(short, "service"), out)
-    if found["dead_letters"]:
-        logging.warning("not used: %s, see %s/dead_letters.jsonl: %s", *_dead(out))
-    bad = any(json.loads(line)["stage"] == "schemas" for line in _written(out, "dead_letters.jsonl").splitlines())
+    if dead:
+        logging.warning(
+            "not used: %s, see %s/dead_letters.jsonl: %s", counted(len(dead), "record"), out, _reasons(dead)
+        )
+    bad = any(letter["stage"] == "schemas" for letter in dead)
     if bad:
         logging.warning("services were left out because their schemas are bad: the dead letters say which and why")
     if not assignments:
@@ -276,21 +281,12 @@ def _agreement(agreement: dict[str, Any]) -> str:
     return f"{both}, kappa {agreement['cohen_kappa']:.2f}, alpha {agreement['krippendorff_alpha']:.2f}"
 
 
-def _dead(output: str) -> tuple[str, str, str]:
-    """How many dead letters, where, and the reasons, most frequent first."""
-    import json
+def _reasons(dead: Sequence[dict[str, str]]) -> str:
+    """The reasons of dead letters, most frequent first."""
     from collections import Counter
 
-    lines = _written(output, "dead_letters.jsonl").splitlines()
-    reasons = Counter(json.loads(line)["reason"].partition(":")[0] for line in lines)
-    return counted(len(lines), "record"), output, ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
-
-
-def _written(output: str, name: str) -> bytes:
-    from apache_beam.io.filesystems import FileSystems
-
-    with FileSystems.open(FileSystems.join(output, name)) as handle:
-        return bytes(handle.read())
+    reasons = Counter(letter["reason"].partition(":")[0] for letter in dead)
+    return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
 
 
 def run(argv: Sequence[str] | None = None) -> int:

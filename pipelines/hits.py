@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, run_command
+from pipelines.command import Parser, read_good, run_command
 from transforms.hits.terms import Terms
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from transforms.hits.plan import Plan
     from transforms.hits.records import Settings
 
 DESCRIPTION = """\
@@ -96,15 +97,12 @@ def _decimal(text: str) -> Decimal:
 def check(args: argparse.Namespace) -> None:
     """Reads the schemas and settings into ``args``. Raises InputError where they cannot be used."""
     from schemas.elements import elements_of
-    from schemas.layout import read_root, sample_root, services_by_name
+    from schemas.layout import sample_root, services_by_name
     from transforms.hits.ambiguity import AUTO, NONE, read_ambiguous
     from transforms.hits.records import Settings
     from transforms.hits.shortfall import read_shortfall, top_up_assignments
 
-    splits = read_root(args.schemas or sample_root(), leave_out_bad=True)
-    for bad in (bad for split in splits for bad in split.bad):
-        logging.warning("left out: %s", bad.error)
-    services = services_by_name(splits)
+    services = services_by_name(read_good(args.schemas or sample_root()))
     only = None
     if args.shortfall:
         only, most = read_shortfall(args.shortfall, services)
@@ -176,15 +174,9 @@ def check_balance(services: int, elements: int, counts: dict[str, int]) -> dict[
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Prints the plan, and where to begin."""
-    from transforms.hits.render_service import render_service
-    from transforms.hits.summary_files import plan_of
-
     if args.quiet and not args.dry_run:
         return
-    # The same pure functions as on the workers; a corpus of schemas takes a moment.
-    plan = plan_of(
-        (render_service(i, service, args.settings) for i, service in enumerate(args.services)), args.settings
-    )
+    plan = _plan_of_dry_run(args) if args.dry_run else _plan_written(args)
     print(plan.table())
     total = plan.rows["total"]
     if total.hits and total.hourly_pay < args.hourly_wage:
@@ -194,6 +186,31 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     if len(plan.not_asked) > _MAX_WARNINGS:
         logging.warning("not asked: %d more, in plan.json", len(plan.not_asked) - _MAX_WARNINGS)
     print("dry run: nothing was written" if args.dry_run else f"begin with {args.output}/index.html")
+
+
+def _plan_of_dry_run(args: argparse.Namespace) -> Plan:
+    from transforms.hits.render_service import render_service
+    from transforms.hits.summary_files import plan_of
+
+    rendered = (render_service(i, service, args.settings) for i, service in enumerate(args.services))
+    return plan_of(rendered, args.settings)
+
+
+def _plan_written(args: argparse.Namespace) -> Plan:
+    """The plan of what the run has made, from its manifest: no page is rendered again for it."""
+    import json
+
+    import msgspec
+
+    from transforms.files import read_written
+    from transforms.hits.plan import make_plan
+    from transforms.hits.questions import NotAsked
+    from transforms.hits.records import PageRecord
+
+    lines = read_written(args.output, "manifest.jsonl").splitlines()
+    not_asked = json.loads(read_written(args.output, "plan.json"))["not_asked"]
+    records = [msgspec.json.decode(line, type=PageRecord) for line in lines]
+    return make_plan(records, msgspec.convert(not_asked, list[NotAsked]), args.settings.terms)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pipelines.command import Parser, run_command
+from pipelines.command import Parser, read_good, run_command
 from schemas.errors import InputError
 from schemas.layout import SPLITS, read_root, sample_root, services_by_name
 from schemas.service import Service
@@ -100,10 +100,7 @@ def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
     """
     from transforms import table1
 
-    roots = read_root(sgd, leave_out_bad=True)
-    for bad in (bad for split in roots for bad in split.bad):
-        logging.warning("left out: %s", bad.error)
-    splits = {one.split: one.services for one in roots}
+    splits = {one.split: one.services for one in read_good(sgd)}
     if "train" not in splits:
         raise InputError("there is no train/schema.json, so no name can be told as seen", sgd)
     split = split or ("test" if "test" in splits else "dev")
@@ -216,12 +213,10 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Prints the table."""
     if args.quiet:
         return
-    from apache_beam.io.filesystems import FileSystems
+    from transforms.files import join, read_written
 
-    with FileSystems.open(FileSystems.join(args.output, "statistics.json")) as handle:
-        statistics = json.loads(handle.read())
-    sys.stdout.write(text_table(statistics))
-    print(f"report: {FileSystems.join(args.output, 'report.html')}")
+    sys.stdout.write(text_table(json.loads(read_written(args.output, "statistics.json"))))
+    print(f"report: {join(args.output, 'report.html')}")
 
 
 def text_table(statistics: Mapping[str, Any]) -> str:

@@ -253,6 +253,12 @@ def _remove_empty(folders: set[str], output: str) -> None:
             folder = folder.rpartition("/")[0]
 
 
+def read_written(output: str, relative: str) -> bytes:
+    """A file of the output folder, whole."""
+    with FileSystems.open(join(output, relative), compression_type=CompressionTypes.UNCOMPRESSED) as handle:
+        return bytes(handle.read())
+
+
 def _read_manifest(path: str) -> dict[str, Any]:
     if not FileSystems.exists(path):
         return {}

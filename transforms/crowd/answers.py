@@ -125,14 +125,11 @@ def _entry(
 ) -> Entry:
     task = assignment.task
     convention, original = conventions.of(element.kind), element.text(task)
-    canonical, key = canonical_form(text, task, convention, original)
-    if decision is not None and decision.decision != "reject":
-        wanted = decision.text if decision.decision == "fix" else text
-        fixed, fixed_key = canonical_form(wanted, task, convention, original)
-        if fixed_key:
-            canonical, key = fixed, fixed_key
-        else:
-            decision = None  # nobody can make something of a text that has no words
+    wanted = decision.text if decision is not None and decision.decision == "fix" else text
+    canonical, key = canonical_form(wanted, task, convention, original)
+    if decision is not None and decision.decision != "reject" and not key:
+        decision = None  # nobody can make something of a text that has no words
+        canonical, key = canonical_form(text, task, convention, original)
     response = response_id(assignment.assignment_id, element.field)
     entry = Entry(response, element, task, text, canonical, key, assignment, decision)
     if decision is not None and decision.decision == "reject":
