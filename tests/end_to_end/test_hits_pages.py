@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlsplit
 
 import pytest
 
@@ -54,6 +54,40 @@ SCHEMA = [
     }
 ]
 
+SAID = "Please book O'Neill & Sons for 2 people tomorrow evening."
+DIALOGUES = [
+    {
+        "dialogue_id": "../<i>1",
+        "services": ["Bars_1"],
+        "turns": [
+            {
+                "speaker": "USER",
+                "utterance": "Any bars <b>near</b> \U0001f600 ]]> \u202eme? " + "unbroken" * 60,
+                "frames": [],
+            },
+            *({"speaker": "SYSTEM", "utterance": f"Try number {i}, it is good.", "frames": []} for i in range(30)),
+            {
+                "speaker": "USER",
+                "utterance": SAID,
+                "frames": [
+                    {
+                        "service": "Bars_1",
+                        "slots": [{"slot": "name", "start": 12, "exclusive_end": 26}],
+                        "actions": [{"act": "INFORM", "slot": "guests", "values": ["2"]}],
+                    }
+                ],
+            },
+        ],
+    },
+    {"dialogue_id": "yes", "services": [], "turns": [{"speaker": "USER", "utterance": "Yes.", "frames": []}]},
+]
+REWRITES = {
+    "paraphrase": "A table at O'Neill & Sons tomorrow night, we are 2",
+    "typos": "plaese book O'Neill & Sons for 2 poeple tomorow evening",
+    "verbose": "Could you be so kind and book O'Neill & Sons for the 2 of us, for tomorrow evening?",
+    "simplified": "O'Neill & Sons, 2 people, tomorrow evening.",
+}
+
 
 class Recorder(ThreadingHTTPServer):
     """Serves a folder's pages, with the form's address turned to itself, and keeps what is posted."""
@@ -68,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Recorder
 
     def do_GET(self) -> None:
-        path = self.server.folder / urlsplit(self.path).path.lstrip("/")
+        path = self.server.folder / unquote(urlsplit(self.path).path).lstrip("/")
         if not path.is_file():
             self.send_error(404)
             return
@@ -95,7 +129,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     schema = folder / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
     assert main(["hits", "--schemas", str(schema), "--output", str(folder / "out"), "--quiet"]) == 0
-    serving = Recorder(folder / "out")
+    yield from serve(folder / "out")
+
+
+@pytest.fixture(scope="module")
+def dialogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    folder = tmp_path_factory.mktemp("rewrites")
+    path = folder / "dialogues_001.json"
+    path.write_text(json.dumps(DIALOGUES))
+    flags = ["--task", "rewrites", "--dialogues", str(path)]
+    assert main(["hits", *flags, "--output", str(folder / "out"), "--quiet"]) == 0
+    yield from serve(folder / "out")
+
+
+def serve(folder: Path) -> Iterator[Recorder]:
+    serving = Recorder(folder)
     thread = threading.Thread(target=serving.serve_forever, daemon=True)
     thread.start()
     yield serving
@@ -302,3 +350,91 @@ def test_the_index_links_to_the_pages(page, server):
     page.get_by_role("link", name="Parcels_1").first.click()
     assert page.get_by_text("This is a preview").is_visible()
     assert parse_qs(urlsplit(page.url).query) == {}
+
+
+def rewrite_url(dialogues: Recorder, query: str = "?assignmentId=3XYZ", page: str = "%2E.%2F%3Ci%3E1.31") -> str:
+    return f"{dialogues.address}/pages/{quote(page)}.rewrites.html{query}"
+
+
+def test_a_rewrites_page_shows_the_dialogue_and_the_sentence(page, dialogues):
+    page.goto(rewrite_url(dialogues, ""))
+    assert page.get_by_text("This is a preview").is_visible()
+    controls = page.locator("button, .q textarea, [name=assignmentId]")
+    assert controls.count() == len(REWRITES) + 2
+    assert all(control.is_disabled() for control in controls.all())
+    assert page.locator("#hit-said").inner_text() == SAID
+    assert page.locator("#hit-said b").all_inner_texts() == ["O'Neill & Sons", "2"]
+    turns = page.locator("#hit-past li")
+    assert turns.count() == 31
+    assert turns.first.inner_text().startswith("User Any bars <b>near</b> \U0001f600 ]]> \u202eme?")
+    assert turns.last.inner_text() == "Assistant Try number 29, it is good."
+    # Long as it is, the end of it is in view, and the rest can be scrolled to.
+    past = page.locator("#hit-past")
+    assert past.bounding_box()["height"] <= 240
+    assert past.evaluate("e => e.scrollTop > 0 && e.scrollTop + e.clientHeight >= e.scrollHeight - 1")
+    assert past.get_attribute("tabindex") == "0"
+    assert fits(page)
+
+
+def test_good_rewritings_are_posted_with_quotes_made_straight(page, dialogues):
+    page.goto(rewrite_url(dialogues))
+    for field, text in REWRITES.items():
+        page.fill(f"#{field}", f" {text} ".replace("'", "\u2019"))
+    assert page.locator("#hit-left").inner_text() == "All 4 answered"
+    page.click("button")
+    page.wait_for_url("**/mturk/externalSubmit")
+    assert dialogues.posted.pop() == [("assignmentId", "3XYZ"), *REWRITES.items()]
+
+
+WRONG_REWRITES = [
+    ("paraphrase", "", "Please write a sentence."),
+    ("paraphrase", "?!", "Please use words."),
+    ("paraphrase", "A table at O'Neill and Sons for 2", 'Keep "O\'Neill & Sons" as it is.'),
+    ("paraphrase", "a table at o'neill & sons for 12, at 2:30", 'Keep "O\'Neill & Sons" and "2" as they are.'),
+    ("paraphrase", SAID.upper().replace("O'NEILL & SONS", "O'Neill & Sons"), "This only repeats"),
+    ("verbose", REWRITES["paraphrase"], "The same as answer 1"),
+    ("verbose", "Kindly book O'Neill & Sons for 2 people", "Not longer: 7 words, and the sentence above has 9."),
+    ("verbose", "word " * 60, "Too long: 60 words, and at most 49"),
+    (
+        "simplified",
+        "Please get me O'Neill & Sons, for 2 people tomorrow evening",
+        "Not shorter: 10 words. Please write at most 8.",
+    ),
+    ("typos", SAID.lower().replace("o'neill & sons", "O'Neill & Sons"), "No letter is changed."),
+    ("typos", "Pleeeeeease buuuuuuk O'Neill & Sons for 2 ppl", "Too much is changed: mistype at most 17 letters"),
+    ("typos", "plaese book O'Niell & Sons for 2 people tomorrow evening.", 'Keep "O\'Neill & Sons" as it is.'),
+]
+
+
+def test_wrong_rewritings_are_refused_with_a_message(page, dialogues):
+    for field, text, message in WRONG_REWRITES:
+        page.goto(rewrite_url(dialogues))
+        for name, good in {**REWRITES, field: text}.items():
+            page.fill(f"#{name}", good)
+        page.click("button")
+        assert error_of(page, field).startswith(message)
+        assert page.locator("#hit-wrong").inner_text() == "1 answer needs another look."
+        assert page.evaluate("document.activeElement.id") == field
+        assert fits(page)
+        assert not dialogues.posted
+        page.fill(f"#{field}", REWRITES[field])
+        assert error_of(page, field) == ""
+
+
+def test_a_sentence_of_a_word_can_be_rewritten(page, dialogues):
+    page.goto(rewrite_url(dialogues, page="yes.0"))
+    assert page.locator("#hit-past, #hit-keep").count() == 0
+    for field, text in zip(REWRITES, ("Sure thing", "Yse.", "Yes, please do that.", "Yep"), strict=True):
+        page.fill(f"#{field}", text)
+    page.click("button")
+    page.wait_for_url("**/mturk/externalSubmit")
+    assert dialogues.posted.pop()[1:] == [
+        *zip(REWRITES, ("Sure thing", "Yse.", "Yes, please do that.", "Yep"), strict=True)
+    ]
+
+
+def test_the_index_of_rewrites_links_to_the_pages(page, dialogues):
+    page.goto(f"{dialogues.address}/index.html")
+    assert fits(page)
+    page.get_by_role("link", name="../<i>1").last.click()
+    assert page.locator("#hit-said").inner_text() == SAID

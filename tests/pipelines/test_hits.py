@@ -8,7 +8,8 @@ import pytest
 
 from pipelines import hits
 from pipelines.main import main
-from schemas.layout import read_root, sample_root, services_by_name
+from schemas.dialogue import read_dialogues
+from schemas.layout import dialogue_files, read_root, sample_root, services_by_name
 from transforms.hits.question_xml import html_of
 
 
@@ -23,6 +24,17 @@ def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("hits") / "out"
     assert main(["hits", "--output", str(out), "--quiet"]) == 0
     return out
+
+
+@pytest.fixture(scope="module")
+def rewritten(tmp_path_factory):
+    out = tmp_path_factory.mktemp("rewrites") / "out"
+    assert rewrites(out, "--split", "test") == 0
+    return out
+
+
+def rewrites(out, *flags):
+    return main(["hits", "--task", "rewrites", "--output", str(out), "--quiet", *flags])
 
 
 def schema_file(tmp_path, *services):
@@ -120,6 +132,83 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path, capl
     assert "Parcels_1/intent/SendParcel" in (out / "index.html").read_text()
 
 
+def test_rewrites_of_the_sample(rewritten):
+    assert {path for path in tree(rewritten) if not path.startswith("pages/")} == {
+        "index.html",
+        "manifest.jsonl",
+        "plan.json",
+        "requester/rewrites.csv",
+        "requester/rewrites.html",
+        "run.json",
+    }
+    turns = {
+        (each.dialogue_id, i): turn
+        for path in dialogue_files(sample_root(), "test")
+        for each in read_dialogues(path)
+        for i, turn in enumerate(each.turns)
+        if turn.speaker == "USER"
+    }
+    counts = json.loads((rewritten / "run.json").read_text())["counts"]
+    assert counts["user_turns"] == len(turns) == counts["pages"] + counts["not_asked"] + counts["not_drawn"]
+    records = [json.loads(line) for line in (rewritten / "manifest.jsonl").read_text().splitlines()]
+    assert len(records) == counts["pages"] > 40
+    for record in records:
+        assert record["task_id"] == f"{record['dialogue_id']}:{record['turn']}:rewrites"
+        assert record["utterance"] == turns[record["dialogue_id"], record["turn"]].utterance
+        assert all(kept["value"] in record["utterance"] for kept in record["values"])
+        assert (
+            html_of((rewritten / record["question"]).read_bytes()).encode() == (rewritten / record["page"]).read_bytes()
+        )
+    assert len({record["page"] for record in records}) == len(records)
+
+
+def test_two_processes_give_the_same_rewrites(rewritten, tmp_path):
+    flags = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    assert rewrites(tmp_path / "out", "--split", "test", *flags) == 0
+    assert tree(tmp_path / "out") == tree(rewritten)
+
+
+def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(rewritten, tmp_path, capsys):
+    flags = ["--split", "test", "--turns", "7", "--seed", "3"]
+    assert rewrites(tmp_path / "out", *flags) == 0
+    run = json.loads((tmp_path / "out/run.json").read_text())
+    assert (run["counts"]["pages"], run["options"]["turns"], run["options"]["seed"]) == (7, 7, 3)
+    records = (tmp_path / "out/manifest.jsonl").read_text().splitlines()
+    assert set(records) < set((rewritten / "manifest.jsonl").read_text().splitlines())
+    plan = json.loads((tmp_path / "out/plan.json").read_text())
+    assert rewrites(tmp_path / "none", "--dry_run", *flags) == 0
+    assert not (tmp_path / "none").exists()
+    assert f"{float(plan['total']['cost']):,.2f}" in capsys.readouterr().out
+
+
+def test_splits_that_share_ids_are_told(tmp_path, caplog):
+    out = tmp_path / "out"
+    assert main(["hits", "--task", "rewrites", "--output", str(out)]) == 0
+    counts = json.loads((out / "run.json").read_text())["counts"]
+    assert counts["user_turns"] == counts["pages"] + counts["not_asked"]
+    duplicates = [
+        each for each in json.loads((out / "plan.json").read_text())["not_asked"] if "duplicate" in each["reason"]
+    ]
+    assert len(duplicates) == 98
+    assert "--split" in duplicates[0]["reason"]
+
+
+def test_a_broken_dialogue_file_ends_the_run_and_is_named(tmp_path, capfd):
+    (tmp_path / "dialogues_001.json").write_text('[{"dialogue_id": "1", "services": [], "turns": [{"speaker": "ME"}]}]')
+    assert main(["hits", "--task", "rewrites", "--dialogues", str(tmp_path), "--output", str(tmp_path / "out")]) == 1
+    said = capfd.readouterr().err
+    assert "dialogues_001.json" in said
+    assert "$[0].turns[0].speaker" in said
+    assert not (tmp_path / "out/run.json").exists()
+
+
+def test_schema_pages_know_nothing_of_rewrites(made):
+    assert "rewrite" not in (made / "plan.json").read_text() + (made / "run.json").read_text()
+    assert "dialogue_id" not in (made / "manifest.jsonl").read_text()
+    for page in (made / "pages").iterdir():
+        assert b"hit-said" not in page.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -130,9 +219,19 @@ def test_an_element_without_text_is_reported_and_the_rest_goes_on(tmp_path, capl
         (["--fee", "20"], "--fee"),
         (["--assignments", "0"], "--assignments"),
         (["--hourly_wag", "15"], "--hourly_wage"),
+        (["--task", "rewrite"], "rewrites"),
+        (["--task", "rewrites", "--schemas", "nowhere"], "--schemas: belongs to --task schemas"),
+        (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: belongs to --task schemas"),
+        (["--turns", "5"], "--turns: belongs to --task rewrites"),
+        (["--task", "rewrites", "--split", "tset"], "--split"),
+        (["--task", "rewrites", "--turns", "0"], "--turns"),
+        (["--task", "rewrites", "--dialogues", "nowhere"], "nowhere"),
+        (["--task", "rewrites", "--dialogues", "."], "no dialogues here"),
+        (["--task", "rewrites", "--rewrite_seconds", "0"], "--rewrite_seconds"),
     ],
 )
-def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, capfd, flags, message):
+def test_wrong_flags_end_with_status_2_and_say_which(tmp_path, capfd, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
     assert main(["hits", "--output", str(out), *flags]) == 2
     assert message in capfd.readouterr().err
@@ -164,6 +263,11 @@ def test_the_balance_is_checked():
     }
     with pytest.raises(RuntimeError, match="nothing is published"):
         hits.check_balance(1, 5, {"services": 1, "fields": 4})
+    counts = {"files": 2, "user_turns": 6, "pages": 3, "not_asked": 1, "not_drawn": 2}
+    assert hits.check_rewrite_balance(2, counts) == counts
+    for wrong in ({"files": 1}, {"pages": 2}, {"user_turns": 7}):
+        with pytest.raises(RuntimeError, match="nothing is published"):
+            hits.check_rewrite_balance(2, {**counts, **wrong})
 
 
 def test_help_imports_no_beam_and_is_quick():

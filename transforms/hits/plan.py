@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 from schemas.elements import TASKS
 from transforms.hits.questions import NotAsked
 from transforms.hits.records import PageRecord
-from transforms.hits.terms import CENT, HOUR, Terms, plain
+from transforms.hits.terms import CENT, HOUR, HitTask, Terms, plain
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -55,9 +55,16 @@ class Plan(msgspec.Struct, frozen=True):
             "tasks": rows,
             "total": total,
             "fee_rate": plain(self.terms.fee_rate()),
-            "terms": self.terms.options(),
+            "terms": self.terms.options(rows),
             "not_asked": msgspec.to_builtins(self.not_asked),
         }
+
+    def not_asked_by_reason(self) -> dict[str, list[str]]:
+        """The task ids of what is not asked, by the reason; both sorted."""
+        by_reason: dict[str, list[str]] = {}
+        for each in sorted(self.not_asked, key=lambda each: each.reason):
+            by_reason.setdefault(each.reason, []).append(each.task_id)
+        return by_reason
 
     def table(self) -> str:
         """The cost table as aligned text."""
@@ -87,11 +94,13 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
 
-def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], terms: Terms) -> Plan:
-    """Adds up the pages. The order of ``records`` does not matter."""
+def make_plan(
+    records: Iterable[PageRecord], not_asked: Iterable[NotAsked], terms: Terms, tasks: Sequence[HitTask] = TASKS
+) -> Plan:
+    """Adds up the pages, a row for each of ``tasks``. The order of ``records`` does not matter."""
     records = list(records)
     rows: dict[str, PlanRow] = {
-        task: _row([record for record in records if record.task == task], terms) for task in TASKS
+        task: _row([record for record in records if record.task == task], terms) for task in tasks
     }
     ordered = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
     return Plan(terms, {**rows, "total": _row(records, terms)}, ordered)
@@ -99,11 +108,10 @@ def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], term
 
 def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
     rewards = [Decimal(record.reward) for record in records]
-    seconds = (
-        sum((terms.seconds(record.task, len(record.fields)) for record in records), Decimal(0)) * terms.assignments
-    )
+    each = (terms.seconds(record.task, len(record.fields), record.turns) for record in records)
+    seconds = sum(each, Decimal(0)) * terms.assignments
     reward = sum(rewards, Decimal(0)) * terms.assignments
-    fees = sum((terms.fees_for(each) for each in rewards), Decimal(0))
+    fees = sum(map(terms.fees_for, rewards), Decimal(0))
     return PlanRow(
         hits=len(records),
         fields=sum(len(record.fields) for record in records),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.elements import Task
+from schemas.elements import TASKS
 from transforms.hits.ambiguity import AUTO
+from transforms.hits.kept_values import KeptValue
 from transforms.hits.questions import NotAsked
-from transforms.hits.terms import Terms
+from transforms.hits.terms import HitTask, Terms
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -18,6 +19,8 @@ class Settings(msgspec.Struct, frozen=True):
       listed: element ids from that file.
       sandbox: whether the forms go to MTurk's sandbox.
       only: what may be asked for, as (task id, form field); None for everything.
+      tasks: which tasks the pages are of.
+      turns: how many user turns are drawn; None for all. ``seed`` of the draw.
     """
 
     terms: Terms = Terms()
@@ -25,10 +28,15 @@ class Settings(msgspec.Struct, frozen=True):
     listed: frozenset[str] = frozenset()
     sandbox: bool = False
     only: frozenset[tuple[str, str]] | None = None
+    tasks: tuple[HitTask, ...] = TASKS
+    turns: int | None = None
+    seed: int = 0
 
 
-class PageRecord(msgspec.Struct, frozen=True):
+class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of ``manifest.jsonl``: one HIT, with everything that publishing it needs but the question's text.
+
+    What only rewrites have comes last, with defaults, and is left out of the lines of other tasks.
 
     Attributes:
       page: the HTML, below the output folder. ``question`` is the HTMLQuestion of it.
@@ -37,11 +45,14 @@ class PageRecord(msgspec.Struct, frozen=True):
       bytes: of the question. ``sha256`` too.
       reward: dollars, as MTurk takes it.
       requester_annotation: the task id.
+      dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` where it stands.
+      utterance: the sentence to be rewritten, as the page shows it.
+      values: what every answer must have letter for letter, as the page shows it; None where nothing is rewritten.
     """
 
     task_id: str
     service_name: str
-    task: Task
+    task: HitTask
     part: int
     parts: int
     page: str
@@ -61,6 +72,16 @@ class PageRecord(msgspec.Struct, frozen=True):
     auto_approval_delay_seconds: int
     lifetime_seconds: int
     estimated_seconds: int
+    dialogue_id: str = ""
+    turn: int | None = None
+    file: str = ""
+    utterance: str = ""
+    values: list[KeptValue] | None = None
+
+    @property
+    def turns(self) -> int:
+        """Turns of a dialogue on the page, that of the utterance included."""
+        return 0 if self.turn is None else self.turn + 1
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -72,10 +93,14 @@ class Page(msgspec.Struct, frozen=True):
     body: str
 
 
-class ServiceHits(msgspec.Struct, frozen=True):
-    """All pages of a service. ``position`` is the service's place in the schemas."""
+class Hits(msgspec.Struct, frozen=True):
+    """All pages of a service, or of a dialogue file. ``position`` is its place among the others.
+
+    Attributes:
+      not_drawn: user turns that the draw has passed over.
+    """
 
     position: int
-    service_name: str
     pages: list[Page]
     not_asked: list[NotAsked]
+    not_drawn: int = 0

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from decimal import ROUND_CEILING, ROUND_UP, Decimal
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from schemas.elements import Task
 from schemas.errors import InputError
+
+# What a HIT may ask for: SGD-X's two tasks on schemas, and RADDLE's on the user's utterances.
+HitTask = Task | Literal["rewrites"]
+REWRITES: Literal["rewrites"] = "rewrites"
+
+# The estimates that only the one kind of task has.
+SCHEMA_ESTIMATES = ("name_seconds", "description_seconds", "reading_seconds")
+REWRITE_ESTIMATES = ("rewrite_seconds", "turn_seconds")
 
 CENT = Decimal("0.01")
 
@@ -24,7 +33,7 @@ HOUR, QUARTER = 3_600, 900  # seconds
 
 
 class Wording(msgspec.Struct, frozen=True):
-    """How a task stands in the worker's list. The same for every service: a service's name would tell too much.
+    """How a task stands in the worker's list. The same for every HIT of it: a service's name would tell too much.
 
     Raises:
       InputError: longer than MTurk takes.
@@ -41,7 +50,7 @@ class Wording(msgspec.Struct, frozen=True):
                 raise InputError(f"a HIT's {name} has 1 to {limit:,} characters", name)
 
 
-WORDING: dict[Task, Wording] = {
+WORDING: dict[HitTask, Wording] = {
     "names": Wording(
         "Give short names to the parts of an app",
         "Read short lines that say what the parts of an app do, and give each part a name of a few words.",
@@ -51,6 +60,11 @@ WORDING: dict[Task, Wording] = {
         "Describe the parts of an app in your own words",
         "Read the short names of the parts of an app, and say in a phrase of your own what each one means.",
         "writing, describing, short, english, words",
+    ),
+    "rewrites": Wording(
+        "Say one sentence in four other ways",
+        "Read a short conversation, and write its last sentence again: reworded, mistyped, longer and shorter.",
+        "writing, rewording, paraphrase, english, sentence",
     ),
 }
 
@@ -63,7 +77,9 @@ class Terms(msgspec.Struct, frozen=True):
       reward: dollars per assignment, the same for every HIT; None computes it from the wage.
       name_seconds: estimated seconds to think of one name.
       description_seconds: estimated seconds to write one description.
-      reading_seconds: estimated seconds to read a page's instructions.
+      reading_seconds: estimated seconds to read a page's instructions, where it asks for names or descriptions.
+      rewrite_seconds: estimated seconds for one rewriting of a sentence.
+      turn_seconds: estimated seconds to read one turn of the dialogue that leads to it, or the sentence itself.
       assignments: workers per HIT.
       fee: MTurk's share of the reward.
       extra_fee: its further share for HITs with ``extra_fee_from`` assignments or more.
@@ -81,6 +97,8 @@ class Terms(msgspec.Struct, frozen=True):
     name_seconds: Decimal = Decimal("20")
     description_seconds: Decimal = Decimal("30")
     reading_seconds: Decimal = Decimal("60")
+    rewrite_seconds: Decimal = Decimal("25")
+    turn_seconds: Decimal = Decimal("5")
     assignments: int = 9
     fee: Decimal = Decimal("0.20")
     extra_fee: Decimal = Decimal("0.20")
@@ -107,6 +125,8 @@ class Terms(msgspec.Struct, frozen=True):
             ),
             ("name_seconds", 0 < self.name_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
             ("description_seconds", 0 < self.description_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
+            ("rewrite_seconds", 0 < self.rewrite_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
+            ("turn_seconds", 0 <= self.turn_seconds <= HOUR, "seconds, from 0 to 3,600"),
             ("reading_seconds", 0 <= self.reading_seconds <= HOUR, "seconds, from 0 to 3,600"),
             ("assignments", 1 <= self.assignments <= MAX_ASSIGNMENTS, "workers per HIT, 1 or more"),
             ("fee", 0 <= self.fee <= 1, "a share of the reward, from 0 to 1 (0.20 is 20 %)"),
@@ -118,16 +138,18 @@ class Terms(msgspec.Struct, frozen=True):
             ("lifetime_days", 1 <= self.lifetime_days <= MAX_DURATION // (24 * HOUR), "days, 1 to 365"),
         ]
 
-    def seconds(self, task: Task, fields: int) -> Decimal:
-        """The estimated seconds for a page of so many fields."""
+    def seconds(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
+        """The estimated seconds for a page of so many fields, and turns of a dialogue."""
+        if task == REWRITES:
+            return self.turn_seconds * turns + self.rewrite_seconds * fields
         each = self.name_seconds if task == "names" else self.description_seconds
         return self.reading_seconds + each * fields
 
-    def reward_for(self, task: Task, fields: int) -> Decimal:
+    def reward_for(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
         """The reward in dollars for a page: the fixed one, or what the wage comes to, rounded up to the cent."""
         if self.reward is not None:
             return self.reward.quantize(CENT)
-        return up_to_cent(self.hourly_wage * self.seconds(task, fields) / HOUR)
+        return up_to_cent(self.hourly_wage * self.seconds(task, fields, turns) / HOUR)
 
     def fee_rate(self) -> Decimal:
         """MTurk's share of each reward, at this number of assignments."""
@@ -137,17 +159,18 @@ class Terms(msgspec.Struct, frozen=True):
         """MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""
         return up_to_cent(max(reward * self.fee_rate(), self.minimum_fee) * self.assignments)
 
-    def duration(self, task: Task, fields: int) -> int:
+    def duration(self, task: HitTask, fields: int, turns: int = 0) -> int:
         """Seconds that a worker has for a page."""
         if self.assignment_minutes is not None:
             return self.assignment_minutes * 60
         # Not "-(-a // b)": Decimal division cuts towards zero.
-        quarters = (4 * self.seconds(task, fields) / QUARTER).to_integral_value(ROUND_CEILING)
+        quarters = (4 * self.seconds(task, fields, turns) / QUARTER).to_integral_value(ROUND_CEILING)
         return min(max(HOUR, int(quarters) * QUARTER), MAX_DURATION)
 
-    def options(self) -> dict[str, Any]:
-        """The same as JSON, decimals as strings."""
-        return {name: plain(getattr(self, name)) for name in self.__struct_fields__}
+    def options(self, tasks: Collection[str]) -> dict[str, Any]:
+        """The same as JSON, decimals as strings, without the estimates that ``tasks`` have no use for."""
+        unused = SCHEMA_ESTIMATES if REWRITES in tasks else REWRITE_ESTIMATES
+        return {name: plain(getattr(self, name)) for name in self.__struct_fields__ if name not in unused}
 
 
 def up_to_cent(amount: Decimal) -> Decimal:

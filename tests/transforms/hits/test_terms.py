@@ -4,7 +4,7 @@ import pytest
 
 from schemas.elements import TASKS, task_id
 from schemas.errors import InputError
-from transforms.hits.terms import MAX_ANNOTATION, REWARD, WORDING, Terms, Wording, plain
+from transforms.hits.terms import MAX_ANNOTATION, REWARD, REWRITES, WORDING, Terms, Wording, plain
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,20 @@ def test_descriptions_take_longer_than_names():
     terms = Terms()
     assert terms.seconds("names", 10) == 260
     assert terms.seconds("descriptions", 10) == 360
+
+
+def test_a_rewriting_is_paid_for_its_answers_and_for_what_is_read():
+    terms = Terms()
+    assert terms.seconds(REWRITES, 4, 7) == 135
+    assert terms.reward_for(REWRITES, 4, 7) == Decimal("0.57")  # 0.5625
+    assert Terms(turn_seconds=Decimal(0)).seconds(REWRITES, 4, 100) == 100
+
+
+def test_options_leave_out_the_estimates_of_the_other_task():
+    assert {"name_seconds", "reading_seconds"} <= Terms().options(TASKS).keys()
+    assert "rewrite_seconds" not in Terms().options(TASKS)
+    assert {"rewrite_seconds", "turn_seconds"} <= Terms().options([REWRITES]).keys()
+    assert "name_seconds" not in Terms().options([REWRITES])
 
 
 def test_a_fixed_reward_is_written_with_cents():
@@ -75,7 +89,7 @@ def test_rewards_fit_mturks_pattern():
 
 
 def test_wordings_fit_and_longer_ones_are_refused():
-    assert set(WORDING) == set(TASKS)
+    assert set(WORDING) == {*TASKS, REWRITES}
     with pytest.raises(InputError, match="title"):
         Wording("x" * 129, "d", "k")
     with pytest.raises(InputError, match="keywords"):

@@ -1,0 +1,51 @@
+import pytest
+
+from schemas.errors import InputError
+from transforms.hits.dialogue_paths import dialogue_paths
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for place in (
+        "train/dialogues_002.json",
+        "train/dialogues_001.json",
+        "test/dialogues_001.json",
+        "train/schema.json",
+    ):
+        path = tmp_path / "corpus" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("[]")
+    return tmp_path / "corpus"
+
+
+def names(*args):
+    return [path.name for path in dialogue_paths(*args)]
+
+
+def test_a_corpus_a_split_a_folder_and_files(corpus):
+    train = ["train/dialogues_001.json", "train/dialogues_002.json"]
+    assert names([corpus]) == [*train, "test/dialogues_001.json"]
+    assert names([corpus], "train") == train
+    assert names([corpus / "train"]) == train
+    assert names([corpus / "train/dialogues_002.json"]) == train[1:]
+    assert [path.position for path in dialogue_paths([corpus])] == [0, 1, 2]
+
+
+def test_a_file_given_twice_is_read_once(corpus, monkeypatch):
+    monkeypatch.chdir(corpus)
+    assert names(["test", "test/dialogues_001.json", corpus / "test/dialogues_001.json"]) == ["test/dialogues_001.json"]
+
+
+@pytest.mark.parametrize(
+    ("place", "split", "reason"),
+    [
+        ("nowhere", None, "no such file"),
+        ("dev", None, "no dialogues here"),
+        ("", "dev", "expected dev/dialogues_001.json"),
+        ("test/dialogues_001.json", "test", "--split takes one split"),
+    ],
+)
+def test_what_is_not_there_is_told(corpus, place, split, reason):
+    (corpus / "dev").mkdir()
+    with pytest.raises(InputError, match=reason):
+        dialogue_paths([corpus / place], split)

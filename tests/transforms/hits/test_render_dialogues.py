@@ -1,0 +1,283 @@
+import csv
+import html
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+from hits_dialogues import dialogue, hostile_dialogue, system, user
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn, read_dialogues
+from schemas.layout import dialogue_files, sample_root
+from transforms.hits.choose_turns import Choice
+from transforms.hits.kept_values import speakable
+from transforms.hits.page import page_html, requester_html
+from transforms.hits.question_xml import MAX_BYTES, html_of
+from transforms.hits.records import PageRecord, Settings
+from transforms.hits.render_dialogues import render_dialogues
+from transforms.hits.rewriting import FIELDS
+from transforms.hits.summary_files import REWRITES_CSV_COLUMNS, requester_csv, summary_files
+from transforms.hits.terms import REWRITES
+
+ALL = Choice({}, None)
+SETTINGS = Settings(tasks=(REWRITES,))
+
+
+def render(*dialogues, choice=ALL, settings=SETTINGS):
+    return render_dialogues(0, "test/dialogues_001.json", dialogues, choice, settings)
+
+
+def page_of(*turns, **more):
+    hits = render(dialogue(*turns), **more)
+    assert not hits.not_asked
+    return hits.pages[-1]
+
+
+def reasons(*dialogues):
+    return [each.reason.split(":")[0] for each in render(*dialogues).not_asked]
+
+
+class Reader(HTMLParser):
+    """The sentence of a page with its bold pieces, the values, the turns before, and every tag's name."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.stack, self.tags = list[str](), list[str]()
+        self.said, self.bold, self.values, self.heard = "", list[str](), list[str](), list[str]()
+        self.place = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.place = dict(attrs).get("id") or self.place
+        self.stack.append(tag)
+        if self.place == "hit-said" and tag == "b":
+            self.bold.append("")
+        if self.place == "hit-keep" and tag == "q":
+            self.values.append("")
+        if self.place == "hit-past" and tag == "span":
+            self.heard.append("")
+
+    def handle_endtag(self, tag):
+        while self.stack and self.stack.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        inner = self.stack[-1] if self.stack else ""
+        if self.place == "hit-said" and inner in ("p", "b"):
+            self.said += data
+            if inner == "b":
+                self.bold[-1] += data
+        elif self.place == "hit-keep" and inner == "q":
+            self.values[-1] += data
+        elif self.place == "hit-past" and inner == "span":
+            self.heard[-1] += data
+
+
+SAMPLE = (
+    user("I need a hotel."),
+    system("Where & when?"),
+    user("In Palo Alto, cheap.", ("city", "Palo Alto"), actions=[Action("INFORM", "price", ["cheap"])]),
+)
+
+
+def test_the_body_of_a_page():
+    assert page_of(*SAMPLE).body == (
+        '<h2 id="hit-heard">The conversation so far</h2>'
+        '<div class="past" id="hit-past" role="region" tabindex="0" aria-labelledby="hit-heard"><ol>'
+        '<li class="u"><b>User</b> <span dir="auto">I need a hotel.</span></li>'
+        '<li><b>Assistant</b> <span dir="auto">Where &amp; when?</span></li></ol></div>'
+        '<h2 id="hit-what">What the user says now</h2>'
+        '<p class="said" id="hit-said" dir="auto">In <b>Palo Alto</b>, <b>cheap</b>.</p>'
+        '<p class="keep" id="hit-keep">Keep in every answer, letter for letter: '
+        '<q dir="auto">Palo Alto</q>, <q dir="auto">cheap</q></p>'
+    )
+
+
+def test_the_first_turn_has_nothing_before_it_and_without_values_nothing_is_to_keep():
+    body = page_of(SAMPLE[0]).body
+    assert "How the user begins" in body
+    assert "hit-past" not in body
+    assert "hit-keep" not in body
+
+
+def test_the_record_has_what_vetting_needs():
+    record = page_of(*SAMPLE).record
+    assert (record.task_id, record.requester_annotation) == ("1_00000:2:rewrites", "1_00000:2:rewrites")
+    assert (record.page, record.question) == ("pages/1_00000.2.rewrites.html", "pages/1_00000.2.rewrites.xml")
+    assert (record.fields, record.element_ids, record.service_name) == (list(FIELDS), [], "Hotels_1")
+    assert (record.dialogue_id, record.turn, record.file) == ("1_00000", 2, "test/dialogues_001.json")
+    assert record.utterance == "In Palo Alto, cheap."
+    assert msgspec.to_builtins(record.values) == [
+        {"slot": "city", "service": "Hotels_1", "value": "Palo Alto"},
+        {"slot": "price", "service": "Hotels_1", "value": "cheap"},
+    ]
+    assert (record.estimated_seconds, record.reward) == (115, "0.48")
+    assert json.loads(msgspec.json.encode(page_of(SAMPLE[0]).record))["values"] == []
+
+
+def test_services_of_several_frames_are_joined():
+    turn = Turn("USER", "A taxi to the hotel", [Frame("Taxi_1", []), Frame("Hotels_1", [])])
+    assert page_of(turn).record.service_name == "Taxi_1+Hotels_1"
+    assert page_of(Turn("USER", "Hello", [])).record.service_name == "Hotels_1"
+
+
+def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
+    text = page_of(*SAMPLE).html.decode()
+    assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *FIELDS]
+    assert re.findall(r'https?://[^"\s]+', text) == ["https://www.mturk.com/mturk/externalSubmit"]
+    assert not re.search(r"\b(src|srcset|href)=|@import|url\(", text)
+
+
+def test_annotation_that_is_not_shown_changes_nothing():
+    """Only what is said, and which of it is a slot value, may be told."""
+    more = Frame(
+        "Hotels_1",
+        [],
+        [Action("REQUEST", "hidden_slot", ["hidden value"])],
+        State("HiddenIntent", ["hidden_slot"], {"hidden_slot": ["hidden value"]}),
+    )
+    plain = Turn("USER", "Is it quiet?", [Frame("Hotels_1", [], [])])
+    told = Turn("USER", "Is it quiet?", [more])
+    assert page_of(told).html == page_of(plain).html
+    assert "hidden_" not in page_of(told).html.decode()
+
+
+def test_hostile_text_stays_text_and_the_page_survives_its_xml():
+    hostile = hostile_dialogue()
+    hits = render(hostile)
+    assert hits.not_asked == []
+    assert len(hits.pages) == len(hostile.turns) // 2
+    plain = Reader(page_html(REWRITES, ""))
+    for page in hits.pages:
+        text = page.html.decode()
+        assert html_of(page.question) == text
+        assert len(page.question) <= MAX_BYTES
+        assert "${" not in text
+        assert "\n" not in page.body
+        assert all(ord(c) < 0x10000 for c in text)
+        read = Reader(text)
+        assert {*read.tags} <= {*plain.tags, "b", "q", "div", "span", "ol", "li", "h2", "p"}
+        assert read.tags.count("script") == 1
+        turn = hostile.turns[page.record.turn]
+        assert read.said == speakable(turn.utterance) == page.record.utterance
+        assert read.bold == read.values == [page.record.values[0].value]
+        assert read.heard == [
+            speakable(each.utterance) or "(says nothing)" for each in hostile.turns[: page.record.turn]
+        ]
+        assert page.record.page.startswith("pages/%2E.%2F%3Cb%3E1.")
+
+
+TEXT = st.text(
+    st.one_of(st.characters(codec="utf-8"), st.sampled_from("ab2 <>&\"'`${}]\r\n\x00\u2028\u202e\U0001f600"))
+)
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(TEXT, TEXT, TEXT, TEXT)
+def test_any_text_is_read_as_it_was_said_and_bold_where_the_span_is(heard, before, value, after):
+    spans = [SlotSpan("x", len(before), len(before) + len(value))] if speakable(value) else []
+    turn = Turn("USER", before + value + after, [Frame("A_1", spans)])
+    hits = render(Dialogue("1", ["A_1"], [system(heard), turn]))
+    if hits.not_asked:
+        assert not re.search(r"[^\W_]", before + after + ("" if spans else value))
+        return
+    (page,) = hits.pages
+    text = html_of(page.question)
+    assert text.encode() == page.html
+    read = Reader(text)
+    assert read.said == speakable(turn.utterance)
+    assert read.bold == read.values == [speakable(value)] * len(spans)
+    assert read.heard == [speakable(heard) or "(says nothing)"]
+    assert read.tags.count("script") == 1
+
+
+@settings(deadline=None)  # other tests may hold the machine
+@given(st.text(st.one_of(st.characters(), st.sampled_from("./%\\:~\0")), max_size=300))
+def test_any_id_is_asked_safely_or_refused(dialogue_id):
+    hits = render(Dialogue(dialogue_id, [], [user("Hello")]))
+    for page in hits.pages:
+        assert re.fullmatch(r"pages/[\w%~-][\w.%~-]*\.0\.rewrites\.html", page.record.page, re.ASCII)
+        assert page.record.task_id == f"{dialogue_id}:0:rewrites"
+        assert len(page.record.requester_annotation) <= 255
+    assert {each.reason.split(":")[0] for each in hits.not_asked} <= {"bad_id", "long_id"}
+    assert len(hits.pages) + len(hits.not_asked) == 1
+
+
+def test_what_cannot_be_asked_has_its_reason():
+    assert reasons(dialogue(user(" \x00\n"), user("?!"))) == ["no_text", "no_text"]
+    assert reasons(dialogue(user("Palo Alto.", ("city", "Palo Alto")))) == ["only_values"]
+    assert reasons(dialogue(user("Hi"), id=""), dialogue(user("Hi"), id="\U0001f600")) == ["bad_id", "bad_id"]
+    assert reasons(dialogue(user("Hi"), id="x" * 245)) == ["long_id"]
+    assert reasons(dialogue(user("Hi"), id="x" * 244)) == []
+    assert reasons(dialogue(Turn("USER", "Hi", [Frame("A", [SlotSpan("x", 0, 9)])]))) == ["bad_span"]
+    assert reasons(dialogue(user("Hi"), system("word " * 20_000), user("Oh"), user("Ah"))) == ["too_large", "too_large"]
+    hits = render(dialogue(user("Hi")), choice=Choice({(0, 0): "train/dialogues_001.json"}, None))
+    assert hits.not_asked[0].reason.startswith(
+        "duplicate_id: test/dialogues_001.json has the id of a dialogue of train/"
+    )
+
+
+def test_every_user_turn_of_the_sample_is_somewhere():
+    for split in ("train", "dev", "test"):
+        for path in dialogue_files(sample_root(), split):
+            dialogues = read_dialogues(path)
+            hits = render_dialogues(0, path.name, dialogues, Choice({}, "8"), SETTINGS)
+            turns = sum(turn.speaker == "USER" for each in dialogues for turn in each.turns)
+            assert len(hits.pages) + len(hits.not_asked) + hits.not_drawn == turns
+            assert hits.not_drawn > 0
+            for page in hits.pages:
+                assert Reader(page.html.decode()).bold == [kept.value for kept in page.record.values]
+
+
+def test_the_requester_template_and_csv_give_the_same_content():
+    template = requester_html(REWRITES)
+    assert re.findall(r"\$\{(\w+)\}", template) == ["body"]
+    assert "`" not in template
+    pages = render(dialogue(*SAMPLE), hostile_dialogue()).pages
+    rows = list(csv.DictReader(io.StringIO(requester_csv(pages, REWRITES).decode(), newline="")))
+    assert len(rows) == len(pages)
+    for row, page in zip(rows, pages, strict=True):
+        assert tuple(row) == REWRITES_CSV_COLUMNS
+        assert not any(line_end in cell for cell in row.values() for line_end in "\r\n")
+        assert (row["task_id"], int(row["turn"])) == (page.record.task_id, page.record.turn)
+        assert row["fields"].split(" ") == list(FIELDS)
+        assert json.loads(row["values"]) == msgspec.to_builtins(page.record.values)
+        filled = template.replace("${body}", row["body"])
+        content = page.html.decode().partition("<main>\n")[2].rpartition("</main>")[0]
+        assert filled.rstrip().endswith(content.rstrip())
+
+
+def test_the_index_has_a_line_a_page_and_the_reasons():
+    files = dict(summary_files([render(hostile_dialogue(), dialogue(*SAMPLE, user("")))], SETTINGS))
+    index = files["index.html"].decode()
+    assert 'href="pages/1_00000.2.rewrites.html"' in index
+    assert 'href="pages/%252E.%252F%253Cb%253E1.0.rewrites.html"' in index
+    assert html.escape("../<b>1") in index
+    assert "no_text" in index
+    assert {name for name in files if name.startswith("requester/")} == {
+        "requester/rewrites.html",
+        "requester/rewrites.csv",
+    }
+    assert list(json.loads(files["plan.json"])["tasks"]) == ["rewrites"]
+
+
+def test_an_older_manifest_still_decodes():
+    older = {key: value for key, value in msgspec.to_builtins(page_of(*SAMPLE).record).items() if key != "element_ids"}
+    for key in ("dialogue_id", "turn", "file", "utterance", "values"):
+        del older[key]
+    record = msgspec.convert({**older, "task": "names", "element_ids": ["A/slot/b"]}, PageRecord)
+    assert (record.turn, record.turns, record.values) == (None, 0, None)
+    assert "dialogue_id" not in msgspec.to_builtins(record)
+
+
+@pytest.mark.parametrize("sandbox", [False, True])
+def test_pages_of_a_task_are_the_same_around_their_body(sandbox):
+    for page in render(dialogue(*SAMPLE), settings=Settings(tasks=(REWRITES,), sandbox=sandbox)).pages:
+        assert page.html.decode() == page_html(REWRITES, page.body, sandbox)
+        assert ("workersandbox" in page.html.decode()) == sandbox
