@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ import msgspec
 
 from pipelines.command import Parser, read_good, run_command
 from schemas.errors import InputError
-from schemas.layout import SPLITS, read_root, sample_root, services_by_name
+from schemas.layout import SPLITS, is_root, read_root, sample_root, services_by_name, variant_roots
 from schemas.service import Service
 
 if TYPE_CHECKING:
@@ -137,20 +136,12 @@ def read_variants(folder: str | Path) -> dict[str, dict[str, Service]]:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError("there is no such folder", folder, "--variants")
-    if _is_root(folder):
+    if is_root(folder):
         raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")
-    found = [path for path in folder.iterdir() if not path.name.startswith(".") and _is_root(path)]
+    found = variant_roots(folder)
     if not found:
         raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
-    return {path.name: services_by_name(read_root(path)) for path in sorted(found, key=_natural)}
-
-
-def _is_root(path: Path) -> bool:
-    return any((path / below / "schema.json").is_file() for below in ("", *SPLITS))
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    return [(int(part) if i % 2 else -1, part) for i, part in enumerate(re.split(r"([0-9]+)", path.name))]
+    return {name: services_by_name(read_root(path)) for name, path in found.items()}
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

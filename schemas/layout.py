@@ -163,6 +163,21 @@ def dialogue_bytes(dialogues: list[Any]) -> bytes:
     return (json.dumps(dialogues, indent=2, sort_keys=True) + "\n").encode("ascii")
 
 
+def is_root(path: Path) -> bool:
+    """Whether a folder is a corpus: has a schema file, of a split or by itself."""
+    return any((path / below / "schema.json").is_file() for below in ("", *SPLITS))
+
+
+def variant_roots(folder: Path) -> dict[str, Path]:
+    """The variants below a folder, such as ``v1``, by name, in natural order (v2 before v10)."""
+    found = [path for path in folder.iterdir() if not path.name.startswith(".") and is_root(path)]
+    return {path.name: path for path in sorted(found, key=lambda path: _natural(path.name))}
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part) if i % 2 else -1, part) for i, part in enumerate(re.split(r"([0-9]+)", name))]
+
+
 def dialogue_files(root: str | Path, split: str) -> list[Path]:
     """The dialogue files of a split, sorted."""
     return sorted(path for path in Path(root, split).glob("dialogues_*.json") if DIALOGUE_FILE.fullmatch(path.name))

@@ -1,0 +1,106 @@
+"""Which name stands for which: by position, by a recorded mapping, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+from rewrite_corpora import NAMES, TAXI, TAXI_NAMES
+
+from schemas.errors import InputError
+from schemas.service import Service
+from transforms.rewrite import names as rules
+
+
+def variant(**changes: Any) -> Service:
+    """Taxi_1 under the names of these tests, in the order of the original."""
+    service = copy.deepcopy(TAXI)
+    service.service_name = TAXI_NAMES.service
+    for intent in service.intents:
+        intent.name = TAXI_NAMES.intents[intent.name]
+    for slot in service.slots:
+        slot.name = TAXI_NAMES.slots[slot.name]
+    return msgspec.structs.replace(service, **changes)
+
+
+def test_by_position() -> None:
+    assert rules.by_position(TAXI, variant()) == TAXI_NAMES
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"slots": variant().slots[:3]}, "has 3 slots, the original 4"),
+        ({"intents": []}, "has 0 intents, the original 2"),
+        ({"slots": variant().slots[::-1]}, "slot 'to' is not categorical, and 'pooled' in its place is categorical"),
+    ],
+)
+def test_services_that_do_not_match_by_position(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        rules.by_position(TAXI, variant(**changes))
+
+
+def test_by_mapping_whatever_the_order() -> None:
+    mixed = variant(slots=variant().slots[::-1], intents=variant().intents[::-1])
+    assert rules.by_mapping(TAXI, mixed, TAXI_NAMES) == TAXI_NAMES
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "reason"),
+    [
+        ("slots", {"to": None}, "the mapping lacks slots: 'to'"),
+        ("slots", {"fare": "cost"}, "the mapping has slots that the original lacks: 'fare'"),
+        ("slots", {"to": "goal"}, "the mapping has slots that the variant lacks: 'goal'"),
+        ("slots", {"to": "to"}, "the mapping gives two slots one name: 'to'"),
+        ("slots", {"to": "pooled", "shared": "from"}, "slot 'to' is not categorical, and 'pooled' in its place is"),
+        ("intents", {"GetTaxi": None}, "the mapping lacks intents: 'GetTaxi'"),
+    ],
+)
+def test_a_mapping_that_does_not_hold(kind: str, change: dict[str, Any], reason: str) -> None:
+    given = {old: new for old, new in {**getattr(TAXI_NAMES, kind), **change}.items() if new is not None}
+    with pytest.raises(InputError, match=reason):
+        rules.by_mapping(TAXI, variant(), msgspec.structs.replace(TAXI_NAMES, **{kind: given}))
+
+
+def test_a_mapping_comes_back_from_its_file() -> None:
+    mapped = {"v2": NAMES, "v1": {"Taxi_1": TAXI_NAMES}}
+    data = rules.mapping_bytes(mapped)
+    assert rules.read_mapping(b"\xef\xbb\xbf" + data, "m") == mapped
+    assert list(msgspec.json.decode(data)) == ["v1", "v2"]
+    assert data.endswith(b"}\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "m.json: the file is empty"),
+        (b'{"v1": \n}', "m.json: line 2 column 1: not JSON: Expecting value"),
+        (b'{"v1": {"A": {"service": "A1", "slots": {}}}}', "missing required field `intents`"),
+        (b'{"v1": {"A": {"service": "A1", "slots": {}, "intents": {"a": 1}}}}', "Expected `str`, got `int`"),
+        (b"[]", "Expected `object`, got `array`"),
+        (b'{"v1": NaN}', "m.json: "),
+    ],
+)
+def test_a_file_that_is_no_mapping(data: bytes, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        rules.read_mapping(data, "m.json")
+    assert said in str(caught.value)
+
+
+def test_names_that_mark_something_else_in_actions() -> None:
+    assert rules.marker_names(TAXI_NAMES) == []
+    assert rules.marker_names(rules.Names("T", {}, {"to": "intent", "intent": "intent", "from": "count"})) == [
+        "to",
+        "from",
+    ]
+
+
+def test_the_services_that_the_published_generator_damages() -> None:
+    slots = {"category": "category_of_event", "event_location": "event_name", "event_name": "name"}
+    assert rules.loses_values("Events_1", rules.Names("Events_13", {}, slots))
+    assert not rules.loses_values("Events_1", rules.Names("Events_13", {}, {**slots, "event_name": "title"}))
+    assert not rules.loses_values("Events_1", rules.Names("Events_1_de", {}, slots))
+    slots = {"city": "pickup_location", "pickup_location": "location_for_rental_retrieval"}
+    assert rules.loses_values("RentalCars_3", rules.Names("RentalCars_35", {}, slots))

@@ -1,0 +1,244 @@
+"""Where names stand in a dialogue, and what stands there under others."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rewrite_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
+
+from benchmarks.rewrite_reference import rename
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from schemas.service import Service
+from transforms.rewrite.names import Names, known_names
+from transforms.rewrite.places import Places
+
+KNOWN = known_names(SERVICES.values())
+NOBODY: frozenset[str] = frozenset()
+
+
+def written(dialogue: Any, names: dict[str, Names] = NAMES, as_published: frozenset[str] = NOBODY) -> Any:
+    places = Places(copy.deepcopy(dialogue), KNOWN)
+    places.write(names, as_published)
+    return places.dialogue
+
+
+def test_every_name_is_replaced_and_nothing_else() -> None:
+    found = written(DIALOGUE)
+    assert found["services"] == ["Taxi_11", "Bus_11"]
+    user, (taxi, bus) = found["turns"][0]["frames"][0], found["turns"][1]["frames"]
+    assert (user["service"], taxi["service"], bus["service"]) == ("Taxi_11", "Taxi_11", "Bus_11")
+    assert user["slots"] == [{"slot": "to", "start": 19, "exclusive_end": 23}]
+    assert user["actions"] == [
+        {"act": "INFORM_INTENT", "slot": "intent", "values": ["FindTaxi"], "canonical_values": ["FindTaxi"]},
+        {"act": "INFORM", "slot": "from", "values": ["from"], "canonical_values": ["from"]},
+        {"act": "REQUEST", "slot": "pooled", "values": []},
+        {"act": "THANK_YOU", "slot": "", "values": []},
+    ]
+    assert user["state"] == {
+        "active_intent": "FindTaxi",
+        "requested_slots": ["pooled", "from"],
+        "slot_values": {"to": ["Rome"], "purpose": ["work"], "from": ["from", "To"]},
+    }
+    assert [action["slot"] for action in taxi["actions"]] == ["count", "intent"]
+    assert taxi["actions"][1]["values"] == ["GetTaxi"]
+    assert taxi["service_call"] == {"method": "GetTaxi", "parameters": {"to": "Rome", "from": "from"}}
+    assert taxi["service_results"] == [
+        {"to": "Rome", "from": "from"},
+        {"from": "from", "to": "Rome", "pooled": "yes"},
+    ]
+    assert bus["slots"] == [{"slot": "goal", "copy_from": "goal", "value": ["from"]}]
+    assert bus["actions"] == [{"act": "INFORM", "slot": "seats", "values": ["1"]}]
+    assert bus["state"] == DIALOGUE["turns"][1]["frames"][1]["state"]
+    assert [turn["utterance"] for turn in found["turns"]] == [turn["utterance"] for turn in DIALOGUE["turns"]]
+
+
+def test_one_variant_leaves_no_trace_in_the_next() -> None:
+    other = {
+        "Taxi_1": Names("T", {"GetTaxi": "A", "FindTaxi": "B"}, {s.name: f"{s.name}_x" for s in TAXI.slots}),
+        "Bus_1": Names("B", {"GetBus": "C"}, {s.name: s.name for s in BUS.slots}),
+    }
+    places = Places(copy.deepcopy(DIALOGUE), KNOWN)
+    for names in (NAMES, other, NAMES):
+        places.write(names, NOBODY)
+        assert places.dialogue == written(DIALOGUE, names)
+
+
+def test_a_slot_is_copied_from_another_service() -> None:
+    way = ["turns", 1, "frames", 1, "slots", 0, "copy_from"]
+    assert written(changed(way, "from"))["turns"][1]["frames"][1]["slots"][0]["copy_from"] == "to"
+    with pytest.raises(InputError, match="copy_from 'gone': none of the dialogue's services has it"):
+        Places(changed(way, "gone"), KNOWN)
+
+
+def test_an_intent_that_no_schema_has_stays_and_is_counted() -> None:
+    dialogue = changed(["turns", 0, "frames", 0, "state", "active_intent"], "find_taxi")
+    assert Places(copy.deepcopy(dialogue), KNOWN).unknown_intents == 1
+    assert written(dialogue)["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
+
+
+FRAME = ["turns", 0, "frames", 0]
+SYSTEM = ["turns", 1, "frames", 0]
+
+
+@pytest.mark.parametrize(
+    ("way", "value", "where", "reason"),
+    [
+        (["services"], ["Taxi_1", "Train_1"], "services[1]", "unknown_service: no schema has a service 'Train_1'"),
+        ([*FRAME, "service"], "Train_1", "turns[0].frames[0]", "unknown_service: no schema has a service 'Train_1'"),
+        (
+            [*FRAME, "slots", 0, "slot"],
+            "fare",
+            "turns[0].frames[0]",
+            "unknown_slot: service 'Taxi_1' has no slot 'fare'",
+        ),
+        ([*FRAME, "actions", 1, "slot"], "fare", "turns[0].frames[0]", "unknown_slot: "),
+        ([*FRAME, "state", "requested_slots"], ["to", "fare"], "turns[0].frames[0]", "unknown_slot: "),
+        ([*FRAME, "state", "slot_values"], {"fare": ["1"]}, "turns[0].frames[0]", "unknown_slot: "),
+        ([*SYSTEM, "service_call", "parameters"], {"fare": "1"}, "turns[1].frames[0]", "unknown_slot: "),
+        ([*SYSTEM, "service_results"], [{"fare": "1"}], "turns[1].frames[0]", "unknown_slot: "),
+        ([*SYSTEM, "service_results", 1, "fare"], "1", "turns[1].frames[0]", "unknown_slot: "),
+        (["services"], "Taxi_1", "services", "not_sgd: Expected `array`, got `str`"),
+        (["turns", 1], None, "turns[1]", "not_sgd: Expected `object`, got `null`"),
+        ([*FRAME, "slots"], None, "turns[0].frames[0].slots", "not_sgd: Expected `array`, got `null`"),
+        ([*FRAME, "actions", 0], "to", "turns[0].frames[0].actions[0]", "not_sgd: Expected `object`, got `str`"),
+        ([*FRAME, "actions", 0, "values"], "GetTaxi", "turns[0].frames[0].actions[0].values", "not_sgd: "),
+        ([*FRAME, "actions", 0, "values"], [["GetTaxi"]], "turns[0].frames[0].actions[0].values[0]", "not_sgd: "),
+        ([*FRAME, "state"], {}, "turns[0].frames[0].state", "not_sgd: Object missing required field"),
+        ([*FRAME, "state", "requested_slots"], "to", "turns[0].frames[0].state.requested_slots", "not_sgd: "),
+        ([*FRAME, "state", "slot_values"], [], "turns[0].frames[0].state.slot_values", "not_sgd: "),
+        ([*FRAME, "state", "active_intent"], ["GetTaxi"], "turns[0].frames[0].state.active_intent", "not_sgd: "),
+        ([*SYSTEM, "service_results"], {"to": "x"}, "turns[1].frames[0].service_results", "not_sgd: "),
+        ([*SYSTEM, "service_results"], [["to"]], "turns[1].frames[0].service_results[0]", "not_sgd: "),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(way: list[Any], value: Any, where: str, reason: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Places(changed(way, value), KNOWN)
+    assert caught.value.where == where
+    assert caught.value.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("dialogue", [None, 1, "turns", [], {}, {"services": []}, {"services": [[]], "turns": []}])
+def test_what_is_no_dialogue(dialogue: Any) -> None:
+    with pytest.raises(InputError, match="not_sgd"):
+        Places(dialogue, KNOWN)
+
+
+def test_the_published_way_loses_a_value_and_ours_does_not() -> None:
+    """a is renamed to b before b is renamed: in the record b's value is gone (Events_1 in v3 of SGD-X)."""
+    names = {**NAMES, "Taxi_1": Names("T", TAXI_INTENTS, {**NAMES["Taxi_1"].slots, "from": "to", "to": "goal"})}
+    ours, theirs = (written(DIALOGUE, names, lossy)["turns"] for lossy in (NOBODY, frozenset(["Taxi_1"])))
+    state = [turns[0]["frames"][0]["state"]["slot_values"] for turns in (ours, theirs)]
+    assert state == [
+        {"to": ["Rome"], "purpose": ["work"], "goal": ["from", "To"]},
+        {"purpose": ["work"], "goal": ["Rome"]},
+    ]
+    results = [turns[1]["frames"][0]["service_results"] for turns in (ours, theirs)]
+    assert results[0] == [{"to": "Rome", "goal": "from"}, {"goal": "from", "to": "Rome", "pooled": "yes"}]
+    assert results[1] == [{"goal": "Rome"}, {"goal": "from", "to": "Rome", "pooled": "yes"}]
+
+
+TAXI_INTENTS = NAMES["Taxi_1"].intents
+
+
+@st.composite
+def dialogues(draw: st.DrawFn) -> dict[str, Any]:
+    words = st.sampled_from(["to", "from", "intent", "goal", "GetTaxi", "x", "é\x7f\u2028", "Taxi_1"])
+    values = st.lists(words, max_size=2)
+
+    def record(service: Service, of: st.SearchStrategy[Any]) -> Any:
+        return st.dictionaries(st.sampled_from([slot.name for slot in service.slots]), of, max_size=4)
+
+    def frame(service: Service) -> Any:
+        slot = st.sampled_from([slot.name for slot in service.slots])
+        intent = st.sampled_from([intent.name for intent in service.intents])
+        intents = st.lists(intent, max_size=2)
+        plain = slot.filter(lambda name: name != "intent")
+        action = st.one_of(
+            st.fixed_dictionaries({"act": st.just("INFORM"), "slot": plain | st.just(""), "values": values}),
+            st.fixed_dictionaries({"slot": st.just("intent"), "values": intents, "canonical_values": intents}),
+        )
+        state = {
+            "active_intent": intent | st.just("NONE"),
+            "requested_slots": st.lists(slot, max_size=3),
+            "slot_values": record(service, values),
+        }
+        call = {"method": intent, "parameters": record(service, words)}
+        optional = {
+            "actions": st.lists(action, max_size=3),
+            "state": st.fixed_dictionaries(state),
+            "service_call": st.fixed_dictionaries(call),
+            "service_results": st.lists(record(service, words), max_size=3),
+        }
+        spans = st.lists(st.fixed_dictionaries({"slot": slot, "start": st.integers(0, 9)}), max_size=2)
+        return st.fixed_dictionaries({"service": st.just(service.service_name), "slots": spans}, optional=optional)
+
+    frames = st.lists(st.sampled_from([TAXI, BUS]).flatmap(frame), max_size=2)
+    turns = st.lists(st.fixed_dictionaries({"frames": frames, "utterance": words}), max_size=3)
+    return {"dialogue_id": draw(words), "services": draw(st.just([]) | st.just(["Bus_1"])), "turns": draw(turns)}
+
+
+@st.composite
+def renamings(draw: st.DrawFn) -> dict[str, Names]:
+    """New names for everything: old ones passed round, and fresh ones. None becomes a word that marks in actions."""
+    found = {}
+    for service in (TAXI, BUS):
+        olds = [[intent.name for intent in service.intents], [slot.name for slot in service.slots]]
+        news = []
+        for names in olds:
+            fresh = [name for name in (*names, "x", "y", "to_2", "GetTaxi") if name not in ("intent", "count")]
+            chosen = draw(st.permutations(list(dict.fromkeys(fresh))))[: len(names)]
+            news.append(dict(zip(names, chosen, strict=False)) | dict.fromkeys(names[len(chosen) :], "last"))
+        found[service.service_name] = Names(f"{service.service_name}9", *news)
+    return found
+
+
+@settings(deadline=None, max_examples=200)
+@given(dialogues(), renamings())
+def test_as_a_plain_reference_and_back_again(dialogue: dict[str, Any], names: dict[str, Names]) -> None:
+    original, expected = json.dumps(dialogue), copy.deepcopy(dialogue)
+    rename(expected, {old: (new.service, new.slots, new.intents) for old, new in names.items()})
+    places = Places(dialogue, KNOWN)
+    places.write(names, NOBODY)
+    assert dialogue == expected
+    back = {
+        new.service: Names(old, {b: a for a, b in new.intents.items()}, {b: a for a, b in new.slots.items()})
+        for old, new in names.items()
+    }
+    known = {new: (frozenset(names.slots), frozenset(names.intents)) for new, names in back.items()}
+    again = Places(dialogue, known)
+    again.write(back, NOBODY)
+    assert dialogue == json.loads(original)
+
+
+@settings(deadline=None, max_examples=300)
+@given(dialogues(), st.randoms(use_true_random=False), st.sampled_from([None, 1, "x", [], {}, ["x"], {"x": 1}, [[]]]))
+def test_whatever_stands_there_is_taken_or_told(dialogue: dict[str, Any], random: Any, value: Any) -> None:
+    """No other exception, and what is taken can be written."""
+    at: Any = dialogue
+    while True:
+        keys = list(at) if isinstance(at, dict) else range(len(at))
+        if not keys:
+            break
+        key = random.choice(list(keys))
+        if not isinstance(at[key], dict | list) or random.random() < 0.2:
+            at[key] = copy.deepcopy(value)
+            break
+        at = at[key]
+    try:
+        places = Places(dialogue, KNOWN)
+    except InputError:
+        return
+    places.write(NAMES, NOBODY)
+
+
+def test_the_dialogue_of_these_tests_is_one() -> None:
+    import msgspec
+
+    assert msgspec.convert(DIALOGUE, Dialogue).services == ["Taxi_1", "Bus_1"]

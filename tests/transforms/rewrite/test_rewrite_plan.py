@@ -1,0 +1,218 @@
+"""Variants found, services matched, dialogue files listed."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rewrite_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
+
+from schemas.errors import InputError
+from schemas.service import Service
+from transforms.rewrite.names import Names, mapping_bytes
+from transforms.rewrite.plan import Plan, make_plan
+from transforms.rewrite.variants import find_mapping, find_variants
+
+RAW: list[dict[str, Any]] = msgspec.to_builtins([TAXI, BUS])
+
+
+def renamed(service: Service, names: Names) -> dict[str, Any]:
+    raw: dict[str, Any] = msgspec.to_builtins(service)
+    raw["service_name"] = names.service
+    for kind, new in (("slots", names.slots), ("intents", names.intents)):
+        for element in raw[kind]:
+            element["name"] = new[element["name"]]
+    return raw
+
+
+VARIANT = [renamed(TAXI, TAXI_NAMES), renamed(BUS, BUS_NAMES)]
+
+
+def write(place: Path, what: Any) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps(what))
+    return place
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Both services in train, one in test; v1 of both, v2 and v10 empty but for their schemas."""
+    for split, n in (("train", 2), ("test", 1)):
+        write(tmp_path / "sgd" / split / "schema.json", RAW[:n])
+        write(tmp_path / "sgd" / split / "dialogues_001.json", [DIALOGUE] * n)
+        for variant in ("v1", "v2", "v10"):
+            write(tmp_path / "variants" / variant / split / "schema.json", VARIANT[:n])
+    write(tmp_path / "variants" / ".incomplete" / "v1" / "schema.json", [])
+    (tmp_path / "variants" / "notes").mkdir()
+    return tmp_path
+
+
+def plan_of(corpus: Path, *wanted: str, mapped: Any = None, mend: bool = False) -> Plan:
+    return make_plan(corpus / "sgd", find_variants(corpus / "variants", wanted), mapped, mend)
+
+
+def test_variants_in_natural_order_all_or_those_wanted(corpus: Path) -> None:
+    variants = corpus / "variants"
+    assert list(find_variants(variants)) == ["v1", "v2", "v10"]
+    assert list(find_variants(variants, ["v10", "v1"])) == ["v1", "v10"]
+    assert find_variants(variants / "v2") == {"v2": variants / "v2"}
+    for folder, wanted, said in (
+        (variants, ["v3"], "there is no variant 'v3' (found: v1, v2, v10)"),
+        (variants / "notes", [], "no variants here"),
+        (corpus / "none", [], "there is no such folder"),
+    ):
+        with pytest.raises(InputError) as caught:
+            find_variants(folder, wanted)
+        assert said in str(caught.value)
+
+
+def test_a_plan(corpus: Path) -> None:
+    plan = plan_of(corpus, "v1")
+    assert plan.variants == ["v1"]
+    assert [file.relative for file in plan.files] == ["train/dialogues_001.json", "test/dialogues_001.json"]
+    assert [path for path, _ in plan.schemas] == ["v1/train/schema.json", "v1/test/schema.json"]
+    assert plan.mapped == {"v1": NAMES}
+    assert plan.splits["train"].variants[0].names == NAMES
+    assert plan.splits["test"].variants[0].names == {"Taxi_1": TAXI_NAMES}
+    assert list(plan.splits["test"].known) == ["Taxi_1"]
+    assert (plan.problems, plan.remarks) == ([], [])
+
+
+def test_all_mismatches_are_listed_with_their_files(corpus: Path) -> None:
+    variants = corpus / "variants"
+    bad = copy.deepcopy(VARIANT)
+    bad[0]["slots"].pop()
+    write(variants / "v1/train/schema.json", bad)
+    write(variants / "v2/train/schema.json", VARIANT[:1])
+    (variants / "v10/test/schema.json").unlink()
+    plan = plan_of(corpus)
+    assert plan.problems == [
+        # v1 has it two ways: neither can be chosen.
+        f"{variants}/v1: train/schema.json: service 'Taxi_1': 'Taxi_11' is bad: "
+        f"service 'Taxi_11' differs from the one in {variants}/v1/test/schema.json",
+        f"{variants}/v1: test/schema.json: service 'Taxi_1': 'Taxi_11' is bad: "
+        f"service 'Taxi_11' differs from the one in {variants}/v1/train/schema.json",
+        f"{variants}/v2: train/schema.json: service 'Bus_1': the variant has no service 'Bus_11'",
+        f"{variants}/v10: test/schema.json: there is no such file",
+    ]
+    v1, v2, v10 = plan.splits["train"].variants
+    assert (list(v1.names), list(v2.names), list(v10.names)) == (["Bus_1"], ["Taxi_1"], ["Taxi_1", "Bus_1"])
+    assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no test/schema.json"}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
+        (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
+        (lambda raw: raw["slots"][1].update(name="from"), "'Taxi_11' is bad: $[0].slots[0].name: "),
+        (lambda raw: raw["slots"].reverse(), "slot 'to' is not categorical, and 'pooled' in its place is categorical"),
+        (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
+        (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
+    ],
+)
+def test_a_service_that_does_not_match(corpus: Path, change: Any, reason: str) -> None:
+    bad = copy.deepcopy(VARIANT)
+    change(bad[0])
+    for split, n in (("train", 2), ("test", 1)):
+        write(corpus / "variants/v1" / split / "schema.json", bad[:n])
+    if "../" in bad[0]["service_name"]:
+        write(corpus / "variants/v1/test/schema.json", VARIANT[:1])
+    plan = plan_of(corpus, "v1")
+    assert any(reason in problem for problem in plan.problems), plan.problems
+
+
+def test_a_bad_service_of_the_original_is_a_problem_too(corpus: Path) -> None:
+    bad = copy.deepcopy(RAW)
+    bad[1]["intents"][0]["required_slots"] = ["gone"]
+    write(corpus / "sgd/train/schema.json", bad)
+    plan = plan_of(corpus, "v1")
+    assert "'gone'" in plan.problems[0]
+    assert list(plan.splits["train"].known) == ["Taxi_1"]
+
+
+def test_other_suffixes(corpus: Path) -> None:
+    changed = copy.deepcopy(VARIANT)
+    for raw in changed:
+        raw["service_name"] = raw["service_name"][:-1] + "_de"
+    write(corpus / "back/_de/train/schema.json", changed)
+    write(corpus / "back/_de/test/schema.json", changed[:1])
+    plan = make_plan(corpus / "sgd", find_variants(corpus / "back"), None)
+    assert plan.problems == []
+    assert [names.service for names in plan.mapped["_de"].values()] == ["Taxi_1_de", "Bus_1_de"]
+
+
+def test_a_recorded_mapping_is_found_used_and_checked(corpus: Path) -> None:
+    variants = corpus / "variants"
+    mixed = copy.deepcopy(VARIANT)
+    mixed[0]["slots"].reverse()
+    for split, n in (("train", 2), ("test", 1)):
+        write(variants / "v1" / split / "schema.json", mixed[:n])
+    assert find_mapping(variants, "auto") is None
+    assert plan_of(corpus, "v1").problems
+    (variants / "mapping.json").write_bytes(mapping_bytes({"v1": NAMES}))
+    assert find_mapping(variants, "position") is None
+    mapped = find_mapping(variants, "auto")
+    assert mapped == find_mapping("elsewhere", str(variants / "mapping.json")) == {"v1": NAMES}
+    plan = plan_of(corpus, "v1", mapped=mapped)
+    assert (plan.problems, plan.mapped) == ([], {"v1": NAMES})
+    assert plan_of(corpus, "v2", mapped=mapped).problems[0].endswith("service 'Taxi_1': the mapping lacks it")
+    both = {"v1": {"Taxi_1": TAXI_NAMES, "Bus_1": TAXI_NAMES}}
+    assert plan_of(corpus, "v1", mapped=both).problems == [
+        f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' stands for 'Taxi_1' already"
+    ]
+    with pytest.raises(InputError, match="there is no such file"):
+        find_mapping(variants, "none.json")
+
+
+def test_one_schema_for_all_splits_as_in_multiwoz(corpus: Path) -> None:
+    root = corpus / "multiwoz"
+    write(root / "schema.json", RAW)
+    for split in ("train", "dev"):
+        write(root / split / "dialogues_001.json", [DIALOGUE])
+    write(corpus / "of_multiwoz/v1/schema.json", VARIANT)
+    plan = make_plan(root, find_variants(corpus / "of_multiwoz"), None)
+    assert [file.relative for file in plan.files] == ["dev/dialogues_001.json", "train/dialogues_001.json"]
+    assert [path for path, _ in plan.schemas] == ["v1/schema.json"]
+    assert plan.splits["dev"] == plan.splits["train"]
+
+
+def test_a_split_alone(corpus: Path) -> None:
+    plan = make_plan(corpus / "sgd/train", {"v1": corpus / "variants/v1/train"}, None)
+    assert [file.relative for file in plan.files] == ["dialogues_001.json"]
+    assert plan.mapped == {"v1": NAMES}
+
+
+def test_dialogues_without_schema_and_schemas_without_dialogues(corpus: Path) -> None:
+    write(corpus / "sgd/dev/dialogues_001.json", [DIALOGUE])
+    with pytest.raises(InputError, match=r"there are dialogues and no schema\.json"):
+        plan_of(corpus)
+    with pytest.raises(InputError, match="no dialogues here"):
+        make_plan(corpus / "variants/v1", {}, None)
+
+
+def test_remarks(corpus: Path) -> None:
+    changed = copy.deepcopy(VARIANT)
+    changed[0]["slots"][0]["name"] = "intent"
+    for split, n in (("train", 2), ("test", 1)):
+        write(corpus / "variants/v1" / split / "schema.json", changed[:n])
+    plan = plan_of(corpus, "v1")
+    assert plan.remarks == [
+        "v1: Taxi_1: 'to' is now called 'intent', which in actions also marks something that is no slot"
+    ]
+
+
+def test_the_damage_of_the_published_generator_is_told_and_can_be_mended(real_data: Path) -> None:
+    variants = find_variants(real_data / "sgd/sgd_x/data")
+    plan, mended = (make_plan(real_data / "sgd", variants, None, mend) for mend in (False, True))
+    assert plan.problems == mended.problems == mended.remarks == []
+    assert plan.remarks == [
+        "v3: Events_1 is written as by the published generator, which loses values; --mend_published keeps them"
+    ]
+    lossy = {v.name: v.as_published for split in plan.splits.values() for v in split.variants if v.as_published}
+    assert lossy == {"v3": frozenset(["Events_1"])}
+    assert plan.mapped == mended.mapped

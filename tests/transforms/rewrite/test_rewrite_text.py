@@ -1,0 +1,103 @@
+"""Dialogue files read and written one dialogue at a time."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from schemas.layout import SPLITS, dialogue_files
+from transforms.rewrite.text import BETWEEN, CLOSING, OPENING, dialogue_text, read_each
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def file_of(items: list[tuple[Any, bool]]) -> bytes:
+    return OPENING + BETWEEN.join(dialogue_text(item, plain) for item, plain in items) + CLOSING
+
+
+@settings(deadline=None)
+@given(st.lists(JSON, min_size=1, max_size=4), st.booleans())
+def test_the_bytes_are_those_of_json(items: list[Any], escaped: bool) -> None:
+    expected = (json.dumps(items, indent=2, sort_keys=True) + "\n").encode()
+    assert file_of(list(read_each(json.dumps(items, ensure_ascii=escaped).encode(), "x"))) == expected
+
+
+@pytest.mark.parametrize("text", ["\x7f", "é", "\u2028", "😀 and \ud7ff", '"\\/\b\f\n\r\t\x00\x1f'])
+def test_awkward_characters(text: str) -> None:
+    assert file_of([({text: text}, True)]) == (json.dumps([{text: text}], indent=2) + "\n").encode()
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**64), 10**30])
+def test_large_numbers_stay_as_they_are(number: int) -> None:
+    items = list(read_each(json.dumps([{"a": number}]).encode(), "x"))
+    assert items == [({"a": number}, True)]
+    assert json.loads(file_of(items)) == [{"a": number}]
+
+
+@pytest.mark.parametrize(
+    "data", ['[{"a": NaN}]', '[1, {"a": -Infinity}]', '[{"a": "\\ud800"}]', '[{"b": 1, "a": 1e999}, 2]']
+)
+def test_what_only_python_takes_comes_out_as_python_writes_it(data: str) -> None:
+    items = list(read_each(data.encode(), "x"))
+    assert file_of(items) == (json.dumps(json.loads(data), indent=2, sort_keys=True) + "\n").encode()
+
+
+def test_infinity_is_not_taken_for_null() -> None:
+    ((found, plain),) = read_each(b"[1e999]", "x")
+    assert math.isinf(found)
+    assert not plain
+
+
+def test_a_byte_order_mark_and_an_empty_list() -> None:
+    assert list(read_each(b"\xef\xbb\xbf[1]", "x")) == [(1, True)]
+    assert list(read_each(b" [ ] ", "x")) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "reason"),
+    [
+        (b"", "", "the file is empty"),
+        (b'[{"a": 1},\n {"a": tru}]', "line 2 column 8", "not JSON: "),
+        (b'[{"a": 1}', "line 1 column 10", "not JSON: "),
+        (b"[1] [2]", "line 1 column 5", "not JSON: Extra data"),
+        (b'{"a": 1}', "", "expected a list of dialogues, found dict"),
+        (b'[1, "\xff"]', "", "not UTF-8 at byte 5"),
+        (b"[" * 100_000, "", "JSON nested too deeply"),
+    ],
+)
+def test_bad_files_are_told_with_their_place(data: bytes, where: str, reason: str) -> None:
+    with pytest.raises(InputError) as caught:
+        list(read_each(data, "x.json"))
+    assert (caught.value.path, caught.value.where) == ("x.json", where)
+    assert caught.value.reason.startswith(reason)
+
+
+def test_deep_nesting_is_written_or_told() -> None:
+    deep: Any = []
+    for _ in range(300):
+        deep = [deep]
+    assert json.loads(dialogue_text(deep)) == deep
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(InputError, match="not_sgd: nested too deeply"):
+        dialogue_text(deep)
+
+
+def test_the_published_files_come_out_as_they_are(real_data: Path) -> None:
+    files = [path for split in SPLITS for path in dialogue_files(real_data / "sgd", split)]
+    assert files
+    for path in files:
+        data = path.read_bytes()
+        assert file_of(list(read_each(data, path))) == data.rstrip() + b"\n"

@@ -1,0 +1,1 @@
+"""Dialogues under the names of schema variants."""

@@ -1,0 +1,232 @@
+"""Where names stand in a dialogue: found once, then written under the names of each variant in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from transforms.rewrite.names import MARKERS, Names, renamed_as_published, renamed_record
+
+NO_INTENT = "NONE"
+
+Known = Mapping[str, tuple[frozenset[str], frozenset[str]]]  # service: its slots, its intents
+
+
+class _OfService:
+    """What one service's frames hold, with the names as the file has them.
+
+    Attributes:
+      frames: the frames, whose ``service`` is to be written.
+      slots: slot to the spans and actions whose ``slot`` it is.
+      copies: (span, the service that has the slot, slot) of ``copy_from``.
+      requested: (state, its requested slots).
+      intents: intent to the (object, key) that it is the value of.
+      offered: (action, key, values) whose values are intents.
+      records: (object, key, record) of records whose keys are slots.
+      results: (frame, the keys that all results share, their values; or no keys, and the results).
+    """
+
+    __slots__ = ("copies", "frames", "intents", "known", "offered", "records", "requested", "results", "slots")
+
+    def __init__(self, known: tuple[frozenset[str], frozenset[str]]) -> None:
+        self.known = known
+        self.frames: list[dict[str, Any]] = []
+        self.slots: dict[str, list[dict[str, Any]]] = {}
+        self.copies: list[tuple[dict[str, Any], str, str]] = []
+        self.requested: list[tuple[dict[str, Any], list[str]]] = []
+        self.intents: list[tuple[dict[str, Any], str, str]] = []
+        self.offered: list[tuple[dict[str, Any], str, list[Any]]] = []
+        self.records: list[tuple[dict[str, Any], str, dict[str, Any]]] = []
+        self.results: list[tuple[dict[str, Any], tuple[str, ...] | None, list[Any]]] = []
+
+
+class Places:
+    """The places of one dialogue.
+
+    Attributes:
+      services: the services that it touches, in its list or in a frame.
+      unknown_intents: how many intents the schema lacks; they stay as they are.
+
+    Args:
+      dialogue: as its file has it; its names are replaced in place by :meth:`write`.
+      known: the slots and intents of every service of its split.
+
+    Raises:
+      InputError: a service or slot that the schema lacks, or another form than SGD's; ``where`` is the place.
+    """
+
+    def __init__(self, dialogue: Any, known: Known) -> None:
+        self.dialogue = dialogue
+        self.unknown_intents = 0
+        self._of: dict[str, _OfService] = {}
+        place = ""
+        try:
+            self._listed: list[str] = _typed(dialogue["services"], list)
+            for i, service in enumerate(self._listed):
+                if service not in known:
+                    place = f"services[{i}]"
+                    raise InputError(f"unknown_service: no schema has a service {service!r}")
+            for t, turn in enumerate(_typed(dialogue["turns"], list)):
+                for f, frame in enumerate(_typed(turn["frames"], list)):
+                    place = f"turns[{t}].frames[{f}]"
+                    self._take(frame, known)
+            place = ""
+            self._resolve_copies(known)
+        except InputError as error:
+            raise InputError(error.reason, "", error.where or place) from None
+        except (TypeError, KeyError, AttributeError):
+            raise _not_sgd(dialogue, place) from None
+        self.services = dict.fromkeys([*self._listed, *self._of])
+
+    def _take(self, frame: dict[str, Any], known: Known) -> None:
+        service = frame["service"]
+        of = self._of.get(service)
+        if of is None:
+            if service not in known:
+                raise InputError(f"unknown_service: no schema has a service {service!r}")
+            of = self._of[service] = _OfService(known[service])
+        of.frames.append(frame)
+        for span in frame.get("slots", ()):
+            _holder(of, service, span["slot"]).append(span)
+            if "copy_from" in span:
+                of.copies.append((span, service, span["copy_from"]))
+        for action in frame.get("actions", ()):
+            if "slot" in _typed(action, dict):
+                self._take_action(action, of, service)
+        if "state" in frame:
+            self._take_state(frame["state"], of, service)
+        if "service_call" in frame:
+            call = frame["service_call"]
+            self._take_intent(call, "method", of)
+            _take_record(call, "parameters", of, service)
+        results = frame.get("service_results")
+        if results:
+            _take_results(frame, _typed(results, list), of, service)
+
+    def _take_action(self, action: dict[str, Any], of: _OfService, service: str) -> None:
+        slot = action["slot"]
+        if slot == "intent":
+            for key in ("values", "canonical_values"):
+                if values := action.get(key):
+                    of.offered.append((action, key, [_typed(value, str) for value in _typed(values, list)]))
+        elif slot and (slot not in MARKERS or slot in of.known[0]):
+            _holder(of, service, slot).append(action)
+
+    def _take_state(self, state: dict[str, Any], of: _OfService, service: str) -> None:
+        self._take_intent(state, "active_intent", of)
+        requested = _typed(state["requested_slots"], list)
+        if requested:
+            for slot in requested:
+                if slot not in of.known[0]:
+                    raise _unknown_slot(service, slot)
+            of.requested.append((state, requested))
+        _take_record(state, "slot_values", of, service)
+
+    def _take_intent(self, holder: dict[str, Any], key: str, of: _OfService) -> None:
+        intent = holder[key]
+        if intent in of.known[1]:
+            of.intents.append((holder, key, intent))
+        elif intent != NO_INTENT:
+            _typed(intent, str)
+            self.unknown_intents += 1
+
+    def _resolve_copies(self, known: Known) -> None:
+        """A slot copied from is one of the frame's own service or else of another that the dialogue touches."""
+        for service, of in self._of.items():
+            for i, (span, _, slot) in enumerate(of.copies):
+                others = [name for name in (*self._of, *self._listed) if slot in known[name][0]]
+                owners = [service] if slot in of.known[0] else list(dict.fromkeys(others))
+                if len(owners) != 1:
+                    which = "none" if not owners else "several"
+                    raise InputError(f"unknown_slot: copy_from {slot!r}: {which} of the dialogue's services has it")
+                of.copies[i] = (span, owners[0], slot)
+
+    def write(self, names: Mapping[str, Names], as_published: frozenset[str]) -> None:
+        """Puts the names of one variant in all places; may be repeated with another's.
+
+        Args:
+          names: of every service in ``services``.
+          as_published: services whose records are renamed as the published generator does it, values lost included.
+        """
+        self.dialogue["services"] = [names[service].service for service in self._listed]
+        for service, of in self._of.items():
+            new = names[service]
+            slots, intents = new.slots, new.intents
+            for frame in of.frames:
+                frame["service"] = new.service
+            for old, holders in of.slots.items():
+                name = slots[old]
+                for holder in holders:
+                    holder["slot"] = name
+            for holder, owner, slot in of.copies:
+                holder["copy_from"] = names[owner].slots[slot]
+            for state, requested in of.requested:
+                state["requested_slots"] = [slots[slot] for slot in requested]
+            for holder, key, intent in of.intents:
+                holder[key] = intents[intent]
+            for holder, key, values in of.offered:
+                holder[key] = [intents.get(value, value) for value in values]
+            renamed = renamed_as_published if service in as_published else renamed_record
+            for holder, key, record in of.records:
+                holder[key] = renamed(record, slots)
+            for frame, keys, rows in of.results:
+                if keys is None or service in as_published:
+                    records = rows if keys is None else [dict(zip(keys, row, strict=True)) for row in rows]
+                    frame["service_results"] = [renamed(record, slots) for record in records]
+                else:
+                    columns = [slots[key] for key in keys]
+                    frame["service_results"] = [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _holder(of: _OfService, service: str, slot: str) -> list[dict[str, Any]]:
+    holders = of.slots.get(slot)
+    if holders is None:
+        if slot not in of.known[0]:
+            raise _unknown_slot(service, slot)
+        holders = of.slots[slot] = []
+    return holders
+
+
+def _take_record(holder: dict[str, Any], key: str, of: _OfService, service: str) -> None:
+    record = _typed(holder[key], dict)
+    if record:
+        if not record.keys() <= of.known[0]:
+            raise _unknown_slot(service, next(name for name in record if name not in of.known[0]))
+        of.records.append((holder, key, record))
+
+
+def _take_results(frame: dict[str, Any], results: list[Any], of: _OfService, service: str) -> None:
+    keys = tuple(results[0])
+    alike = True
+    for record in results:
+        if tuple(_typed(record, dict)) != keys:
+            alike = False
+            if not record.keys() <= of.known[0]:
+                raise _unknown_slot(service, next(name for name in record if name not in of.known[0]))
+    if not of.known[0].issuperset(keys):
+        raise _unknown_slot(service, next(name for name in keys if name not in of.known[0]))
+    of.results.append((frame, keys, [tuple(r.values()) for r in results]) if alike else (frame, None, results))
+
+
+def _typed(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def _unknown_slot(service: str, slot: object) -> InputError:
+    return InputError(f"unknown_slot: service {service!r} has no slot {slot!r}")
+
+
+def _not_sgd(dialogue: Any, place: str) -> InputError:
+    """Says what is wrong in the words of the typed reader, which is stricter and slower."""
+    try:
+        msgspec.convert(dialogue, Dialogue)
+    except msgspec.ValidationError as error:
+        reason, _, at = str(error).partition(" - at ")
+        return InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$.") or place)
+    return InputError("not_sgd: not the form of an SGD dialogue", "", place)

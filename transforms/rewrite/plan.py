@@ -1,0 +1,224 @@
+"""What is to be rewritten, and under which names: every service of every variant matched with the original's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from schemas.errors import InputError
+from schemas.layout import SINGLE, SPLITS, SplitSchemas, dialogue_files, read_root, services_by_name
+from schemas.service import Service
+from transforms.rewrite.names import (
+    Mapped,
+    Names,
+    by_mapping,
+    by_position,
+    known_names,
+    loses_values,
+    marker_names,
+)
+from transforms.rewrite.places import Known
+from transforms.table1 import name_suffix
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """One variant of a split.
+
+    Attributes:
+      name: its folder's name.
+      names: original service to its names.
+      bad: original service to the reason why it has none.
+      as_published: services written with the losses of the published generator.
+    """
+
+    name: str
+    names: dict[str, Names]
+    bad: dict[str, str]
+    as_published: frozenset[str] = frozenset()
+
+
+class Split(msgspec.Struct, frozen=True):
+    """The services that the dialogues of one folder may use, and their variants."""
+
+    known: Known
+    variants: list[Variant]
+
+
+class DialogueFile(msgspec.Struct, frozen=True):
+    """A file to rewrite: the folder it stands in (``train``, or nothing), its name, its place and size."""
+
+    split: str
+    name: str
+    path: str
+    size: int
+
+    @property
+    def relative(self) -> str:
+        """Its path below the root."""
+        return f"{self.split}/{self.name}" if self.split else self.name
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """All that a run needs to know.
+
+    Attributes:
+      variants: their names, in natural order.
+      splits: folder to the services and variants of its dialogues.
+      files: the dialogue files, the largest first: two workers then end at about the same time.
+      schemas: (path below the output, path of a variant's schema file) to be copied.
+      mapped: the names in use, as ``mapping.json`` records them.
+      problems: what does not match, one line each.
+      remarks: what its owner should know.
+    """
+
+    variants: list[str]
+    splits: dict[str, Split]
+    files: list[DialogueFile]
+    schemas: list[tuple[str, str]]
+    mapped: Mapped
+    problems: list[str]
+    remarks: list[str]
+
+
+def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | None, mend: bool = False) -> Plan:
+    """Reads all schemas, matches them, and lists the dialogue files.
+
+    Args:
+      root: the original corpus.
+      variants: the folder of each variant, by name.
+      mapped: the names as recorded, or None: elements are matched by position.
+      mend: no service is written with the losses of the published generator.
+
+    Raises:
+      InputError: a schema file that cannot be read, no dialogues, or dialogues without a schema.
+    """
+    originals = read_root(root, leave_out_bad=True)
+    folders = _folders(Path(root), originals)
+    files = [
+        DialogueFile(folder, path.name, str(path), path.stat().st_size)
+        for folder in folders
+        for path in dialogue_files(root, folder)
+    ]
+    if not files:
+        raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
+    matched = [
+        _match_variant(name, path, originals, None if mapped is None else mapped.get(name, {}), mend)
+        for name, path in variants.items()
+    ]
+    return Plan(
+        variants=list(variants),
+        splits={
+            folder: Split(known_names(split.services), [of.splits[split.split] for of in matched])
+            for folder, split in folders.items()
+        },
+        files=sorted(files, key=lambda file: (-file.size, file.relative)),
+        schemas=[schema for of in matched for schema in of.schemas],
+        mapped={
+            name: {service: names for split in of.splits.values() for service, names in split.names.items()}
+            for name, of in zip(variants, matched, strict=True)
+        },
+        problems=[str(bad.error) for split in originals for bad in split.bad]
+        + [problem for of in matched for problem in of.problems],
+        remarks=[remark for of in matched for remark in of.remarks],
+    )
+
+
+def _folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
+    """The folders below ``root`` that hold dialogues, each with the schema that stands for it."""
+    if originals[0].split == SINGLE:
+        # MultiWOZ 2.2 has one schema for all splits; a split alone has its dialogues beside the schema.
+        return {folder: originals[0] for folder in ("", *SPLITS) if dialogue_files(root, folder)}
+    of = {split.split: split for split in originals}
+    for split in SPLITS:
+        if split not in of and dialogue_files(root, split):
+            raise InputError("there are dialogues and no schema.json", root / split)
+    return {name: split for name, split in of.items() if dialogue_files(root, name)}
+
+
+class _Matched(msgspec.Struct):
+    """One variant: of each split the names; its schema files; problems and remarks as ``Plan`` has them."""
+
+    splits: dict[str, Variant] = {}
+    schemas: list[tuple[str, str]] = []
+    problems: list[str] = []
+    remarks: list[str] = []
+
+
+def _match_variant(
+    name: str, path: Path, originals: Sequence[SplitSchemas], mapped: Mapping[str, Names] | None, mend: bool
+) -> _Matched:
+    splits = read_root(path, leave_out_bad=True)
+    suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
+    targets = {split.relative_path: split for split in splits}
+    of = _Matched()
+    wrong: dict[str, list[str]] = {}
+    marked: dict[str, str] = {}
+    lossy: dict[str, None] = {}
+    for split in originals:
+        matched: dict[str, Names] = {}
+        if target := targets.get(split.relative_path):
+            of.schemas.append((f"{name}/{split.relative_path}", target.path))
+            matched, bad = match_services(split.services, target, suffix, mapped)
+            for service, reason in bad.items():
+                wrong.setdefault(f"service {service!r}: {reason}", []).append(split.relative_path)
+        else:
+            reason = f"the variant has no {split.relative_path}"
+            wrong.setdefault("there is no such file", []).append(split.relative_path)
+            bad = {service.service_name: reason for service in split.services}
+        as_published = [old for old, names in matched.items() if loses_values(old, names) and not mend]
+        of.splits[split.split] = Variant(name, matched, bad, frozenset(as_published))
+        lossy |= dict.fromkeys(as_published)
+        for old, names in matched.items():
+            marked |= {f"{old}: {slot!r}": names.slots[slot] for slot in marker_names(names)}
+    of.problems += [f"{path}: {', '.join(files)}: {what}" for what, files in wrong.items()]
+    of.remarks += [
+        f"{name}: {slot} is now called {word!r}, which in actions also marks something that is no slot"
+        for slot, word in marked.items()
+    ]
+    of.remarks += [
+        f"{name}: {service} is written as by the published generator, which loses values; --mend_published keeps them"
+        for service in lossy
+    ]
+    return of
+
+
+def match_services(
+    services: Iterable[Service], target: SplitSchemas, suffix: str, mapped: Mapping[str, Names] | None
+) -> tuple[dict[str, Names], dict[str, str]]:
+    """Matches the services of one schema file.
+
+    Args:
+      services: the original ones.
+      target: the variant's schema file.
+      suffix: what the variant puts behind the names of services, where there is no mapping.
+      mapped: original service to its names as recorded, or None: by position.
+
+    Returns:
+      (original service to its names, original service to the reason why it has none).
+    """
+    there = {service.service_name: service for service in target.services}
+    broken = {str(bad.raw.get("service_name")): bad.error for bad in target.bad if isinstance(bad.raw, dict)}
+    matched: dict[str, Names] = {}
+    wrong: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    for service in services:
+        old = service.service_name
+        try:
+            if mapped is not None and old not in mapped:
+                raise InputError("the mapping lacks it")
+            new = old + suffix if mapped is None else mapped[old].service
+            if new in broken:
+                place = ": ".join(part for part in (broken[new].where, broken[new].reason) if part)
+                raise InputError(f"{new!r} is bad: {place}")
+            if new not in there:
+                raise InputError(f"the variant has no service {new!r}")
+            if new in taken:
+                raise InputError(f"{new!r} stands for {taken[new]!r} already")
+            found = there[new]
+            matched[old] = by_position(service, found) if mapped is None else by_mapping(service, found, mapped[old])
+            taken[new] = old
+        except InputError as error:
+            wrong[old] = error.reason
+    return matched, wrong

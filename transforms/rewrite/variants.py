@@ -1,0 +1,52 @@
+"""Finds the variants below a folder, and the mapping that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from schemas.errors import InputError
+from schemas.layout import is_root, variant_roots
+from transforms.rewrite.names import Mapped, read_mapping
+
+MAPPING = "mapping.json"
+
+
+def find_variants(folder: str | Path, wanted: Collection[str] = ()) -> dict[str, Path]:
+    """The variants of a folder by name, in natural order (v2 before v10); or the folder itself where it is one.
+
+    Args:
+      folder: holds ``v1/train/schema.json`` and so on, or is such a variant.
+      wanted: the names of those to take; all where there are none.
+
+    Raises:
+      InputError: no such folder, no variant in it, or none of a name that is wanted.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError("there is no such folder", folder, "--variants")
+    found = {folder.resolve().name: folder} if is_root(folder) else variant_roots(folder)
+    if not found:
+        raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(found)})", folder, "--variant")
+    return {name: path for name, path in found.items() if not wanted or name in wanted}
+
+
+def find_mapping(folder: str | Path, given: str) -> Mapped | None:
+    """The recorded mapping that is to be used, or None where elements are matched by position.
+
+    Args:
+      folder: the variants' folder.
+      given: ``auto`` (the folder's ``mapping.json``, where it has one), ``position``, or a file.
+
+    Raises:
+      InputError: no such file, or no mapping.
+    """
+    path = Path(folder) / MAPPING if given == "auto" else Path(given)
+    if given == "position" or (given == "auto" and not path.is_file()):
+        return None
+    if not path.is_file():
+        raise InputError("there is no such file", path, "--mapping")
+    return read_mapping(path.read_bytes(), path)
