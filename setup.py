@@ -22,7 +22,8 @@ CORE = [
     "spacy>=3.8,<3.9",
     "wordfreq>=3.1,<4",
 ]
-TEST = ["hypothesis>=6.100,<7", "playwright>=1.50,<2", "pytest>=8,<10", "pytest-xdist>=3.6,<4"]
+MTURK = ["boto3>=1.35,<2"]
+TEST = [*MTURK, "hypothesis>=6.100,<7", "playwright>=1.50,<2", "pytest>=8,<10", "pytest-xdist>=3.6,<4"]
 LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]
 
 setup(
@@ -34,7 +35,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(
-        include=["schemas", "schemas.*", "transforms", "transforms.*", "pipelines", "crowd_templates"]
+        include=["schemas", "schemas.*", "transforms", "transforms.*", "pipelines", "pipelines.*", "crowd_templates"]
     ),
     package_data={
         "schemas": ["py.typed", "json/*.json", "sample/**/*"],
@@ -43,7 +44,7 @@ setup(
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },
     install_requires=CORE,
-    extras_require={"gcp": ["apache-beam[gcp]>=2.77,<2.80"], "test": TEST, "lint": LINT},
+    extras_require={"gcp": ["apache-beam[gcp]>=2.77,<2.80"], "mturk": MTURK, "test": TEST, "lint": LINT},
     entry_points={"console_scripts": ["parapet=pipelines.main:main"]},
     zip_safe=False,
 )

@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -33,18 +33,17 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 
 
-class Parser(argparse.ArgumentParser):
+class StrictParser(argparse.ArgumentParser):
     """argparse with strict flags, examples as written, and errors that name the nearest flag."""
 
-    def __init__(self, name: str, description: str, example: str) -> None:
+    def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
         super().__init__(
             prog=f"parapet {name}",
             description=description,
-            epilog=f"example:\n{example}\n\nRunner flags (--runner, --direct_running_mode, --project, ...) go to Beam.",
+            epilog=f"example:\n{example}" + (f"\n\n{note}" if note else ""),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self.add_argument("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
         self.add_argument("--quiet", action="store_true", help="no progress, no summary; errors only")
         self.add_argument(
             "--log_format", choices=("text", "json"), default="text", help="messages as text or JSON lines"
@@ -55,9 +54,35 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses ours strictly; gives the flags of Beam's own back for the runner."""
+        """Parses strictly; gives the flags and what is left for others (nothing)."""
+        self.check_flags(sys.argv[1:] if argv is None else argv, tuple)
+        return self.parse_args(argv), []
+
+    def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> None:
+        """Exits where a flag is neither ours nor one of ``others()``, and names the nearest."""
         # Of a mistyped --ouput argparse would only say that --output is missing.
-        self._check_flags(sys.argv[1:] if argv is None else argv)
+        ours = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        strange = [flag for token in argv if token.startswith("--") and (flag := token.split("=", 1)[0]) not in ours]
+        if strange and "--help" not in argv and "-h" not in argv:
+            known = list(others())
+            for flag in strange:
+                if flag not in known:
+                    near = difflib.get_close_matches(flag, [*ours, *known], n=1, cutoff=0.6)
+                    self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
+
+
+class Parser(StrictParser):
+    """The parser of a Beam pipeline: ``--output`` is there, and flags of Beam's own are left for the runner."""
+
+    def __init__(self, name: str, description: str, example: str) -> None:
+        note = "Runner flags (--runner, --direct_running_mode, --project, ...) go to Beam."
+        super().__init__(name, description, example, note)
+        self.add_argument("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+
+    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+        """Parses ours strictly; gives the flags of Beam's own back for the runner."""
+        argv = sys.argv[1:] if argv is None else list(argv)
+        self.check_flags(argv, _beam_flags)
         args, rest = self.parse_known_args(argv)
         if rest:
             self._check_runner_flags(rest)
@@ -67,16 +92,6 @@ class Parser(argparse.ArgumentParser):
             )
         args.output = args.output.rstrip("/") or "/"
         return args, rest
-
-    def _check_flags(self, argv: Sequence[str]) -> None:
-        ours = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
-        strange = [flag for token in argv if token.startswith("--") and (flag := token.split("=", 1)[0]) not in ours]
-        if strange and "--help" not in argv and "-h" not in argv:
-            known = _beam_flags()
-            for flag in strange:
-                if flag not in known:
-                    near = difflib.get_close_matches(flag, [*ours, *known], n=1, cutoff=0.6)
-                    self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
 
     def _check_runner_flags(self, rest: Sequence[str]) -> None:
         known = _beam_flags()
@@ -134,9 +149,33 @@ def run_command(
       check: raises InputError for flags that cannot work, before anything runs (exit status 2).
       report: says what was made, given the run's counters; may return an exit status.
     """
+
+    def act(args: argparse.Namespace, runner_flags: list[str]) -> int | None:
+        counters = run_pipeline(parser.prog, build, args, runner_flags)
+        return report(args, counters) if report is not None and counters is not None else None
+
+    return run_checked(parser, argv, check, act, "nothing was published, run the same command again")
+
+
+def run_checked(
+    parser: StrictParser,
+    argv: Sequence[str] | None,
+    check: Callable[[argparse.Namespace], None] | None,
+    act: Callable[[argparse.Namespace, list[str]], int | None],
+    stopped: str,
+) -> int:
+    """Parses, checks and acts; gives the exit status, and never a traceback.
+
+    Args:
+      parser: the command's parser.
+      argv: the flags.
+      check: raises InputError for flags that cannot work, before anything is done (exit status 2).
+      act: does the work, given the arguments and the flags that are left; may return an exit status.
+      stopped: what a person who pressed Ctrl-C is told.
+    """
     configure_logging("text", quiet=True)  # Beam warns while it is imported to look up its flags
     try:
-        args, runner_flags = parser.parse(argv)
+        args, rest = parser.parse(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
     configure_logging(args.log_format, args.quiet)
@@ -149,12 +188,11 @@ def run_command(
     except Exception as error:
         return _failed(error)
     try:
-        counters = run_pipeline(parser.prog, build, args, runner_flags)
-        return (report(args, counters) or 0) if report is not None and counters is not None else 0
+        return act(args, rest) or 0
     except InputError as error:
-        logging.error("%s", error)
+        logging.error("%s", str(error).partition(" [while running")[0])  # Beam adds where it ran
     except KeyboardInterrupt:
-        logging.error("stopped; nothing was published, run the same command again")
+        logging.error("stopped; %s", stopped)
     except Exception as error:
         return _failed(error)
     return EXIT_FAILURE

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 PIPELINES = {
     "demo": "the bundled sample through every stage, to pages you can open",
     "hits": "schemas -> HIT pages, requester-site template and input CSV, plan with cost",
+    "mturk": "publish those pages on MTurk, collect, pay and top up: journalled, each worker paid once",
     "compose": "schemas + crowd answers -> vetted, ranked, composed variants v1...v5, audit, review page",
+    "rewrite": "dialogues + variants -> the same dialogues under each variant's names, as SGD-X has them",
     "statistics": "schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page",
 }
 

@@ -1,0 +1,7 @@
+"""``python -m pipelines.mturk``."""
+
+import sys
+
+from pipelines.mturk import run
+
+sys.exit(run())

@@ -1,0 +1,165 @@
+"""``parapet mturk publish``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from pipelines.mturk import session
+
+DESCRIPTION = """\
+Publishes the HITs of a 'hits' folder, each once: run it again after whatever went wrong. Shows the cost and checks the
+balance first. Who may work on them is fixed by the first run of a batch: later ones and top-ups keep to it."""
+
+EXAMPLE = """\
+  parapet mturk publish --hits my_hits --batch my_batch --dry_run
+  parapet mturk publish --hits my_hits --batch my_batch --countries US,CA --max_per_worker 10
+  parapet mturk publish --hits my_hits --batch my_batch --tasks names       # the blindest way: descriptions later
+  parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
+
+_SETTINGS = ("countries", "min_approval", "min_approved", "masters", "required", "excluded", "max_per_worker")
+
+
+def parser() -> StrictParser:
+    """The command line."""
+    made = StrictParser("mturk publish", DESCRIPTION, EXAMPLE)
+    made.add_argument("--hits", required=True, metavar="DIR", help="folder that 'parapet hits' made")
+    session.add_batch(made)
+    made.add_argument("--tasks", metavar="LIST", help="only these, such as names; the others may follow later")
+    made.add_argument("--allow_extra_fee", action="store_true", help="HITs of ten workers or more are meant")
+    made.add_argument(
+        "--endpoint_url",
+        metavar="URL",
+        help="where to, such as a local server (default AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)",
+    )
+    session.add_block_list(made)
+    session.add_network(made)
+    session.add_spending(made)
+    who = made.add_argument_group("who may work on them")
+    who.add_argument("--countries", metavar="LIST", help="countries of workers, such as US,CA; or 'any' (default US)")
+    who.add_argument("--min_approval", type=int, metavar="PERCENT", help="of their assignments approved (default 90)")
+    who.add_argument("--min_approved", type=int, metavar="N", help="assignments approved at least (default any)")
+    who.add_argument("--masters", action="store_true", default=None, help="only MTurk's Masters")
+    who.add_argument(
+        "--require_qualification", dest="required", action="append", metavar="ID", help="one that workers must have"
+    )
+    who.add_argument(
+        "--exclude_qualification", dest="excluded", action="append", metavar="ID", help="one that they must not have"
+    )
+    who.add_argument(
+        "--max_per_worker", type=int, metavar="N", help="assignments of this batch that one worker may do (default any)"
+    )
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads everything that is needed. Raises InputError where it cannot be used."""
+    from schemas.errors import InputError
+    from transforms.crowd.worker_key import load_worker_key
+    from transforms.mturk.batch import Settings
+    from transforms.mturk.client import endpoint_of
+    from transforms.mturk.grants import read_block_list
+    from transforms.mturk.hits_folder import read_hits
+
+    session.check_network(args)
+    args.endpoint = endpoint_of(args.production, args.endpoint_url)
+    given = {name: value for name in _SETTINGS if (value := getattr(args, name)) is not None}
+    if "countries" in given:
+        countries = [each.strip() for each in given["countries"].split(",") if each.strip()]
+        if not countries:
+            raise InputError("a country such as US, or 'any'", "--countries")
+        given["countries"] = () if countries == ["any"] else tuple(countries)
+    args.given = {
+        name: tuple(dict.fromkeys(value)) if isinstance(value, list) else value for name, value in given.items()
+    }
+    Settings(**args.given)
+    args.pages = read_hits(args.hits, args.endpoint, args.allow_extra_fee)
+    if args.tasks:
+        tasks = {each.strip() for each in args.tasks.split(",")}
+        there = {hit.record.task for hit in args.pages}
+        if tasks - there:
+            reason = f"the folder has no {', '.join(sorted(tasks - there))}; it has {', '.join(sorted(there))}"
+            raise InputError(reason, "--tasks")
+        args.pages = [hit for hit in args.pages if hit.record.task in tasks]
+    args.blocked = read_block_list(args.block_list) if args.block_list else []
+    args.key = load_worker_key()
+
+
+def act(args: argparse.Namespace, _: list[str]) -> int:
+    """Publishes."""
+    from transforms.mturk import batch as batches
+
+    if not args.dry_run:
+        batches.begin(args.batch, args.endpoint, args.given)
+        return _publish(args, args.batch)
+    with tempfile.TemporaryDirectory() as copy:
+        session.copy_batch(args.batch, copy)
+        batches.begin(copy, args.endpoint, args.given)
+        return _publish(args, copy)
+
+
+def _publish(args: argparse.Namespace, folder: str) -> int:
+    from transforms.mturk import collected
+    from transforms.mturk.collect import collect
+    from transforms.mturk.publish import adopt, cost_of, unpublished
+
+    with session.open_batch(folder) as batch:
+        lines = collected.load(batch.folder)
+        client = session.client_for(batch, args, args.key, lines)
+        if not args.dry_run:
+            adopt(client, batch, args.pages)
+            if batch.hits():
+                # Those who have just done a task must not be shown its sibling.
+                collect(client, batch, args.parallel_calls)
+                lines = collected.load(batch.folder)
+        waiting = unpublished(batch, args.pages)
+        cost = cost_of(waiting)
+        assignments = sum(hit.record.assignments for hit in waiting)
+        before = len(args.pages) - len(waiting)
+        session.tell(
+            args,
+            f"{counted(len(waiting), 'HIT')} to publish {session.where(batch.environment)}, "
+            f"{counted(assignments, 'assignment')}: ${cost:,.2f} with fees"
+            + (f"; {before:,} are out already" if before else ""),
+        )
+        if not args.dry_run:
+            session.check_balance(client, cost)
+            session.agree(args, cost, batch.environment)
+        return publish_round(args, batch, client, args.pages, 0, lines)
+
+
+def publish_round(
+    args: argparse.Namespace, batch: Any, client: Any, pages: Sequence[Any], round_: int, lines: Sequence[Any]
+) -> int:
+    """Types, grants, HITs; says what was done."""
+    from transforms.mturk.grants import grant
+    from transforms.mturk.publish import publish, type_names
+    from transforms.mturk.qualifications import make_types
+
+    types = make_types(client, batch, type_names(pages, round_), args.parallel_calls)
+    # Before the HITs: who may not do them must not see them for a minute.
+    upcoming = [(hit.record.task_id, round_) for hit in pages]
+    granted = grant(client, batch, lines, args.blocked, args.key, upcoming, args.parallel_calls)
+    session.tell_failures(granted.failures, "keeping workers out")
+    with session.progress("publishing", args) as told:
+        made = publish(client, batch, pages, types, round_, args.parallel_calls, told)
+    session.tell_failures(made.failures, "publishing")
+    if args.dry_run:
+        print("dry run: nothing was sent, nothing is kept")
+        return 0
+    table = session.finish(batch, lines, args.key)
+    if not args.quiet:
+        print(f"{counted(made.made, 'HIT')} published" + (f", {made.before:,} were out already" if made.before else ""))
+        print(table())
+    if not made.failures:
+        logging.info("next: parapet mturk collect --batch %s", args.batch)
+    return EXIT_FAILURE if made.failures or granted.failures else 0
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet mturk publish``. Returns the exit status."""
+    return run_checked(parser(), argv, check, act, session.STOPPED)

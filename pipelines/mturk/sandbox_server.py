@@ -1,0 +1,67 @@
+"""``parapet mturk sandbox-server``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+from pipelines.command import StrictParser, run_checked
+
+DESCRIPTION = """\
+Runs a local MTurk until Ctrl-C: it speaks MTurk's protocol to boto3, shows workers the HITs in a browser, and takes
+what they submit. For practice and for tests: nothing in it is real. Everything is kept in one file, with which it goes
+on when it is started again. What it prints is to be set where 'parapet mturk publish' runs."""
+
+EXAMPLE = """\
+  parapet mturk sandbox-server --state practice.sqlite
+  parapet mturk sandbox-server --state practice.sqlite --throttle 0.1 --drop_after 0.02    # a bad day"""
+
+_RATES = {
+    "throttle": "share of calls refused as too many",
+    "error": "share of calls that fail with a server error",
+    "drop_before": "share of calls whose connection breaks before they take effect",
+    "drop_after": "share of calls whose connection breaks after they took effect",
+}
+
+
+def parser() -> StrictParser:
+    """The command line."""
+    made = StrictParser("mturk sandbox-server", DESCRIPTION, EXAMPLE)
+    made.add_argument("--state", required=True, metavar="FILE", help="where everything is kept (SQLite)")
+    made.add_argument("--port", type=int, default=8765, metavar="N", help="on 127.0.0.1; 0 takes a free one (8765)")
+    made.add_argument("--balance", default="10000", metavar="DOLLARS", help="of a new state's account (10000)")
+    made.add_argument("--seed", type=int, default=0, metavar="N", help="of ids and faults (0)")
+    faults = made.add_argument_group("faults")
+    for name, text in _RATES.items():
+        faults.add_argument(f"--{name}", type=float, default=0.0, metavar="RATE", help=f"{text} (0)")
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises InputError where a flag cannot be used."""
+    from schemas.errors import InputError
+    from transforms.mturk_server.faults import Faults
+
+    args.faults = Faults(**{name: getattr(args, name) for name in _RATES})
+    if not 0 <= args.port <= 65_535:
+        raise InputError("0 to 65535", "--port")
+    try:
+        args.balance = Decimal(args.balance)
+        if not args.balance.is_finite() or args.balance < 0:
+            raise InvalidOperation
+    except InvalidOperation:
+        raise InputError("an amount in dollars, such as 250", "--balance") from None
+
+
+def act(args: argparse.Namespace, _: list[str]) -> int:
+    """Serves."""
+    from transforms.mturk_server.practice import serve
+
+    return serve(Path(args.state), args.port, args.seed, args.faults, args.balance)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet mturk sandbox-server``. Returns the exit status."""
+    return run_checked(parser(), argv, check, act, "everything is kept")

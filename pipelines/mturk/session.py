@@ -1,0 +1,210 @@
+"""What the actions share: flags, the open batch with its client, the agreement to a cost, progress."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from pipelines.command import StrictParser, counted
+from schemas.errors import InputError
+from transforms.mturk import client as mturk_client
+from transforms.mturk import collected
+from transforms.mturk.batch import Batch, write_whole
+from transforms.mturk.calls import Failure, Told
+
+_SHOWN = 10  # of a list on the terminal
+_MAX_PARALLEL = 32
+
+STOPPED = "run the same command again: it goes on where it was"
+
+
+def add_batch(made: StrictParser) -> None:
+    """Adds ``--batch``."""
+    made.add_argument("--batch", required=True, metavar="DIR", help="folder in which the batch is kept")
+
+
+def add_network(made: StrictParser) -> None:
+    """Adds ``--parallel_calls``."""
+    made.add_argument(
+        "--parallel_calls", type=int, default=4, metavar="N", help="calls under way at a time (default 4)"
+    )
+
+
+def add_spending(made: StrictParser) -> None:
+    """Adds the flags of actions that spend money."""
+    made.add_argument("--dry_run", action="store_true", help="print the calls, spend nothing, keep nothing")
+    made.add_argument("--production", action="store_true", help="real money, real workers; asks for the amount")
+    made.add_argument(
+        "--confirm", metavar="AMOUNT", help="the amount in dollars, for scripts, instead of typing it (--production)"
+    )
+
+
+def add_block_list(made: StrictParser) -> None:
+    """Adds ``--block_list``."""
+    made.add_argument(
+        "--block_list", metavar="FILE", help="worker ids, one a line, who are to see no further HIT of this batch"
+    )
+
+
+def check_network(args: argparse.Namespace) -> None:
+    """Raises InputError where a flag of :func:`add_network` or :func:`add_spending` cannot be used."""
+    if not 1 <= args.parallel_calls <= _MAX_PARALLEL:
+        raise InputError(f"1 to {_MAX_PARALLEL}", "--parallel_calls")
+    if getattr(args, "dry_run", False):
+        args.parallel_calls = 1  # the calls are printed in their order
+    confirm = getattr(args, "confirm", None)
+    if confirm is not None:
+        try:
+            args.confirm = Decimal(confirm.removeprefix("$").replace(",", ""))
+        except InvalidOperation:
+            raise InputError(f"{confirm!r} is no amount in dollars", "--confirm") from None
+
+
+def check_place(batch: Batch, production: bool) -> None:
+    """Raises InputError unless ``--production`` says where the batch lives."""
+    if (batch.endpoint == mturk_client.PRODUCTION) == production:
+        return
+    raise InputError(
+        f"--production is given, but this batch lives {where(batch.environment)}"
+        if production
+        else "this batch lives in production, where this costs money: add --production",
+        batch.folder,
+    )
+
+
+def where(environment: str) -> str:
+    """``in production``, ``in the sandbox`` or ``at http://…``."""
+    return {"production": "in production", "sandbox": "in the sandbox"}.get(environment, f"at {environment}")
+
+
+def copy_batch(folder: str, copy: str) -> None:
+    """Copies what a dry run works on."""
+    for name in ("journal.jsonl", collected.FILE):
+        if (Path(folder) / name).exists():
+            shutil.copyfile(Path(folder) / name, Path(copy) / name)
+
+
+@contextmanager
+def open_batch(folder: str, dry_run: bool = False, writable: bool = True) -> Iterator[Batch]:
+    """The batch, or for a dry run a copy of it that is thrown away."""
+    if not dry_run:
+        with Batch(folder, writable) as batch:
+            yield batch
+        return
+    with tempfile.TemporaryDirectory() as copy:
+        copy_batch(folder, copy)
+        with Batch(copy) as batch:
+            yield batch
+
+
+def client_for(batch: Batch, args: argparse.Namespace, key: bytes, lines: Sequence[collected.Line] = ()) -> Any:
+    """The boto3 client of a batch; for a dry run one that prints its calls and sends nothing."""
+    if getattr(args, "dry_run", False):
+        from transforms.mturk.rehearsal import rehearsing_client
+
+        return rehearsing_client(batch.endpoint, lines, key, print)
+    return mturk_client.connect(batch.endpoint, args.parallel_calls)
+
+
+def agree(args: argparse.Namespace, amount: Decimal, environment: str) -> None:
+    """In production, has the amount typed (or given by ``--confirm``).
+
+    Raises:
+      InputError: it is another one.
+    """
+    if args.dry_run or environment != "production":
+        return
+    typed = args.confirm
+    if typed is None:
+        print(
+            f"This spends ${amount:,.2f} of real money. Type the amount to go on: ", end="", file=sys.stderr, flush=True
+        )
+        try:
+            typed = Decimal(sys.stdin.readline().strip().removeprefix("$").replace(",", ""))
+        except InvalidOperation:
+            typed = None
+    if typed is None or not typed.is_finite() or typed != amount:
+        raise InputError(f"the amount is {amount:.2f}: nothing was spent", "--confirm" if args.confirm else "")
+
+
+def check_balance(client: Any, amount: Decimal) -> None:
+    """Raises InputError unless the account can pay ``amount`` dollars. The first call, so it finds bad credentials."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        balance = Decimal(client.get_account_balance()["AvailableBalance"])
+    except (ClientError, BotoCoreError) as error:
+        raise mturk_client.explained(error) from None
+    if balance < amount:
+        raise InputError(
+            f"the account has ${balance:,.2f} and this needs ${amount:,.2f}: prepay HITs at requester.mturk.com; "
+            "nothing was spent"
+        )
+    if amount:
+        logging.info("balance $%s, this needs $%s", f"{balance:,.2f}", f"{amount:,.2f}")
+
+
+@contextmanager
+def progress(what: str, args: argparse.Namespace) -> Iterator[Told | None]:
+    """A bar on a terminal; None elsewhere."""
+    if args.quiet or getattr(args, "dry_run", False) or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def tell(args: argparse.Namespace, text: str) -> None:
+    """Prints what is about to be done, unless nobody wants to read it."""
+    if args.dry_run or not args.quiet:
+        print(text)
+
+
+def many(n: int, what: str) -> str:
+    """``1 bonus``, ``2 bonuses``, ``2 assignments``."""
+    return counted(n, what).replace("bonuss", "bonuses")
+
+
+def tell_failures(failures: Sequence[Failure], what: str) -> None:
+    """Says what MTurk refused, by its reason, with the first few of each."""
+    for (code, message), n in Counter((failure.code, failure.message) for failure in failures).most_common(_SHOWN):
+        keys = [failure.key for failure in failures if (failure.code, failure.message) == (code, message)]
+        shown = ", ".join(keys[:3]) + (", …" if n > 3 else "")
+        logging.error("%s: MTurk refuses %s: %s [%s]: %s", what, n, message, code, shown)
+
+
+def tell_left(left: Sequence[tuple[str, str]], what: str) -> None:
+    """Says what was left alone, by reason."""
+    for why, n in Counter(why for _, why in left).most_common():
+        ids = [each for each, reason in left if reason == why]
+        shown = ", ".join(ids[:_SHOWN]) + (", …" if n > _SHOWN else "")
+        logging.warning("%s left alone: %s: %s", many(n, what), why, shown)
+
+
+def finish(batch: Batch, lines: Sequence[collected.Line], key: bytes, warn: bool = True) -> Callable[[], str]:
+    """Writes ledger and status page, warns of what is urgent; gives the status table to whoever prints it."""
+    from datetime import UTC, datetime
+
+    from transforms.mturk import ledger, status, status_page
+
+    now = status.status_of(batch, lines, key)
+    ledger.write(batch, ledger.rows_of(batch, lines, key))
+    urgent = status.warnings(now, datetime.now(UTC)) if warn else []
+    write_whole(batch.folder / status_page.FILE, status_page.status_page(now, urgent).encode())
+    for text in urgent:
+        logging.warning("%s", text)
+    return lambda: status.table(now)

@@ -1,0 +1,82 @@
+"""``parapet mturk site-csv``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from pipelines.mturk import session
+
+DESCRIPTION = """\
+For batches made on the requester site: fills the Approve and Reject columns of a batch results CSV from compose's
+audit, for the site's 'Upload CSV'. The rule is that of 'parapet mturk pay': everyone is paid unless --reject is given.
+The file has worker ids, as the site needs them: only its owner can read it."""
+
+EXAMPLE = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
+
+
+def parser() -> StrictParser:
+    """The command line."""
+    made = StrictParser("mturk site-csv", DESCRIPTION, EXAMPLE)
+    made.add_argument("--audit", required=True, metavar="DIR", help="folder that 'parapet compose' made")
+    made.add_argument("--results", required=True, metavar="FILE", help="batch results CSV of the requester site")
+    made.add_argument("--output", required=True, metavar="FILE", help="file to write")
+    made.add_argument(
+        "--reject", action="store_true", help="reject assignments of which every answer is careless for certain"
+    )
+    made.add_argument(
+        "--rejections", metavar="FILE", help="CSV with assignment_id and feedback: reject these in any case"
+    )
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads everything that is needed. Raises InputError where it cannot be used."""
+    from schemas.errors import InputError
+    from transforms.mturk.decide import check_named, decide, read_audit, read_rejections
+    from transforms.mturk.site_csv import fill_in
+
+    named = read_rejections(args.rejections) if args.rejections else {}
+    audit = read_audit(args.audit)
+    if named:
+        check_named(args.rejections, audit)
+    payments = decide(audit, args.reject, named)
+    if Path(args.output).exists() and Path(args.output).samefile(args.results):
+        raise InputError("the results themselves are not replaced: choose another file", "--output")
+    try:
+        with open(args.results, "rb") as handle:
+            args.filled = fill_in(handle, args.results, payments)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", args.results) from None
+
+
+def act(args: argparse.Namespace, _: list[str]) -> int:
+    """Writes."""
+    from transforms.mturk.batch import write_whole
+
+    filled = args.filled
+    write_whole(Path(args.output), filled.data, private=True)
+    for row, reason in filled.broken:
+        logging.error("%s: row %d: left out: %s", args.results, row, reason)
+    if filled.unknown:
+        row, assignment_id = filled.unknown[0]
+        logging.warning(
+            "%s not in the audit and left open, the first in row %d (%s): compose again with this file",
+            counted(len(filled.unknown), "assignment"),
+            row,
+            assignment_id[:64],
+        )
+    if not args.quiet:
+        print(
+            f"{args.output}: {filled.approved:,} to approve, {filled.rejected:,} to reject, "
+            f"{filled.settled:,} settled already, {len(filled.unknown):,} open"
+        )
+    return EXIT_FAILURE if filled.broken else 0
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet mturk site-csv``. Returns the exit status."""
+    return run_checked(parser(), argv, check, act, session.STOPPED)

@@ -1,0 +1,55 @@
+"""``parapet mturk status``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from pipelines.command import StrictParser, run_checked
+from pipelines.mturk import session
+
+DESCRIPTION = """\
+Shows per task what is out, in, paid and about to end, and what it has cost, as of the last 'collect'. Asks MTurk
+nothing. The same stands in DIR/status.html, every payment in DIR/ledger.csv."""
+
+EXAMPLE = """\
+  parapet mturk status --batch my_batch
+  parapet mturk status --batch my_batch --json"""
+
+
+def parser() -> StrictParser:
+    """The command line."""
+    made = StrictParser("mturk status", DESCRIPTION, EXAMPLE)
+    session.add_batch(made)
+    made.add_argument("--json", action="store_true", help="as JSON: money as strings, times in ISO 8601")
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises InputError where there is no batch."""
+    from transforms.crowd.worker_key import load_worker_key
+    from transforms.mturk.batch import Batch
+
+    Batch(args.batch, writable=False)
+    args.key = load_worker_key()
+
+
+def act(args: argparse.Namespace, _: list[str]) -> None:
+    """Shows."""
+    from transforms.mturk import collected
+    from transforms.mturk.status import status_of, to_json
+
+    with session.open_batch(args.batch, writable=False) as batch:
+        lines = collected.load(batch.folder)
+        if args.json:
+            print(json.dumps(to_json(status_of(batch, lines, args.key)), indent=2))
+            return
+        table = session.finish(batch, lines, args.key)
+        print(f"{batch.environment}, collected {batch.journal.done.get('collected', {}).get('at', 'never')}")
+        print(table())
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet mturk status``. Returns the exit status."""
+    return run_checked(parser(), argv, check, act, session.STOPPED)

@@ -1,0 +1,145 @@
+"""The whole loop: hits, publish, workers, collect, compose, top up twice, compose, pay; answers are a batch's."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.main import main
+from transforms.crowd.ingest.api_assignments import parse_answer_xml
+from transforms.mturk import collected
+from transforms.mturk_server.server import LocalMTurk
+from transforms.mturk_server.workers import play, scripts_from_jsonl
+
+
+def answers_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """(worker, task) to answers of JSON lines of assignments."""
+    found = {}
+    for line in path.read_bytes().splitlines():
+        item = json.loads(line)
+        answers = parse_answer_xml(item["Answer"])
+        if "taskAnswers" in answers:
+            (answers,) = json.loads(answers["taskAnswers"])
+        found[item["WorkerId"].partition(",")[0], item["RequesterAnnotation"]] = answers
+    return found
+
+
+def asked(answers: dict[str, str]) -> dict[str, str]:
+    return {name: text.replace("\r\n", "\n") for name, text in answers.items() if name != "doNotRedirect"}
+
+
+class Loop:
+    """The commands on one batch."""
+
+    def __init__(self, folder: Path, schemas: Path, answers: Path, server: LocalMTurk) -> None:
+        self.folder, self.schemas, self.answers, self.server = folder, schemas, answers, server
+        self.batch, self.variants = folder / "batch", folder / "variants"
+
+    def parapet(self, *flags: object) -> None:
+        assert main([*map(str, flags), "--quiet"]) == 0
+
+    def mturk(self, action: str, *flags: object) -> int:
+        return main(["mturk", action, "--batch", str(self.batch), *map(str, flags)])
+
+    def work(self) -> int:
+        scripts, _ = scripts_from_jsonl(self.answers)
+        return play(self.server.url, scripts).submitted
+
+    def compose(self) -> None:
+        assert self.mturk("collect") == 0
+        responses = self.batch / collected.FILE
+        self.parapet("compose", "--schemas", self.schemas, "--responses", responses, "--output", self.variants)
+
+    def shortfall(self) -> Path:
+        return self.variants / "shortfall.csv"
+
+
+@pytest.fixture
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "tests")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "tests")
+
+
+@pytest.mark.usefixtures("credentials")
+@pytest.mark.parametrize("corpus", ["sample", "sgd"])
+def test_the_whole_loop(corpus: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if corpus == "sample":
+        sample: Path = request.getfixturevalue("sample")
+        schemas, answers = sample, sample / "crowd" / "assignments.jsonl"
+    else:
+        real: Path = request.getfixturevalue("real_data")
+        schemas, answers = real / "sgd", real / "mturk" / "assignments.jsonl"
+    with LocalMTurk(tmp_path / "mturk.sqlite", balance=Decimal(50_000)) as server:
+        loop = Loop(tmp_path, schemas, answers, server)
+        _publish_and_top_up(loop)
+        _check_what_came_in(loop)
+        _pay_and_check(loop)
+
+
+def _publish_and_top_up(loop: Loop) -> None:
+    hits, more = loop.folder / "hits", loop.folder / "more"
+    loop.parapet("hits", "--schemas", loop.schemas, "--output", hits, "--assignments", 5)
+    assert loop.mturk("publish", "--hits", hits, "--endpoint_url", loop.server.url) == 0
+    tasks = loop.server.snapshot()["hits"]
+    assert loop.work() == 5 * len(tasks)
+    loop.compose()
+    assert loop.mturk("topup", "--shortfall", loop.shortfall()) == 0
+    wanted = {hit["RequesterAnnotation"]: hit["MaxAssignments"] for hit in loop.server.snapshot()["hits"].values()}
+    assert set(wanted.values()) <= set(range(5, 10))
+    assert loop.work() == sum(wanted.values()) - 5 * len(tasks)
+    loop.compose()
+    loop.parapet("hits", "--schemas", loop.schemas, "--shortfall", loop.shortfall(), "--output", more)
+    assert loop.mturk("topup", "--hits", more) == 0
+    assert loop.work() > 0
+    loop.compose()
+
+
+def _check_what_came_in(loop: Loop) -> None:
+    given, there = answers_of(loop.answers), answers_of(loop.batch / collected.FILE)
+    lines = collected.load(loop.batch)
+    # Nobody did a task twice, though the top-up's HITs are others than the first.
+    assert len({(line["WorkerId"], line["RequesterAnnotation"]) for line in lines}) == len(lines) == len(there)
+    for who, answers in there.items():
+        wanted = asked(given[who])
+        assert {name: wanted.get(name, "") for name in answers} == asked(answers), who
+    snapshot = loop.server.snapshot()
+    assert {line["AssignmentId"] for line in lines} == set(snapshot["assignments"])
+    audit = pq.read_table(loop.variants / "responses.parquet").to_pylist()
+    dead = (loop.variants / "dead_letters.jsonl").read_text().splitlines()
+    assert len({row["response_id"].partition(":")[0] for row in audit}) + len(dead) >= len(lines)
+
+
+def _pay_and_check(loop: Loop) -> None:
+    first = collected.load(loop.batch)[0]["AssignmentId"]
+    bonuses = loop.folder / "bonuses.csv"
+    bonuses.write_text(f"assignment_id,amount,reason\n{first},1.50,thank you\n")
+    flags = ("--audit", loop.variants, "--reject", "--bonuses", bonuses)
+    assert loop.mturk("pay", *flags) == 0
+    after = loop.server.snapshot()
+    states = Counter(item["AssignmentStatus"] for item in after["assignments"].values())
+    assert set(states) == {"Approved", "Rejected"}
+    # The rejected are those who said the same everywhere, or copied; by far the most are paid.
+    assert 0 < states["Rejected"] < 0.1 * states["Approved"]
+    assert [(bonus["AssignmentId"], bonus["BonusAmount"]) for bonus in after["bonuses"]] == [(first, "1.50")]
+    ledger = list(csv.DictReader(io.StringIO((loop.batch / "ledger.csv").read_text())))
+    assert Counter(row["kind"] for row in ledger) == {
+        "reward": states["Approved"],
+        "rejected": states["Rejected"],
+        "bonus": 1,
+    }
+    spent = sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in ledger), Decimal(0))
+    assert spent == _spent(after)
+    assert loop.mturk("pay", *flags) == 0
+    assert loop.server.snapshot()["balance"] == after["balance"]
+
+
+def _spent(snapshot: dict[str, Any]) -> Decimal:
+    return Decimal(snapshot["balance"]["paid"])

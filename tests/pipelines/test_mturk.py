@@ -1,0 +1,301 @@
+"""``parapet mturk``: its command lines, their exit statuses, and what they never tell."""
+
+import contextlib
+import importlib
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pipelines.main import main
+from pipelines.mturk import ACTIONS
+from transforms.mturk_server import marketplace
+from transforms.mturk_server.server import LocalMTurk
+from transforms.mturk_server.workers import Script, play
+
+BATCH_ACTIONS = ("collect", "status", "topup", "pay", "stop")
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch, tmp_path):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "practice")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "practice")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+
+
+class Told:
+    """A command that was run: its status and what it printed."""
+
+    def __init__(self, *argv):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            self.status = main(["mturk", *map(str, argv)])
+        logging.getLogger().handlers.clear()
+        self.out, self.err = out.getvalue(), err.getvalue()
+
+
+# What goes where, and what is told.
+
+
+def test_without_an_action_it_shows_them_all():
+    told = Told()
+    assert told.status == 2
+    assert all(f"  {action}" in told.out for action in ACTIONS)
+    assert Told("--help").status == 0
+    assert Told("--help").out == told.out
+
+
+@pytest.mark.parametrize(
+    ("action", "hint"),
+    [
+        ("publsh", "did you mean 'publish'?"),
+        ("top-up", "did you mean 'topup'?"),
+        ("site_csv", "did you mean 'site-csv'?"),
+        ("xyzzy", "'parapet mturk --help' lists the actions"),
+        ("--batch", "lists the actions"),
+        ("session", "lists the actions"),  # a module, and no action
+        ("", "lists the actions"),
+    ],
+)
+def test_an_unknown_action_is_usage_with_a_hint(action, hint):
+    told = Told(action)
+    assert told.status == 2
+    assert f"there is no action {action!r}" in told.err
+    assert hint in told.err
+    assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["publish", "--hit", "a", "--batch", "b"], "unknown flag --hit: did you mean --hits?"),
+        (["publish", "--hits", "a", "--batch", "b", "--dry-run"], "unknown flag --dry-run: did you mean --dry_run?"),
+        (["collect", "--bach", "b"], "unknown flag --bach: did you mean --batch?"),
+        (["pay", "--batch", "b", "--rejection", "f"], "unknown flag --rejection: did you mean"),
+        (["topup", "--batch", "b", "--shortfal", "f"], "unknown flag --shortfal: did you mean --shortfall?"),
+        (["stop", "--batch", "b", "--production"], "unknown flag --production"),
+        (["status", "--batch", "b", "--xyzzy"], "unknown flag --xyzzy"),
+        (["site-csv", "--audits", "a"], "unknown flag --audits: did you mean --audit?"),
+        (["collect", "--batch", "b", "--runner", "DirectRunner"], "unknown flag --runner"),  # Beam has no part in this
+    ],
+)
+def test_an_unknown_flag_is_usage_and_names_the_nearest(argv, hint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = Told(*argv)
+    assert told.status == 2
+    assert hint in told.err
+    assert f"'parapet mturk {argv[0]} --help' shows the flags" in told.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("action", BATCH_ACTIONS)
+def test_the_batch_is_named(action):
+    told = Told(action)
+    assert told.status == 2
+    assert "--batch" in told.err
+
+
+@pytest.mark.parametrize("action", BATCH_ACTIONS)
+def test_a_batch_that_is_not_there_is_usage_and_is_not_made(action, tmp_path):
+    flags = {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
+    told = Told(action, "--batch", tmp_path / "missing", *flags)
+    assert told.status == 2
+    assert f"{tmp_path / 'missing'}: no batch here: 'parapet mturk publish' makes one" in told.err
+    assert told.err.count("\n") == 1
+    assert not (tmp_path / "missing").exists()
+
+
+@pytest.mark.parametrize("action", BATCH_ACTIONS)
+def test_a_folder_that_is_no_batch_is_left_as_it_is(action, tmp_path):
+    flags = {"pay": ["--all"], "topup": ["--shortfall", "shortfall.csv"]}.get(action, [])
+    told = Told(action, "--batch", tmp_path, *flags)
+    assert told.status == 2
+    assert not list(tmp_path.iterdir())
+
+
+BROKEN, EMPTY = (b"nonsense\n", "row 1: not a line of the journal"), (b"", "never begun")
+
+
+@pytest.mark.parametrize(
+    ("action", "journal", "told"),
+    [*((action, *journal) for action in BATCH_ACTIONS for journal in (BROKEN, EMPTY)), ("publish", *BROKEN)],
+)
+def test_a_journal_that_cannot_be_used_is_told_in_one_line(action, journal, told, tmp_path, hits):
+    (tmp_path / "journal.jsonl").write_bytes(journal)
+    flags = {"pay": ["--all"], "topup": ["--shortfall", "s.csv"]}.get(action, [])
+    if action == "publish":
+        flags = ["--hits", hits, "--endpoint_url", "http://127.0.0.1:9"]
+    run = Told(action, "--batch", tmp_path, *flags)
+    assert run.status in (1, 2)
+    assert told in run.err
+    assert run.err.count("\n") == 1
+    assert (tmp_path / "journal.jsonl").read_bytes() == journal
+
+
+@pytest.mark.parametrize("action", BATCH_ACTIONS)
+def test_a_batch_of_another_version_is_told(action, tmp_path):
+    facts = {"format": 99, "parapet": "9.9.9", "id": "x", "endpoint": "http://127.0.0.1:9", "settings": {}}
+    entry = {"at": "2026-01-01T00:00:00+00:00", "event": "batch", "key": "batch", "facts": facts}
+    (tmp_path / "journal.jsonl").write_text(json.dumps(entry) + "\n")
+    flags = {"pay": ["--all"], "topup": ["--shortfall", "s.csv"]}.get(action, [])
+    run = Told(action, "--batch", tmp_path, *flags)
+    assert run.status == 2
+    assert "made by Parapet 9.9.9" in run.err
+
+
+LOADED = """
+import sys
+from pipelines.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    heavy = {"apache_beam", "spacy", "nltk", "pyarrow", "sacrebleu", "wordfreq", "numpy", "boto3", "botocore"}
+    print("loaded:", sorted(heavy & set(sys.modules)))
+"""
+
+
+def test_help_is_complete_and_loads_nothing_heavy():
+    """One process for all actions: what one loads, the ones after it have loaded."""
+    code = LOADED.replace("main(sys.argv[1:])", "[main(['mturk', *argv]) for argv in %r]")
+    actions = [["--help"], *([action, "--help"] for action in ACTIONS)]
+    told = subprocess.run([sys.executable, "-c", code % actions], capture_output=True, text=True, check=True)
+    assert told.stdout.endswith("loaded: []\n"), told.stdout[-200:]
+    assert told.stdout.count("example:") == len(actions)
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+def test_every_action_shows_its_flags_and_an_example_of_its_own(action):
+    told = Told(action, "--help")
+    assert told.status == 0
+    assert f"usage: parapet mturk {action}" in told.out
+    examples = told.out.partition("example:")[2]
+    assert f"parapet mturk {action}" in examples
+    # Examples have no flag that the action does not take.
+    parser = importlib.import_module(f"pipelines.mturk.{action.replace('-', '_')}").parser()
+    known = {flag for each in parser._actions for flag in each.option_strings}
+    for line in examples.splitlines():
+        if f"parapet mturk {action}" in line:
+            assert {word for word in line.split() if word.startswith("--")} <= known
+    assert all(each.help for each in parser._actions)
+
+
+def test_the_module_runs_by_itself():
+    told = subprocess.run([sys.executable, "-m", "pipelines.mturk", "nothing"], capture_output=True, text=True)
+    assert told.returncode == 2
+    assert "there is no action 'nothing'" in told.stderr
+
+
+# A whole batch.
+
+
+@pytest.fixture(scope="module")
+def hits(tmp_path_factory):
+    out = tmp_path_factory.mktemp("hits") / "out"
+    assert main(["hits", "--output", str(out), "--sandbox", "--assignments", "3", "--quiet"]) == 0
+    return out
+
+
+def worker(n):
+    return f"A{n}W{n}" + "X1Y2Z3"
+
+
+def answers(url, tasks, workers):
+    """Everybody does every task named, all fields."""
+    found = []
+    for task in tasks:
+        found += [
+            Script(worker(n), task, {"intent_0": f"some words {n}", "slot_0": f"of mine {n}"}, 200) for n in workers
+        ]
+    return play(url, found)
+
+
+def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
+    """Publish, collect, top up, pay with rejections and bonuses, fail and stop: every file, every word."""
+    batch, told = tmp_path / "batch", []
+
+    def run(*argv, status=0):
+        made = Told(*argv)
+        told.append(made)
+        assert made.status == status, made.out + made.err
+        return made
+
+    blocked = tmp_path / "blocked.txt"
+    blocked.write_text(f"{worker(99)}\n")
+    with LocalMTurk(tmp_path / "server.db") as server:
+        where = ["--batch", batch]
+        flags = ["--hits", hits, "--endpoint_url", server.url, "--block_list", blocked, "--max_per_worker", 3]
+        run("publish", *where, *flags, "--dry_run")
+        run("publish", *where, *flags)
+        tasks = ["Ferries_1:names", "Gyms_1:names", "Repairs_1:names"]
+        assert answers(server.url, tasks, [1, 2, 3]).submitted == 9
+        run("collect", *where)
+        lines = [json.loads(line) for line in (batch / "assignments.jsonl").read_text().splitlines()]
+        ids = [line["AssignmentId"] for line in lines]
+        shortfall = tmp_path / "shortfall.csv"
+        shortfall.write_text("service_name,task,field,have,need\nFerries_1,names,slot_0,4,5\n")
+        run("topup", *where, "--shortfall", shortfall, "--dry_run")
+        run("topup", *where, "--shortfall", shortfall)
+        bonuses = tmp_path / "bonuses.csv"
+        bonuses.write_text(f"assignment_id,amount,reason\n{ids[0]},0.10,Thanks\n{ids[1]},0.10,Thanks\n")
+        server.recycle(ids[1], worker(98))
+        run("pay", *where, "--all", "--bonuses", bonuses, "--dry_run")
+        run("pay", *where, "--all", "--bonuses", bonuses, status=1)  # one is another worker's now
+        run("collect", *where)
+        run("status", *where)
+        run("status", *where, "--json")
+        run("status", *where, "--log_format", "json")
+        run("stop", *where, "--dry_run")
+        run("stop", *where)
+        server.stop()
+        run("collect", *where, status=1)
+    everyone = [worker(n) for n in (1, 2, 3, 98, 99)]
+    for made in told:
+        for each in everyone:
+            assert each not in made.out + made.err
+    raw = {"assignments.jsonl", "replaced.jsonl"}
+    files = {path.name: path.read_text() for path in batch.iterdir()}
+    assert raw | {"journal.jsonl", "ledger.csv", "status.html"} <= set(files)
+    for name, text in files.items():
+        assert name in raw or not any(each in text for each in everyone), name
+    assert all(worker(n) in files["assignments.jsonl"] for n in (1, 2, 3, 98))
+
+
+def test_quiet_prints_nothing_that_is_no_error(hits, tmp_path):
+    with LocalMTurk(tmp_path / "server.db") as server:
+        where = ["--batch", tmp_path / "batch", "--quiet"]
+        made = [Told("publish", *where, "--hits", hits, "--endpoint_url", server.url)]
+        made.append(Told("collect", *where))
+        made.append(Told("stop", *where))
+    assert [each.status for each in made] == [0, 0, 0]
+    assert [each.out + each.err for each in made] == ["", "", ""]
+
+
+def test_what_is_told_is_json_where_that_is_asked_for(hits, tmp_path, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    told = Told("publish", "--hits", hits, "--batch", tmp_path / "b", "--endpoint_url", "http://127.0.0.1:9",
+                "--log_format", "json")  # fmt: skip
+    assert told.status == 1
+    assert json.loads(told.err)["level"] == "error"
+
+
+def test_ctrl_c_says_how_to_go_on(hits, tmp_path, monkeypatch):
+    def pressed(*_args, **_more):
+        raise KeyboardInterrupt
+
+    with LocalMTurk(tmp_path / "server.db") as server:
+        where = ["--batch", tmp_path / "batch"]
+        assert Told("publish", *where, "--hits", hits, "--endpoint_url", server.url).status == 0
+        monkeypatch.setattr("transforms.mturk.collect.collect", pressed)
+        told = Told("collect", *where)
+        assert told.status == 1
+        assert "stopped; run the same command again: it goes on where it was" in told.err
+        monkeypatch.undo()
+        assert marketplace.on_offer(server.store)

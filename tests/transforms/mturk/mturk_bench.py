@@ -1,0 +1,217 @@
+"""A batch on the bench: the real commands and boto3's real client against a local MTurk in this process."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.main import main
+from transforms.crowd.ingest.fields import worker_hash
+from transforms.mturk import client as mturk_client
+from transforms.mturk import collected
+from transforms.mturk.batch import Batch
+from transforms.mturk_server import marketplace
+from transforms.mturk_server.marketplace import Refusal
+from transforms.mturk_server.server import LocalMTurk
+
+KEY = b"a worker key for tests only"
+
+NAMES, DESCRIPTIONS, OTHER = "Ferries_1:names", "Ferries_1:descriptions", "Gyms_1:names"
+
+
+def worker(n: int) -> str:
+    """The id of a worker, in MTurk's form."""
+    return f"A{n:05d}WORKERID"
+
+
+def cut(hits: Path, out: Path, tasks: Iterable[str] = (NAMES, DESCRIPTIONS, OTHER), **changes: Any) -> Path:
+    """A folder of ``parapet hits`` with these tasks only, and other terms where asked."""
+    out.mkdir(parents=True)
+    (out / "plan.json").write_bytes((hits / "plan.json").read_bytes())
+    run = json.loads((hits / "run.json").read_bytes())
+    run["options"]["only"] = [[task, "intent_0"] for task in tasks]  # as a top-up's folder has it
+    (out / "run.json").write_text(json.dumps(run))
+    (out / "pages").mkdir()
+    kept = []
+    for line in (hits / "manifest.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["task_id"] in tasks:
+            kept.append(json.dumps({**record, **changes}))
+            (out / record["question"]).write_bytes((hits / record["question"]).read_bytes())
+    (out / "manifest.jsonl").write_text("".join(f"{line}\n" for line in kept))
+    return out
+
+
+class Bench:
+    """One batch folder, one server. ``out`` and ``err`` hold what the last command has printed."""
+
+    def __init__(self, server: LocalMTurk, hits: Path, batch: Path) -> None:
+        self.server, self.hits, self.batch = server, hits, batch
+        self.out = self.err = ""
+
+    def run(self, *argv: object) -> int:
+        """``parapet mturk ...``; gives its exit status."""
+        out, err = io.StringIO(), io.StringIO()
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                return main(["mturk", *map(str, argv)])
+        finally:
+            self.out, self.err = out.getvalue(), err.getvalue()
+            logging.getLogger().handlers.clear()
+
+    def do(self, action: str, *flags: object) -> int:
+        """An action on this batch."""
+        return self.run(action, "--batch", self.batch, *flags)
+
+    def publish(self, *flags: object, hits: Path | None = None) -> int:
+        return self.do("publish", "--hits", hits or self.hits, "--endpoint_url", self.server.url, *flags)
+
+    def ok(self, action: str, *flags: object) -> None:
+        """An action that must end well."""
+        status = self.publish(*flags) if action == "publish" else self.do(action, *flags)
+        assert status == 0, self.out + self.err
+
+    def pay(self, audit: Path, *flags: object) -> int:
+        return self.do("pay", "--audit", audit, *flags)
+
+    @property
+    def client(self) -> Any:
+        return mturk_client.connect(self.server.url)
+
+    def open(self) -> Batch:
+        return Batch(self.batch, writable=False)
+
+    def lines(self) -> list[dict[str, Any]]:
+        return collected.load(self.batch)
+
+    def journal(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.batch / "journal.jsonl").read_bytes().splitlines()]
+
+    def ledger(self) -> list[dict[str, str]]:
+        with (self.batch / "ledger.csv").open(newline="") as handle:
+            return list(csv.DictReader(handle))
+
+    def status(self) -> dict[str, Any]:
+        self.ok("status", "--json")
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+    def snapshot(self) -> dict[str, Any]:
+        return self.server.snapshot()
+
+    def hit_ids(self, task: str = "") -> list[str]:
+        """HITs at the server, in the order in which they were made."""
+        hits = self.snapshot()["hits"].items()
+        return [hit_id for hit_id, hit in hits if task in ("", hit["RequesterAnnotation"])]
+
+    def hit_id(self, task: str) -> str:
+        (found,) = self.hit_ids(task)
+        return found
+
+    def accept(self, task_or_hit: str, worker_id: str, seconds: int = 300) -> str:
+        """An assignment id. Raises Refusal."""
+        hit_id = self.hit_id(task_or_hit) if ":" in task_or_hit else task_or_hit
+        return marketplace.accept(self.server.store, hit_id, worker_id, seconds).assignment_id
+
+    def refused(self, task_or_hit: str, worker_id: str) -> str:
+        """Why a worker cannot accept; "" where they can (and give it back)."""
+        try:
+            assignment_id = self.accept(task_or_hit, worker_id)
+        except Refusal as refusal:
+            return refusal.reason
+        marketplace.give_back(self.server.store, assignment_id)
+        return ""
+
+    def work(self, task_or_hit: str, workers: Iterable[int], text: str = "some words of mine") -> list[str]:
+        """Assignments that these workers have submitted."""
+        made = []
+        for n in workers:
+            assignment_id = self.accept(task_or_hit, worker(n))
+            answers = [("assignmentId", assignment_id), ("intent_0", f"{text} {n}"), ("slot_0", f"Zimt & <Zucker> {n}")]
+            marketplace.submit(self.server.store, assignment_id, answers)
+            made.append(assignment_id)
+        return made
+
+    def states(self) -> Counter[tuple[str, str]]:
+        """(task, status) of every assignment at the server."""
+        found = self.snapshot()
+        annotation = {hit_id: hit["RequesterAnnotation"] for hit_id, hit in found["hits"].items()}
+        each = found["assignments"].values()
+        return Counter((annotation[a["HITId"]], a["AssignmentStatus"]) for a in each)
+
+    def statuses(self) -> dict[str, str]:
+        """Assignment id to status at the server."""
+        return {i: a["AssignmentStatus"] for i, a in self.snapshot()["assignments"].items()}
+
+    def audit(
+        self,
+        name: str = "audit",
+        reasons: Mapping[str, Iterable[str]] | None = None,
+        dead: Iterable[str] = (),
+        leave_out: Iterable[str] = (),
+    ) -> Path:
+        """A folder as ``compose`` writes it: all that was collected, two answers each; ``reasons`` of the rejected."""
+        rows = []
+        for line in self.lines():
+            assignment_id = line["AssignmentId"]
+            if assignment_id in {*leave_out, *dead}:
+                continue
+            given = list((reasons or {}).get(assignment_id, ["", ""]))
+            rows += [
+                {
+                    "response_id": f"{assignment_id}:{field}",
+                    "disposition": "rejected" if reason else "used",
+                    "reason": reason,
+                    "worker_hash": worker_hash(KEY, line["WorkerId"]),
+                    "accept_time": line["AcceptTime"],
+                    "submit_time": line["SubmitTime"],
+                }
+                for field, reason in zip(("intent_0", "slot_0"), given, strict=True)
+            ]
+        return write_audit(self.batch.parent / name, rows, dead)
+
+    def file(self, name: str, text: str) -> Path:
+        path = self.batch.parent / name
+        path.write_text(text)
+        return path
+
+
+def write_audit(folder: Path, rows: list[dict[str, str]], dead: Iterable[str] = ()) -> Path:
+    """The parts of a folder of ``compose`` that paying looks at; test_mturk_pay holds them against a real one."""
+    folder.mkdir()
+    texts = ("response_id", "disposition", "reason", "worker_hash")
+    columns: dict[str, Any] = {name: pa.array([row[name] for row in rows], pa.string()) for name in texts}
+    for name in ("accept_time", "submit_time"):
+        stamps = pa.array([row[name][:19] for row in rows], pa.string())
+        columns[name] = stamps.cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
+    pq.write_table(pa.table(columns), folder / "responses.parquet")
+    letters = [{"stage": "ingest", "key": key, "reason": "broken_xml", "payload": "", "source": ""} for key in dead]
+    (folder / "dead_letters.jsonl").write_text("".join(f"{json.dumps(letter)}\n" for letter in letters))
+    (folder / "run.json").write_text(json.dumps({"pipeline": "compose"}))
+    return folder
+
+
+def files_with(folder: Path, texts: Iterable[str]) -> dict[str, str]:
+    """Name of every file below a folder in which one of the texts stands, and which."""
+    found = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        for text in texts:
+            if text.encode() in data:
+                found[path.name] = text
+    return found
+
+
+def mode(path: Path) -> int:
+    return os.stat(path).st_mode & 0o777

@@ -1,0 +1,176 @@
+"""Bonuses: each assignment's once, whoever sent it, to the cent."""
+
+from collections import Counter
+from decimal import Decimal
+
+import pytest
+from mturk_bench import NAMES, OTHER, files_with, worker
+
+from transforms.mturk_server.calls import Drop
+
+SEND = "SendBonus"
+
+
+@pytest.fixture
+def done(bench):
+    """``made``: two assignments of NAMES and one of OTHER, collected."""
+    bench.ok("publish")
+    bench.made = bench.work(NAMES, [1, 2]) + bench.work(OTHER, [1])
+    bench.ok("collect")
+    return bench
+
+
+def bonuses(bench, *rows, name="bonuses.csv"):
+    text = "".join(f"{assignment_id},{amount},{reason}\n" for assignment_id, amount, reason in rows)
+    return bench.file(name, "assignment_id,amount,reason\n" + text)
+
+
+def sent(bench):
+    return Counter((each["AssignmentId"], each["BonusAmount"]) for each in bench.snapshot()["bonuses"])
+
+
+def test_bonuses_are_sent_once_with_a_token_each(done):
+    tokens = []
+    done.server.on_request(lambda call: call.operation == SEND and tokens.append(call.params["UniqueRequestToken"]))
+    path = bonuses(
+        done, (done.made[0], "0.50", "Thank you"), (done.made[1], "$1", "Well done"), (done.made[2], "0.1", "a")
+    )
+    assert done.do("pay", "--bonuses", path) == 0
+    assert "3 bonuses to send ($1.92)" in done.out  # 1.60 and 20 %
+    assert "3 bonuses sent, 0 were there already" in done.out
+    assert sent(done) == {(done.made[0], "0.50"): 1, (done.made[1], "1.00"): 1, (done.made[2], "0.10"): 1}
+    assert len(set(tokens)) == 3
+    assert all(len(token) <= 64 for token in tokens)
+    to = {each["AssignmentId"]: (each["WorkerId"], each["Reason"]) for each in done.snapshot()["bonuses"]}
+    assert to[done.made[1]] == (worker(2), "Well done")
+    assert done.do("pay", "--bonuses", path) == 0
+    assert "0 bonuses to send ($0.00)" in done.out
+    assert done.server.count(SEND) == 3
+
+
+def test_the_ledger_has_them_to_the_cent(done):
+    path = bonuses(done, (done.made[0], "0.01", "a"), (done.made[1], "12.34", "b"))
+    assert done.pay(done.audit(), "--bonuses", path) == 0
+    rows = done.ledger()
+    assert [(row["amount"], row["fee"]) for row in rows if row["kind"] == "bonus"] in (
+        [("0.01", "0.0100"), ("12.34", "2.4680")],
+        [("12.34", "2.4680"), ("0.01", "0.0100")],
+    )
+    total = sum(Decimal(row["amount"]) + Decimal(row["fee"]) for row in rows)
+    assert total == done.snapshot()["balance"]["paid"]
+    assert set(files_with(done.batch, [worker(1), worker(2)])) == {"assignments.jsonl"}
+
+
+def test_the_same_bonus_sent_elsewhere_is_not_sent_again(done):
+    done.client.send_bonus(WorkerId=worker(1), AssignmentId=done.made[0], BonusAmount="0.50", Reason="by hand")
+    path = bonuses(done, (done.made[0], "0.50", "Thank you"))
+    assert done.do("pay", "--bonuses", path) == 0
+    assert "0 bonuses sent, 1 were there already" in done.out
+    assert done.server.count(SEND) == 1
+    (row,) = [row for row in done.ledger() if row["kind"] == "bonus"]
+    assert row["by"] == "elsewhere"
+
+
+def test_another_bonus_sent_elsewhere_is_left_to_a_person(done):
+    for n in (0, 1):
+        done.client.send_bonus(WorkerId=worker(n + 1), AssignmentId=done.made[n], BonusAmount="0.40", Reason="by hand")
+    path = bonuses(done, (done.made[0], "0.50", "Thank you"), (done.made[1], "0.50", "Thank you"))
+    assert done.do("pay", "--bonuses", path) == 1
+    assert "2 bonuses left alone: MTurk has a bonus of $0.40 on it, which this batch did not send" in done.err
+    assert done.server.count(SEND) == 2
+
+
+def test_another_amount_than_the_batch_has_sent_is_refused(done):
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "Thank you"))) == 0
+    path = bonuses(done, (done.made[1], "0.60", "a"), (done.made[0], "0.60", "more"), name="more.csv")
+    assert done.do("pay", "--bonuses", path) == 2
+    assert f"more.csv: row 3: assignment {done.made[0]} had a bonus of $0.50 already" in done.err
+    assert done.server.count(SEND) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("3NOBODY,0.50,a", "row 3: assignment 3NOBODY was not collected in this batch"),
+        ("{0},0.50,a", "row 3: assignment {0} is there twice"),
+        ("{1},0.50,", "row 3: a bonus needs a reason"),
+        ("{1},0.50," + "x" * 1_025, "row 3: a bonus needs a reason"),
+        ("{1},0,a", "row 3: '0' is no amount"),
+        ("{1},-1,a", "row 3: '-1' is no amount"),
+        ("{1},0.505,a", "row 3: '0.505' is no amount"),
+        ("{1},much,a", "row 3: 'much' is no amount"),
+        ("{1},,a", "row 3: '' is no amount"),
+        ("{1},NaN,a", "row 3: 'NaN' is no amount"),
+        ("{1},Infinity,a", "row 3: 'Infinity' is no amount"),
+        ("{1},1" + "0" * 40 + ",a", "is no amount"),
+        ("{1},0.50", "row 3: more or fewer cells"),
+    ],
+)
+def test_a_bad_row_is_named_and_nothing_is_sent(done, row, told):
+    text = f"assignment_id,amount,reason\n{done.made[0]},0.50,good\n{row}\n"
+    path = done.file("bonuses.csv", text.replace("{0}", done.made[0]).replace("{1}", done.made[1]))
+    assert done.do("pay", "--bonuses", path) == 2
+    assert told.replace("{0}", done.made[0]) in done.err
+    assert done.server.count(SEND) == 0
+
+
+def test_a_bonus_for_work_that_is_another_s_now_is_not_sent(done):
+    done.server.recycle(done.made[0], worker(9))
+    path = bonuses(done, (done.made[0], "0.50", "a"), (done.made[1], "0.50", "b"))
+    assert done.do("pay", "--bonuses", path) == 1
+    assert "its id is now another worker's" in done.err
+    assert sent(done) == {(done.made[1], "0.50"): 1}
+
+
+def test_a_bonus_for_a_hit_that_is_gone_is_not_sent_and_stops_no_other(done):
+    done.server.delete_hit(done.hit_id(NAMES))
+    path = bonuses(done, (done.made[0], "0.50", "a"), (done.made[2], "0.50", "b"))
+    assert done.do("pay", "--bonuses", path) == 1
+    assert "MTurk no longer has its HIT" in done.err
+    assert sent(done) == {(done.made[2], "0.50"): 1}
+
+
+def test_an_answer_lost_once_is_absorbed(done):
+    lost = []
+
+    def hook(call):
+        if call.operation == SEND and call.outcome == "ok" and not lost:
+            lost.append(call)
+            raise Drop
+
+    done.server.on_response(hook)
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"))) == 0
+    assert done.server.calls[SEND] == {"dropped_after": 1, "DuplicateRequest": 1}
+    assert sent(done) == {(done.made[0], "0.50"): 1}
+
+
+@pytest.mark.parametrize("later", [0, 25 * 3_600])
+def test_a_run_cut_off_after_its_call_sends_nothing_twice(done, later):
+    def hook(call):
+        if call.operation == SEND:
+            raise Drop
+
+    done.server.on_response(hook)
+    path = bonuses(done, (done.made[0], "0.50", "a"), (done.made[1], "0.50", "b"))
+    assert done.do("pay", "--bonuses", path) == 1
+    done.server.response_hooks.clear()
+    done.server.advance(later)
+    assert done.do("pay", "--bonuses", path) == 0
+    assert sent(done) == {(done.made[0], "0.50"): 1, (done.made[1], "0.50"): 1}
+    assert {row["by"] for row in done.ledger() if row["kind"] == "bonus"} == {"us"}
+    assert done.status()["unclear"] == {}
+
+
+def test_without_the_money_no_bonus_is_sent(done):
+    done.server.store.add("available", -int(done.snapshot()["balance"]["available"] * 10_000))
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"))) == 1
+    assert "the account has $0.00 and this needs $0.60" in done.err
+    assert done.server.count(SEND) == 0
+
+
+def test_a_dry_run_names_workers_by_hashes_only(done):
+    path = bonuses(done, (done.made[0], "0.50", "a"))
+    assert done.do("pay", "--bonuses", path, "--dry_run") == 0
+    assert done.server.count(SEND) == 0
+    assert '"call": "SendBonus", "WorkerId": "worker ' in done.out
+    assert "WORKERID" not in done.out + done.err

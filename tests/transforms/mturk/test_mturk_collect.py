@@ -1,0 +1,349 @@
+"""Collecting: all that was handed in, each HIT read no oftener than needed, and who is kept out afterwards."""
+
+import json
+
+import pytest
+from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, files_with, mode, worker
+
+from schemas.responses import Assignment
+from transforms.crowd.ingest.api_assignments import parse_answer_xml, read_assignments
+from transforms.mturk_server import marketplace
+from transforms.mturk_server.calls import Drop
+
+LIST = "ListAssignmentsForHIT"
+GRANT = "AssociateQualificationWithWorker"
+
+
+@pytest.fixture
+def out(bench):
+    """The bench with its HITs out."""
+    bench.ok("publish")
+    return bench
+
+
+def listed(bench):
+    return bench.server.count(LIST)
+
+
+def answers_of(lines):
+    return {line["AssignmentId"]: parse_answer_xml(line["Answer"]) for line in lines}
+
+
+def test_nothing_is_collected_before_anything_came_in(out):
+    out.ok("collect")
+    assert "0 new assignments, 0 with another status, 0 in all" in out.out
+    assert (out.batch / "assignments.jsonl").read_bytes() == b""
+
+
+def test_every_assignment_is_there_as_the_server_has_it(out):
+    made = out.work(NAMES, [1, 2, 3]) + out.work(OTHER, [1])
+    out.ok("collect")
+    assert "4 new assignments, 0 with another status, 4 in all" in out.out
+    found = {line["AssignmentId"]: line for line in out.lines()}
+    assert set(found) == set(made)
+    for assignment_id, there in out.snapshot()["assignments"].items():
+        line = found[assignment_id]
+        for name in ("WorkerId", "HITId", "AssignmentStatus", "Answer"):
+            assert line[name] == there[name]
+        assert line["SubmitTime"].endswith("+00:00")
+    assert {line["RequesterAnnotation"] for line in found.values()} == {NAMES, OTHER}
+
+
+def test_the_file_is_private_sorted_and_the_same_when_nothing_is_new(out):
+    out.work(NAMES, [3, 1])
+    out.work(DESCRIPTIONS, [5, 4])
+    out.ok("collect")
+    path = out.batch / "assignments.jsonl"
+    assert mode(path) == 0o600
+    keys = [(line["RequesterAnnotation"], line["HITId"], line["AssignmentId"]) for line in out.lines()]
+    assert keys == sorted(keys)
+    before = path.read_bytes()
+    out.ok("collect")
+    assert path.read_bytes() == before
+    assert not (out.batch / "replaced.jsonl").exists()
+    assert not [each.name for each in out.batch.iterdir() if each.name.endswith(".tmp")]
+
+
+def test_compose_reads_every_line_to_the_same_answers(out):
+    texts = {
+        "intent_0": "Zürich & <co>",
+        "slot_0": "two\r\nlines",
+        "slot_1": "  =1+1 ",
+        "slot_2": "emoji 🙂 \u2028 é",
+        "slot_3": "",
+    }
+    assignment_id = out.accept(NAMES, worker(1))
+    marketplace.submit(out.server.store, assignment_id, [*texts.items(), ("doNotRedirect", "true")])
+    out.work(DESCRIPTIONS, [2])
+    out.ok("collect")
+    path = out.batch / "assignments.jsonl"
+    with path.open("rb") as handle:
+        found = list(read_assignments(handle, str(path), KEY))
+    assert all(isinstance(each, Assignment) for each in found)
+    assert {each.assignment_id for each in found} == {line["AssignmentId"] for line in out.lines()}
+    ours = next(each for each in found if each.assignment_id == assignment_id)
+    assert (ours.service_name, ours.task) == ("Ferries_1", "names")
+    assert ours.answers == {name: text.replace("\r\n", "\n") for name, text in texts.items()}
+    assert ours.submit_time - ours.accept_time == pytest.approx(300, abs=2)
+
+
+def test_more_assignments_than_a_page_holds_are_all_read(bench, hits, tmp_path):
+    many = cut(hits, tmp_path / "many", [NAMES], assignments=230)
+    bench.hits = many
+    bench.ok("publish", "--allow_extra_fee")
+    made = bench.work(NAMES, range(230))
+    bench.ok("collect")
+    assert listed(bench) == 3
+    assert {line["AssignmentId"] for line in bench.lines()} == set(made)
+
+
+def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
+    bench.hits = cut(hits, tmp_path / "many", [NAMES], assignments=100)
+    bench.ok("publish", "--allow_extra_fee")
+    bench.work(NAMES, range(100))
+    bench.ok("collect")
+    assert listed(bench) == 2  # the server gives a token with the full page, and an empty one after it
+    assert len(bench.lines()) == 100
+
+
+def test_what_is_settled_is_not_read_again(out):
+    made = out.work(NAMES, [1, 2, 3])
+    out.ok("collect")
+    assert listed(out) == 3
+    out.ok("collect")
+    assert listed(out) == 6  # complete, but its payment is not settled
+    for each in made:
+        out.server.approve_elsewhere(each)
+    out.ok("collect")
+    assert "0 new assignments, 3 with another status, 3 in all" in out.out
+    assert listed(out) == 9
+    out.ok("collect")
+    assert listed(out) == 11  # the other two
+    assert {line["AssignmentStatus"] for line in out.lines()} == {"Approved"}
+
+
+def test_what_came_in_later_is_added(out):
+    out.work(NAMES, [1])
+    out.ok("collect")
+    first = out.lines()
+    out.work(NAMES, [2])
+    out.work(DESCRIPTIONS, [3])
+    out.ok("collect")
+    assert "2 new assignments" in out.out
+    assert all(line in out.lines() for line in first)
+    assert len(out.lines()) == 3
+
+
+def test_work_in_hand_returned_or_given_up_is_not_collected(out):
+    out.accept(NAMES, worker(1))
+    marketplace.give_back(out.server.store, out.accept(NAMES, worker(2)))
+    out.ok("collect")
+    assert out.lines() == []
+
+
+def test_an_approval_elsewhere_and_one_by_time_are_seen(out):
+    made = out.work(NAMES, [1, 2])
+    out.ok("collect")
+    out.server.approve_elsewhere(made[0])
+    out.server.advance(73 * 3_600)
+    out.ok("collect")
+    assert "2 with another status" in out.out
+    assert {line["AssignmentStatus"] for line in out.lines()} == {"Approved"}
+    assert {row["by"] for row in out.ledger()} == {"elsewhere"}
+
+
+def test_a_deleted_hit_is_told_once_and_the_rest_goes_on(out):
+    out.work(NAMES, [1])
+    out.work(DESCRIPTIONS, [2])
+    out.ok("collect")
+    kept = out.lines()
+    hit_id = out.hit_id(NAMES)
+    out.server.delete_hit(hit_id)
+    out.work(OTHER, [3])
+    out.ok("collect")
+    assert f"{hit_id}: MTurk no longer has this HIT of {NAMES}" in out.err
+    assert "1 HITs were deleted elsewhere" in out.err
+    assert all(line in out.lines() for line in kept)
+    assert len(out.lines()) == 3
+    before = listed(out)
+    out.ok("collect")
+    assert listed(out) == before + 2
+    assert "no longer has" not in out.err
+    assert out.status()["total"]["gone"] == 1
+
+
+def test_another_submission_under_a_known_id_keeps_the_old_one_apart(out):
+    made = out.work(NAMES, [1, 2])
+    out.ok("collect")
+    (old,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
+    out.server.recycle(made[0], worker(9))
+    out.ok("collect")
+    assert f"{made[0]} has other work than before; the old is in replaced.jsonl" in out.err
+    assert worker(1) not in out.err
+    (new,) = [line for line in out.lines() if line["AssignmentId"] == made[0]]
+    assert new["WorkerId"] == worker(9)
+    path = out.batch / "replaced.jsonl"
+    assert mode(path) == 0o600
+    assert [json.loads(line) for line in path.read_bytes().splitlines()] == [old]
+    out.server.recycle(made[0], worker(8))
+    out.ok("collect")
+    assert [json.loads(line)["WorkerId"] for line in path.read_bytes().splitlines()] == [worker(1), worker(9)]
+    assert len(out.lines()) == 2
+
+
+def test_a_collection_cut_off_keeps_what_it_had(out):
+    out.work(NAMES, [1])
+    out.work(OTHER, [2])
+    seen = []
+
+    def hook(call):
+        if call.operation == LIST:
+            seen.append(call.params["HITId"])
+            if len(seen) > 2:
+                raise Drop
+
+    out.server.on_request(hook)
+    assert out.do("collect", "--parallel_calls", 1) == 1
+    assert "no answer from MTurk" in out.err
+    out.server.request_hooks.clear()
+    out.ok("collect")
+    assert len(out.lines()) == 2
+
+
+def test_a_file_that_is_not_ours_is_an_error_with_its_row(out):
+    out.work(NAMES, [1])
+    out.ok("collect")
+    path = out.batch / "assignments.jsonl"
+    for broken in (b"{}", b"[]", b"1", b"nonsense", b"\xff"):
+        path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + broken + b"\n")
+        for action in (["collect"], ["status"], ["pay", "--all"], ["stop"]):
+            assert out.do(*action) in (1, 2)
+            assert "assignments.jsonl: row 2: not an assignment" in out.err
+            assert out.err.count("\n") == 1
+
+
+def test_work_on_places_that_a_cut_off_top_up_made_is_collected(out):
+    """The call went through, and the run was killed before the journal knew."""
+    from transforms.mturk.journal import Journal
+
+    made = out.work(NAMES, [1, 2, 3])
+    hit_id = out.hit_id(NAMES)
+    facts = {"hit_id": hit_id, "to": 5, "workers": 2}
+    with Journal(out.batch) as journal:
+        journal.write([("begun", f"add:0123456789abcdef:{hit_id}", "create_additional_assignments_for_hit", facts)])
+    out.client.create_additional_assignments_for_hit(HITId=hit_id, NumberOfAdditionalAssignments=2)
+    for each in made:
+        out.server.approve_elsewhere(each)
+    out.ok("collect")
+    made += out.work(NAMES, [4, 5])
+    out.ok("collect")
+    assert {line["AssignmentId"] for line in out.lines()} == set(made)
+
+
+# Who is kept out.
+
+
+def granted(bench):
+    """(worker, name of the type in the journal) of all that was granted."""
+    names = {facts["id"]: name for name, facts in bench.open().journal.with_prefix("type").items()}
+    return {(each["WorkerId"], names[each["QualificationTypeId"]]) for each in bench.snapshot()["qualifications"]}
+
+
+def test_a_worker_at_the_cap_sees_nothing_more(bench):
+    bench.ok("publish", "--max_per_worker", 2)
+    bench.work(NAMES, [1, 2])
+    bench.ok("collect")
+    assert (worker(1), "kept out") not in granted(bench)
+    bench.work(OTHER, [1])
+    bench.ok("collect")
+    assert "cap 1" in bench.out
+    assert (worker(1), "kept out") in granted(bench)
+    assert (worker(2), "kept out") not in granted(bench)
+    assert all(bench.refused(task, worker(1)) for task in (NAMES, DESCRIPTIONS, OTHER))
+    assert bench.refused(OTHER, worker(2)) == ""
+    before = bench.server.count(GRANT)
+    bench.ok("collect")
+    assert bench.server.count(GRANT) == before
+
+
+def test_without_a_cap_nobody_is_kept_out(out):
+    out.work(NAMES, [1])
+    out.work(OTHER, [1])
+    out.ok("collect")
+    assert "kept out" not in {name for _, name in granted(out)}
+
+
+def test_the_block_list_keeps_workers_out(out):
+    path = out.file("blocked.txt", f"# spam\n{worker(1)}  # of May\n\n  {worker(2)}\n{worker(1)}\n")
+    out.ok("collect", "--block_list", path)
+    assert "blocked 2" in out.out
+    assert granted(out) == {(worker(1), "kept out"), (worker(2), "kept out")}
+    assert out.refused(NAMES, worker(1)) == "not_qualified"
+    out.ok("collect", "--block_list", path)
+    assert out.server.count(GRANT) == 2
+
+
+def test_the_block_list_holds_from_the_first_minute(bench):
+    path = bench.file("blocked.txt", f"{worker(1)}\n")
+    order = []
+    bench.server.on_request(lambda call: order.append(call.operation))
+    bench.ok("publish", "--block_list", path)
+    assert order.index(GRANT) < order.index("CreateHITWithHITType")
+    assert bench.refused(NAMES, worker(1)) == "not_qualified"
+
+
+@pytest.mark.parametrize(
+    "bad", ["a1b2c3d4e5", "A", "A12-3", f"{'A1B2C3D4E5'},A2B3C4D5E6", "WORKER_ID", "A1B2 C3D4", "AÖ12345"]
+)
+def test_a_bad_line_of_the_block_list_is_named_and_not_repeated(out, bad):
+    path = out.file("blocked.txt", f"{worker(1)}\n\n{bad}\n")
+    for action in (["collect"], ["topup", "--hits", out.hits]):
+        assert out.do(*action, "--block_list", path) == 2
+        assert "blocked.txt: row 3: not a worker id" in out.err
+        assert bad not in out.err.replace(str(path), "").replace("an A, then", "") or bad == "A"
+    assert out.publish("--block_list", path) == 2
+    assert not out.server.count(GRANT)
+
+
+def test_a_block_list_that_cannot_be_read_is_usage(out, tmp_path):
+    assert out.do("collect", "--block_list", tmp_path / "missing") == 2
+    assert "missing: cannot be read" in out.err
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert out.do("collect", "--block_list", binary) == 2
+
+
+def test_grants_that_mturk_refuses_are_told_without_the_worker_and_made_later(out):
+    from transforms.mturk_server.errors import MTurkError
+
+    def hook(call):
+        if call.operation == GRANT:
+            raise MTurkError(f"Worker {call.params['WorkerId']} does not exist.", "WorkerDoesNotExist")
+
+    out.work(NAMES, [1])
+    out.server.on_request(hook)
+    assert out.do("collect") == 1
+    assert "keeping workers out: MTurk refuses 1: Worker A… does not exist" in out.err
+    assert len(out.lines()) == 1
+    out.server.request_hooks.clear()
+    out.ok("collect")
+    assert granted(out) == {(worker(1), f"did {NAMES}")}
+    assert set(files_with(out.batch, [worker(1)])) == {"assignments.jsonl"}
+
+
+def test_long_worker_ids_are_masked_too(out):
+    """Real ones have 12 to 14 characters; the service model allows 64."""
+    from transforms.mturk_server.errors import MTurkError
+
+    long, short = "A" + "B2" * 20, "A1B2C3"
+
+    def hook(call):
+        if call.operation == GRANT:
+            raise MTurkError(f"Worker {call.params['WorkerId']} does not exist.", "WorkerDoesNotExist")
+
+    path = out.file("blocked.txt", f"{long}\n{short}\n")
+    out.server.on_request(hook)
+    assert out.do("collect", "--block_list", path) == 1
+    for each in (long, short):
+        assert each not in out.out + out.err
+        assert not files_with(out.batch, [each])

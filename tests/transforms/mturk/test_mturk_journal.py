@@ -1,0 +1,278 @@
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mturk_bench import mode
+
+from schemas.errors import InputError
+from transforms.mturk.batch import Batch, Settings, begin
+from transforms.mturk.journal import FILE, FORMAT, Journal
+
+CALL = "hit:Ferries_1:names:1:4f0c"
+
+
+def write(folder, *entries):
+    with Journal(folder) as journal:
+        journal.write(entries)
+
+
+def read(folder):
+    return Journal(folder, writable=False)
+
+
+def test_begun_and_done_facts_are_one(tmp_path):
+    write(tmp_path, ("begun", CALL, "create_hit_with_hit_type", {"part": 1, "fields": ["slot_0"]}))
+    assert read(tmp_path).open[CALL] == {"operation": "create_hit_with_hit_type", "part": 1, "fields": ["slot_0"]}
+    write(tmp_path, ("done", CALL, "list_hits", {"hit_id": "3XYZ"}))
+    journal = read(tmp_path)
+    assert not journal.open
+    facts = journal.done[CALL]
+    assert facts.pop("at")
+    assert facts == {
+        "operation": "create_hit_with_hit_type",
+        "part": 1,
+        "fields": ["slot_0"],
+        "hit_id": "3XYZ",
+    }
+
+
+def test_what_failed_stays_open_with_its_message_and_can_be_done_later(tmp_path):
+    write(
+        tmp_path,
+        ("begun", "pay:3A", "approve_assignment", {"verdict": "approve"}),
+        ("failed", "pay:3A", "approve_assignment", {"code": "ServiceFault", "message": "try again"}),
+    )
+    assert read(tmp_path).open["pay:3A"]["message"] == "try again"
+    assert read(tmp_path).open["pay:3A"]["verdict"] == "approve"
+    write(tmp_path, ("done", "pay:3A", "approve_assignment", {"by": "us"}))
+    assert not read(tmp_path).open
+    assert read(tmp_path).done["pay:3A"]["verdict"] == "approve"
+
+
+def test_what_is_noted_again_keeps_its_place_and_what_is_done_again_comes_last(tmp_path):
+    write(
+        tmp_path,
+        ("done", "prolong:a", "", {"expiration": "1"}),
+        ("noted", "round:x", "", {"round": 1}),
+        ("done", "prolong:b", "", {"expiration": "2"}),
+        ("done", "prolong:a", "", {"expiration": "3"}),
+        ("noted", "round:x", "", {"seen": True}),
+    )
+    journal = read(tmp_path)
+    assert list(journal.done) == ["round:x", "prolong:b", "prolong:a"]
+    assert list(journal.with_prefix("prolong")) == ["b", "a"]
+    assert journal.done["round:x"]["round"] == 1
+    assert journal.done["round:x"]["seen"] is True
+
+
+def test_a_prefix_ends_at_a_colon(tmp_path):
+    write(tmp_path, ("done", "hit:a:b", "", {}), ("done", "hits:c", "", {}), ("done", "hit", "", {}))
+    assert list(read(tmp_path).with_prefix("hit")) == ["a:b"]
+
+
+def test_every_line_is_on_the_disk_before_write_returns_and_only_the_owner_reads_it(tmp_path):
+    with Journal(tmp_path / "new" / "batch") as journal:
+        journal.write([("begun", "a", "op", {}), ("begun", "b", "op", {})])
+        lines = journal.path.read_bytes().splitlines()
+        assert [json.loads(line)["key"] for line in lines] == ["a", "b"]
+        assert mode(journal.path) == 0o600
+        journal.write([])
+        assert len(journal.path.read_bytes().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "torn", [b"{", b'{"at":"2026-01-01T00:00:00.000+00:00","event":"done","key":"a"}', b"\xff\xfe"]
+)
+def test_a_torn_last_line_is_dropped_and_its_call_is_open(tmp_path, torn):
+    write(tmp_path, ("begun", "a", "op", {"n": 1}))
+    whole = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(whole + torn)
+    assert read(tmp_path).open == {"a": {"operation": "op", "n": 1}}
+    assert (tmp_path / FILE).read_bytes() == whole + torn  # a look changes nothing
+    with Journal(tmp_path) as journal:
+        assert (tmp_path / FILE).read_bytes() == whole
+        assert not journal.done
+        journal.write([("done", "a", "op", {})])
+    assert list(read(tmp_path).done) == ["a"]
+
+
+def test_a_torn_only_line_is_an_empty_journal(tmp_path):
+    (tmp_path / FILE).write_bytes(b'{"at":"20')
+    with Journal(tmp_path) as journal:
+        assert not journal.batch
+    assert (tmp_path / FILE).read_bytes() == b""
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
+    (tmp_path / FILE).unlink(missing_ok=True)
+    write(tmp_path, *(("done", f"pay:é{n}", "op", {"text": "a\nb\u2028c"}) for n in range(4)))
+    whole = (tmp_path / FILE).read_bytes()
+    end = data.draw(st.integers(0, len(whole)))
+    (tmp_path / FILE).write_bytes(whole[:end])
+    with Journal(tmp_path) as journal:
+        assert len(journal.done) == whole[:end].count(b"\n")
+        journal.write([("done", "last", "op", {})])
+    assert list(read(tmp_path).done)[-1] == "last"
+
+
+@pytest.mark.parametrize("line", [b"{}", b"", b"[1]", b'{"at":"x","event":"lost","key":"a"}', b"\xff"])
+def test_a_broken_line_in_the_middle_is_an_error_with_its_row(tmp_path, line):
+    write(tmp_path, ("done", "a", "op", {}), ("done", "b", "op", {}))
+    first, second = (tmp_path / FILE).read_bytes().splitlines(keepends=True)
+    (tmp_path / FILE).write_bytes(first + line + b"\n" + second)
+    for writable in (True, False):
+        with pytest.raises(InputError, match="row 2") as error:
+            Journal(tmp_path, writable)
+        assert FILE in str(error.value)
+    assert (tmp_path / FILE).read_bytes() == first + line + b"\n" + second
+
+
+def begun(folder, **changes):
+    begin(folder, "http://127.0.0.1:1", {})
+    entry = json.loads((folder / FILE).read_bytes())
+    entry["facts"] |= changes
+    (folder / FILE).write_text(json.dumps(entry) + "\n")
+
+
+def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path):
+    begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
+    with pytest.raises(InputError, match=r"made by Parapet 9\.8\.7.*go on with that version"):
+        Batch(tmp_path)
+
+
+def test_another_format_is_told_before_its_unknown_events(tmp_path):
+    begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
+    with (tmp_path / FILE).open("a") as file:
+        file.write('{"at":"x","event":"invented","key":"a"}\n')
+    with pytest.raises(InputError, match=r"made by Parapet 9\.8\.7"):
+        Batch(tmp_path)
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from transforms.mturk.journal import Journal
+journal = Journal(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_and_let_in_afterwards(tmp_path):
+    begin(tmp_path, "http://127.0.0.1:1", {})
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdin=-1, stdout=-1, text=True)
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another 'parapet mturk' works on this batch"):
+            Journal(tmp_path)
+        assert read(tmp_path).batch  # a look is free
+    finally:
+        holder.kill()  # as kill -9 does: the lock goes with the process
+        holder.wait()
+    Journal(tmp_path).close()
+
+
+def test_a_journal_that_cannot_be_read_lets_others_in(tmp_path):
+    (tmp_path / FILE).write_bytes(b"nonsense\n")
+    for _ in range(2):
+        with pytest.raises(InputError, match="row 1"):  # the second time not "another process"
+            Journal(tmp_path)
+
+
+def test_threads_may_write_at_once(tmp_path):
+    with Journal(tmp_path) as journal, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: journal.write([("done", f"pay:{n}", "op", {"n": n})]), range(50)))
+    assert {facts["n"] for facts in read(tmp_path).done.values()} == set(range(50))
+
+
+def test_a_disk_that_takes_half_a_line_loses_none(tmp_path, monkeypatch):
+    from transforms.mturk import journal as module
+
+    class Os:
+        """Takes at most ten bytes a call, as a disk that is nearly full may."""
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        @staticmethod
+        def write(handle, data):
+            return real.write(handle, data[:10])
+
+    real = module.os
+    with Journal(tmp_path) as journal:
+        monkeypatch.setattr(module, "os", Os())
+        journal.write([("done", "a", "op", {}), ("done", "b", "op", {})])
+        monkeypatch.setattr(module, "os", real)
+    assert list(read(tmp_path).done) == ["a", "b"]
+
+
+KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
+FACTS = st.dictionaries(
+    KEYS.filter(lambda name: name not in ("at", "operation")),
+    st.none() | st.booleans() | st.integers(-(1 << 53), 1 << 53) | KEYS | st.lists(KEYS, max_size=3),
+    max_size=4,
+)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(calls=st.lists(st.tuples(st.sampled_from(["begun", "done", "failed", "noted"]), KEYS, FACTS), max_size=12))
+def test_what_is_written_is_read_again(tmp_path, calls):
+    (tmp_path / FILE).unlink(missing_ok=True)
+    with Journal(tmp_path) as journal:
+        half = len(calls) // 2
+        for some in (calls[:half], calls[half:]):
+            journal.write((event, key, "op", facts) for event, key, facts in some)
+        done, pending = journal.done, journal.open
+    again = read(tmp_path)
+    assert list(again.done.items()) == list(done.items())
+    assert again.open == pending
+    assert {key for event, key, _ in calls if event in ("done", "noted")} == set(done)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    countries=st.lists(st.sampled_from(["US", "CA", "GB", "US-CA"]), max_size=3, unique=True),
+    approval=st.integers(0, 100),
+    approved=st.integers(0, 10_000),
+    masters=st.booleans(),
+    cap=st.integers(0, 99),
+)
+def test_settings_survive_the_journal(tmp_path_factory, countries, approval, approved, masters, cap):
+    given_ = {
+        "countries": tuple(countries),
+        "min_approval": approval,
+        "min_approved": approved,
+        "masters": masters,
+        "max_per_worker": cap,
+    }
+    folder = tmp_path_factory.mktemp("batch")
+    begin(folder, "http://127.0.0.1:1", given_)
+    with Batch(folder, writable=False) as batch:
+        assert batch.settings == Settings(**given_)
+
+
+def test_tokens_fit_mturk_and_differ_by_batch_and_call(tmp_path):
+    tokens = set()
+    for name in "ab":
+        begin(tmp_path / name, "http://127.0.0.1:1", {})
+        with Batch(tmp_path / name, writable=False) as batch:
+            for key in ("hit:a", "hit:b"):
+                assert batch.token(key) == batch.token(key)
+                assert 0 < len(batch.token(key)) <= 64
+                tokens.add(batch.token(key))
+    assert len(tokens) == 4
+
+
+def test_there_is_no_batch_where_none_was_begun(tmp_path):
+    with pytest.raises(InputError, match="no batch here"):
+        Batch(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+    (tmp_path / FILE).write_bytes(b"")
+    with pytest.raises(InputError, match="never begun"):
+        Batch(tmp_path, writable=False)

@@ -1,0 +1,439 @@
+"""Paying: everyone once, nobody blindly, to the cent."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER, files_with, worker
+
+from schemas.errors import InputError
+from transforms.mturk.batch import Batch
+from transforms.mturk.decide import CARELESS, decide, feedback_of, read_audit, read_rejections, read_rows
+from transforms.mturk.ledger import rows_of
+from transforms.mturk_server.calls import Drop
+
+APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
+
+
+@pytest.fixture
+def done(bench):
+    """The bench with work on all three HITs collected: ``made`` has three assignments of NAMES and two of OTHER."""
+    bench.ok("publish")
+    bench.made = bench.work(NAMES, [1, 2, 3]) + bench.work(OTHER, [1, 4])
+    bench.ok("collect")
+    return bench
+
+
+def calls(bench):
+    return bench.server.count(APPROVE), bench.server.count(REJECT)
+
+
+def exact(bench):
+    """Dollars that the ledger knows of, not rounded: as exact as the server's."""
+    from mturk_bench import KEY
+
+    with Batch(bench.batch, writable=False) as batch:
+        return sum((row.amount + row.fee for row in rows_of(batch, bench.lines(), KEY)), Decimal(0))
+
+
+def ledger_sum(bench):
+    return sum(Decimal(row["amount"]) + Decimal(row["fee"]) for row in bench.ledger())
+
+
+def test_everyone_is_paid_once(done):
+    audit = done.audit()
+    assert done.pay(audit) == 0
+    assert "5 assignments to approve ($6.83 with fees), 0 to reject" in done.out  # 3 * 1.404 + 2 * 1.308
+    assert "5 approved, 0 rejected, 0 were settled already" in done.out
+    assert set(done.statuses().values()) == {"Approved"}
+    assert done.pay(audit) == 0
+    assert "0 assignments to approve ($0.00 with fees)" in done.out
+    assert calls(done) == (5, 0)
+
+
+def test_the_ledger_is_what_the_server_has_paid(done):
+    assert done.pay(done.audit()) == 0
+    paid = done.snapshot()["balance"]["paid"]
+    assert exact(done) == ledger_sum(done) == paid == Decimal("6.828")
+    assert done.status()["total"]["paid"] == "6.83"
+    rows = done.ledger()
+    assert {row["assignment_id"] for row in rows} == set(done.made)
+    assert {(row["kind"], row["by"]) for row in rows} == {("reward", "us")}
+    keys = [(row["task_id"], row["hit_id"], row["assignment_id"]) for row in rows]
+    assert keys == sorted(keys)
+    before = (done.batch / "ledger.csv").read_bytes()
+    done.ok("status")
+    assert (done.batch / "ledger.csv").read_bytes() == before
+
+
+def test_careless_work_is_paid_unless_its_rejection_is_asked_for(done):
+    audit = done.audit(reasons={done.made[0]: ["gibberish: random", "blank"]})
+    assert done.pay(audit) == 0
+    assert done.statuses()[done.made[0]] == "Approved"
+    assert calls(done) == (5, 0)
+
+
+def test_only_assignments_careless_throughout_are_rejected(done):
+    first, half, reviewed, disliked, dead = done.made
+    reasons = {
+        first: ["gibberish", "blank: nothing"],
+        half: ["gibberish", ""],
+        reviewed: ["too_fast", "duplicate: of another"],
+        disliked: ["reviewer: not good", "blank"],
+    }
+    audit = done.audit(reasons=reasons, dead=[dead, f"{half}:other"])
+    assert done.pay(audit, "--reject", "--dry_run") == 0
+    told = f"reject {first}: None of the 2 answers could be used: left blank (1), random letters (1). If you think"
+    assert told in done.out
+    assert calls(done) == (0, 0)
+    assert done.pay(audit, "--reject") == 0
+    assert "4 assignments to approve" in done.out
+    assert "4 approved, 1 rejected" in done.out
+    assert [i for i, status in done.statuses().items() if status == "Rejected"] == [first]
+    feedback = done.snapshot()["assignments"][first]["RequesterFeedback"]
+    assert feedback.startswith("None of the 2 answers could be used: left blank (1), random letters (1).")
+    assert [row["amount"] for row in done.ledger() if row["kind"] == "rejected"] == ["0"]
+    assert exact(done) == done.snapshot()["balance"]["paid"]
+    assert done.status()["total"]["rejected"] == 1
+    assert done.pay(audit) == 0  # a change of mind does not pay what was rejected
+    assert calls(done) == (4, 1)
+
+
+def test_an_assignment_with_a_dead_letter_is_never_rejected_by_rule(done):
+    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
+    letter = {"stage": "ingest", "key": f"{done.made[0]}:other", "reason": "unknown_field"}
+    (audit / "dead_letters.jsonl").write_text(json.dumps(letter) + "\n")
+    assert done.pay(audit, "--reject") == 0
+    assert calls(done) == (5, 0)
+
+
+def test_rejections_by_hand(done):
+    path = done.file("rejections.csv", f'assignment_id,feedback\n{done.made[1]},"Please, read the text."\n')
+    assert done.pay(done.audit(), "--rejections", path) == 0
+    assert done.snapshot()["assignments"][done.made[1]]["RequesterFeedback"] == "Please, read the text."
+    assert calls(done) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("assignment_id\nX\n", "row 1: the header lacks feedback"),
+        ("", "row 1: the header lacks assignment_id, feedback"),
+        ("assignment_id,feedback\n{0},\n", "row 2: a rejection needs feedback"),
+        ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} is there twice"),
+        ("assignment_id,feedback\n{0},a,b\n", "row 2: more or fewer cells"),
+        ("assignment_id,feedback\n{0}\n", "row 2: more or fewer cells"),
+        ("assignment_id,feedback\n{0}," + "x" * 1_025 + "\n", "row 2: feedback over 1,024 characters"),
+        ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: the audit has no assignment 3NOBODY"),
+    ],
+)
+def test_a_bad_rejection_is_an_error_by_row_and_nothing_is_paid(done, text, told):
+    path = done.file("rejections.csv", text.replace("{0}", done.made[0]))
+    assert done.pay(done.audit(), "--rejections", path) == 2
+    assert told.replace("{0}", done.made[0]) in done.err
+    assert calls(done) == (0, 0)
+
+
+def test_a_rejection_of_what_is_approved_already_is_told(done):
+    audit = done.audit()
+    assert done.pay(audit) == 0
+    path = done.file("rejections.csv", f"assignment_id,feedback\n{done.made[1]},no\n")
+    done.pay(audit, "--rejections", path)
+    assert done.made[1] in done.out + done.err
+
+
+def test_rejections_need_an_audit(done):
+    for flags in (["--reject"], ["--rejections", "x.csv"]):
+        assert done.do("pay", "--all", *flags) == 2
+        assert "add --audit" in done.err
+    assert done.do("pay") == 2
+    assert "say what is to be paid" in done.err
+
+
+def test_what_was_settled_elsewhere_is_not_called_again(done):
+    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
+    done.server.approve_elsewhere(done.made[0])
+    done.client.reject_assignment(AssignmentId=done.made[1], RequesterFeedback="by hand")
+    before = calls(done)
+    assert done.pay(audit, "--reject") == 0
+    assert "3 approved, 0 rejected, 2 were settled already" in done.out
+    assert calls(done) == (before[0] + 3, before[1])
+    rows = {row["assignment_id"]: row for row in done.ledger()}
+    assert (rows[done.made[0]]["kind"], rows[done.made[0]]["by"]) == ("reward", "elsewhere")
+    assert (rows[done.made[1]]["kind"], rows[done.made[1]]["by"]) == ("rejected", "elsewhere")
+    assert exact(done) == done.snapshot()["balance"]["paid"]
+    assert done.pay(audit, "--reject") == 0
+    assert calls(done) == (before[0] + 3, before[1])
+
+
+def test_what_mturk_approved_by_itself_is_counted(done):
+    audit = done.audit()
+    done.server.advance(73 * 3_600)
+    assert done.pay(audit) == 0
+    assert "0 approved, 0 rejected, 5 were settled already" in done.out
+    assert calls(done) == (0, 0)
+    assert {row["by"] for row in done.ledger()} == {"elsewhere"}
+    assert exact(done) == done.snapshot()["balance"]["paid"]
+
+
+def test_a_recycled_id_is_not_paid_to_another_worker(done):
+    audit = done.audit()
+    done.server.recycle(done.made[0], worker(9))
+    assert done.pay(audit) == 1
+    assert f"its id is now another worker's: collect again, then compose: {done.made[0]}" in done.err
+    assert calls(done) == (4, 0)
+    assert done.statuses()[done.made[0]] == "Submitted"
+    assert worker(1) not in done.err
+    assert worker(9) not in done.err
+
+
+def test_nobody_is_rejected_for_what_another_worker_wrote_under_the_same_id(done):
+    """Composed, then the id was given out anew, then collected: the audit judges work that is no longer there."""
+    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
+    done.server.recycle(done.made[0], worker(9))
+    done.ok("collect")
+    done.pay(audit, "--reject")
+    assert done.statuses()[done.made[0]] != "Rejected"
+    assert done.server.count(REJECT) == 0
+
+
+def test_work_handed_in_anew_is_not_paid_for_the_old(done):
+    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
+    with done.server.store.transaction():
+        done.server.store.do("UPDATE assignments SET answer = ? WHERE id = ?", "<a/>", done.made[0])
+    assert done.pay(audit, "--reject") == 1
+    assert "it was submitted anew with other answers: collect again, then compose" in done.err
+    assert calls(done) == (4, 0)
+
+
+def test_a_hit_that_is_gone_stops_no_other(done):
+    audit = done.audit()
+    done.server.delete_hit(done.hit_id(NAMES))
+    assert done.pay(audit) == 1
+    assert "3 assignments left alone: MTurk no longer has its HIT: it was deleted elsewhere" in done.err
+    assert "2 approved" in done.out
+    assert calls(done) == (2, 0)
+
+
+def test_an_assignment_that_is_gone_is_left_alone(done):
+    audit = done.audit()
+    with done.server.store.transaction():
+        done.server.store.do("DELETE FROM assignments WHERE id = ?", done.made[0])
+    assert done.pay(audit) == 1
+    assert "MTurk no longer lists it" in done.err
+    assert calls(done) == (4, 0)
+
+
+def test_what_is_not_in_the_audit_is_left_alone_unless_all_is_said(done):
+    audit = done.audit(leave_out=done.made[:2])
+    assert done.pay(audit) == 0
+    assert "2 assignments not in the audit and left alone: compose again" in done.err
+    assert calls(done) == (3, 0)
+    assert done.pay(audit, "--all") == 0
+    assert calls(done) == (5, 0)
+
+
+def test_all_needs_no_audit(done):
+    assert done.do("pay", "--all") == 0
+    assert calls(done) == (5, 0)
+    assert set(done.statuses().values()) == {"Approved"}
+
+
+def test_what_could_not_be_read_is_paid(done):
+    assert done.pay(done.audit(dead=done.made[:2]), "--reject") == 0
+    assert calls(done) == (5, 0)
+
+
+def test_answers_lost_are_found_to_have_arrived(done):
+    """Approved, and the answer lost: botocore's next attempt meets the wrong state."""
+    lost = set()
+
+    def hook(call):
+        if call.operation in (APPROVE, REJECT) and call.outcome == "ok" and call.params["AssignmentId"] not in lost:
+            lost.add(call.params["AssignmentId"])
+            raise Drop
+
+    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
+    done.server.on_response(hook)
+    assert done.pay(audit, "--reject") == 0
+    assert "4 approved, 1 rejected" in done.out
+    assert len(lost) == 5
+    assert {row["by"] for row in done.ledger()} == {"us"}
+    assert exact(done) == done.snapshot()["balance"]["paid"]
+
+
+@pytest.mark.parametrize("collected_between", [False, True])
+def test_a_run_cut_off_after_its_calls_is_ended_by_the_next(done, collected_between):
+    def hook(call):
+        if call.operation == APPROVE:
+            raise Drop
+
+    audit = done.audit()
+    done.server.on_response(hook)
+    assert done.pay(audit) == 1
+    done.server.response_hooks.clear()
+    approved = [i for i, status in done.statuses().items() if status == "Approved"]
+    assert approved
+    if collected_between:
+        done.ok("collect")
+    assert done.pay(audit) == 0
+    assert set(done.statuses().values()) == {"Approved"}
+    assert exact(done) == done.snapshot()["balance"]["paid"]
+    # Ours, and nothing is unclear any more.
+    assert {row["by"] for row in done.ledger()} == {"us"}
+    assert done.status()["unclear"] == {}
+
+
+def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(done):
+    audit = done.audit()
+
+    def hook(call):
+        if call.operation == APPROVE and call.params["AssignmentId"] == done.made[0]:
+            with done.server.store.transaction():
+                done.server.store.do("UPDATE assignments SET status = 'Rejected' WHERE id = ?", done.made[0])
+
+    done.server.on_request(hook)
+    assert done.pay(audit) == 1
+    assert "InvalidAssignmentState" in done.err
+    assert "4 approved" in done.out
+
+
+def test_a_dry_run_calls_nothing_and_keeps_nothing(done):
+    audit = done.audit(reasons={done.made[0]: ["blank", "blank"]})
+    before = {path.name: path.read_bytes() for path in done.batch.iterdir()}
+    seen = dict(done.server.calls)
+    assert done.pay(audit, "--reject", "--dry_run") == 0
+    assert dict(done.server.calls) == seen
+    assert {path.name: path.read_bytes() for path in done.batch.iterdir()} == before
+    shown = [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
+    assert sum(call["call"] == APPROVE for call in shown) == 4
+    assert [call["AssignmentId"] for call in shown if call["call"] == REJECT] == [done.made[0]]
+    assert "WORKERID" not in done.out + done.err
+
+
+def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
+    for module in ("client", "hits_folder", "qualifications"):
+        monkeypatch.setattr(f"transforms.mturk.{module}.PRODUCTION", done.server.url)
+    audit = done.audit()
+    assert done.pay(audit) == 2
+    assert done.pay(audit, "--production", "--confirm", "6.82") == 1
+    assert "the amount is 6.83: nothing was spent" in done.err
+    assert calls(done) == (0, 0)
+    assert done.pay(audit, "--production", "--confirm", "6.83") == 0
+    assert calls(done) == (5, 0)
+
+
+def test_an_audit_that_is_none_is_usage(done, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for folder in (empty, tmp_path / "missing", done.hits):
+        assert done.pay(folder) == 2
+        assert str(folder) in done.err
+        assert done.err.count("\n") == 1
+    broken = done.audit("broken")
+    (broken / "responses.parquet").write_bytes(b"PAR1")
+    assert done.pay(broken) == 2
+    torn = done.audit("torn")
+    for text in ("nonsense\n", "[]\n", "{}\n"):
+        (torn / "dead_letters.jsonl").write_text(text)
+        assert done.pay(torn) == 2
+        assert "cannot be read" in done.err
+
+
+def test_an_audit_may_be_named_by_its_table(done):
+    audit = done.audit()
+    assert read_audit(str(audit / "responses.parquet")) == read_audit(str(audit))
+
+
+def test_an_audit_of_another_batch_pays_nobody(done):
+    audit = done.audit(leave_out=done.made)
+    assert done.pay(audit) == 0
+    assert "0 assignments to approve" in done.out
+    assert "5 assignments not in the audit" in done.err
+    assert calls(done) == (0, 0)
+
+
+def test_work_of_another_batch_in_the_file_is_not_paid_from_this_one(done):
+    path = done.batch / "assignments.jsonl"
+    foreign = {**done.lines()[0], "AssignmentId": "3FOREIGN", "HITId": "3NOTOURS"}
+    path.write_bytes(path.read_bytes() + json.dumps(foreign).encode() + b"\n")
+    done.do("pay", "--all")
+    assert "PARAPET_DEBUG" not in done.err
+    assert set(done.statuses().values()) == {"Approved"}
+
+
+def test_workers_stand_in_the_raw_file_only(done):
+    assert done.pay(done.audit(reasons={done.made[0]: ["blank", "blank"]}), "--reject") == 0
+    everyone = [worker(n) for n in range(1, 5)]
+    assert set(files_with(done.batch, everyone)) == {"assignments.jsonl"}
+    assert len(done.ledger()[0]["worker_hash"]) == 16
+
+
+# The rule by itself.
+
+
+class Made:
+    """What ``read_audit`` gives."""
+
+    def __init__(self, answers, dead=()):
+        from collections import Counter
+
+        self.answers = {key: Counter(reasons) for key, reasons in answers.items()}
+        self.dead = frozenset(dead)
+
+
+@pytest.mark.parametrize("reason", sorted(CARELESS))
+def test_every_careless_reason_rejects_where_all_answers_have_it(reason):
+    found = decide(Made({"3A": [reason, reason], "3B": [reason, ""]}), True, {})
+    assert found["3A"].verdict == "reject"
+    assert found["3B"].verdict == "approve"
+    assert decide(Made({"3A": [reason]}), False, {})["3A"].verdict == "approve"
+    assert 0 < len(found["3A"].feedback) <= 1_024
+
+
+def test_every_careless_reason_is_one_of_vetting():
+    from transforms.crowd.vet import EXPLANATIONS
+
+    assert set(CARELESS) <= set(EXPLANATIONS)
+
+
+def test_feedback_is_never_too_long_and_says_how_many():
+    told = feedback_of(dict.fromkeys(CARELESS, 1000))
+    assert "None of the 8000 answers" in told
+    assert len(told) <= 1_024
+
+
+def test_every_assignment_gets_one_verdict():
+    found = decide(Made({"3A": [""], "3B": ["blank"]}, dead={"3B", "3C"}), True, {"3A": "no"})
+    assert {i: payment.verdict for i, payment in found.items()} == {"3A": "reject", "3B": "approve", "3C": "approve"}
+
+
+def test_rows_of_a_table_with_quotes_bom_and_crlf(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'\xef\xbb\xbfassignment_id,feedback\r\n 3A ,"two\r\nlines, ""really"""\r\n')
+    assert read_rejections(str(path)) == {"3A": 'two\nlines, "really"'}
+    for data in (b"\xff", b'a,b\n"open\n', b"a\x00,b\n"):
+        path.write_bytes(data)
+        with pytest.raises(InputError, match=r"a\.csv"):
+            read_rows(str(path), ("a", "b"))
+    with pytest.raises(InputError, match="cannot be read"):
+        read_rows(str(tmp_path / "missing"), ())
+
+
+def test_the_bench_s_audits_are_like_those_of_compose(done, reviewed):
+    import pyarrow.parquet as pq
+
+    real, ours = pq.read_schema(reviewed / "responses.parquet"), pq.read_schema(done.audit() / "responses.parquet")
+    assert {field.name: field.type for field in ours}.items() <= {field.name: field.type for field in real}.items()
+    audit = read_audit(str(reviewed))
+    assert len(audit.answers) > 100
+    assert "3BROKEN" in audit.dead
+    decided = decide(audit, True, {})
+    rejected = [payment for payment in decided.values() if payment.verdict == "reject"]
+    assert 0 < len(rejected) < len(decided) / 4
+    assert decided["3BROKEN"].verdict == "approve"
+
+
+def test_nothing_is_paid_for_descriptions_that_nobody_did(done):
+    assert done.pay(done.audit()) == 0
+    assert not [row for row in done.ledger() if row["task_id"] == DESCRIPTIONS]

@@ -1,0 +1,429 @@
+"""Publishing: what is refused, and what goes wrong."""
+
+import hashlib
+import json
+import os
+
+import pytest
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, worker
+
+from transforms.hits.question_xml import question_xml
+from transforms.mturk.qualifications import LOCALE, MASTERS
+from transforms.mturk_server.calls import Drop
+from transforms.mturk_server.errors import MTurkError
+
+CREATE = "CreateHITWithHITType"
+QUESTION = question_xml('<form method="post" action="https://www.mturk.com/mturk/externalSubmit"></form>').decode()
+
+
+def requirements(bench, task=NAMES):
+    """Type id to (comparator, values) of a HIT at the server."""
+    hit = bench.snapshot()["hits"][bench.hit_id(task)]
+    return {
+        each["QualificationTypeId"]: (each["Comparator"], each.get("IntegerValues") or each.get("LocaleValues"))
+        for each in hit["QualificationRequirements"]
+    }
+
+
+def page_changed(hits, task, text="Other words"):
+    """Gives a task another page, as another version of it would have."""
+    lines = []
+    for line in (hits / "manifest.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["task_id"] == task:
+            path = hits / record["question"]
+            data = path.read_text().replace("</form>", f"<p>{text}</p></form>", 1).encode()
+            assert data != path.read_bytes()
+            path.write_bytes(data)
+            record["sha256"] = hashlib.sha256(data).hexdigest()
+        lines.append(json.dumps(record))
+    (hits / "manifest.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def lose_answers(bench, *operations):
+    """The calls are done, and no answer ever arrives: as a process that is killed between the two sees it."""
+
+    def hook(call):
+        if call.operation in operations:
+            raise Drop
+
+    bench.server.on_response(hook)
+
+
+def forget_failures(bench):
+    """A journal as kill -9 leaves it: the calls are begun, and nothing is known of their end."""
+    path = bench.batch / "journal.jsonl"
+    kept = [line for line in path.read_text().splitlines(keepends=True) if '"event":"failed"' not in line]
+    path.write_text("".join(kept))
+
+
+@pytest.fixture
+def copy(hits, tmp_path):
+    """The folder of HITs, to be spoilt."""
+    return cut(hits, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_task_with_another_page_is_refused(bench, copy, published):
+    if published:
+        bench.ok("publish")
+    else:
+        lose_answers(bench, CREATE)
+        assert bench.publish() == 1
+        bench.server.response_hooks.clear()
+    page_changed(copy, NAMES)
+    created = bench.server.count(CREATE)
+    assert bench.publish(hits=copy) == 1
+    assert f"{NAMES}: this task is out already with another page" in bench.err
+    assert "topup" in bench.err
+    assert bench.server.count(CREATE) == created
+
+
+def test_without_the_money_nothing_is_made(bench, tmp_path):
+    bench.server.store.add("available", -99_990_000)  # leaves a dollar
+    assert bench.publish() == 1
+    assert "the account has $1.00 and this needs $14.45" in bench.err
+    assert "nothing was spent" in bench.err
+    assert list(bench.server.calls) == ["GetAccountBalance"]
+
+
+def test_running_out_of_money_midway_loses_nothing(bench):
+    def hook(call):
+        if call.operation == CREATE and len(bench.server.snapshot()["hits"]) == 1:
+            raise MTurkError("Your account does not have enough funds.", "InsufficientFunds")
+
+    bench.server.on_request(hook)
+    assert bench.publish("--parallel_calls", 1) == 1
+    assert bench.server.count(CREATE, "InsufficientFunds") == 1  # the third was not tried
+    assert "balance does not cover this: prepay" in bench.err
+    bench.server.request_hooks.clear()
+    bench.ok("publish")
+    assert len(bench.hit_ids()) == 3
+
+
+def test_a_hit_that_mturk_refuses_stops_no_other(bench):
+    def hook(call):
+        if call.operation == CREATE and call.params["RequesterAnnotation"] == NAMES:
+            raise MTurkError("The value is not valid.", "InvalidParameterValue", "ParameterValidationError")
+
+    bench.server.on_request(hook)
+    assert bench.publish() == 1
+    assert "MTurk refuses 1: The value is not valid" in bench.err
+    assert len(bench.hit_ids()) == 2
+    assert bench.status()["unclear"] == {"create_hit_with_hit_type": 1}
+    bench.server.request_hooks.clear()
+    bench.ok("publish")
+    assert len(bench.hit_ids()) == 3
+    assert bench.status()["unclear"] == {}
+
+
+@pytest.mark.parametrize("operation", ["CreateQualificationType", "CreateHITType", "ListHITs"])
+def test_answers_lost_on_the_way_to_the_hits_cost_nothing(bench, operation):
+    if operation == "ListHITs":
+        lose_answers(bench, CREATE)
+        assert bench.publish() == 1
+        bench.server.response_hooks.clear()
+    lose_answers(bench, operation)
+    assert bench.publish() == 1
+    assert "no answer from MTurk" in bench.err
+    assert "PARAPET_DEBUG" not in bench.err
+    bench.server.response_hooks.clear()
+    bench.ok("publish")
+    assert len(bench.hit_ids()) == 3
+    assert len(bench.snapshot()["qualification_types"]) == 5
+    assert not bench.open().journal.open
+
+
+def one_line(text):
+    assert text.count("\n") == 1, text
+    assert "Traceback" not in text
+    assert "PARAPET_DEBUG" not in text
+    return text
+
+
+def test_wrong_credentials_are_told_in_one_line(bench):
+    bench.server.refused_keys = {"practice"}
+    assert bench.publish() == 1
+    assert "MTurk does not know these credentials" in one_line(bench.err)
+    assert list(bench.server.calls) == ["GetAccountBalance"]
+    bench.server.refused_keys = set()
+    bench.ok("publish")
+    bench.server.refused_keys = {"practice"}
+    for action in (["collect"], ["pay", "--all"], ["stop"], ["topup", "--hits", bench.hits]):
+        assert bench.do(*action) in (0, 1)  # paying nothing calls nothing
+        if action != ["pay", "--all"]:
+            assert "credentials" in one_line(bench.err)
+
+
+def test_no_credentials_are_told_in_one_line(bench, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert bench.publish() == 1
+    assert "no AWS credentials: set AWS_ACCESS_KEY_ID" in one_line(bench.err)
+    assert not bench.server.calls
+
+
+def test_a_profile_that_is_not_there_is_told_in_one_line(bench, monkeypatch):
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unheard of")  # past the cache of sessions
+    assert bench.publish() == 1
+    assert "nobody" in one_line(bench.err)
+
+
+def test_an_address_where_nothing_is_is_told_in_one_line(bench):
+    assert (
+        bench.run("publish", "--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", "http://127.0.0.1:9") == 1
+    )
+    assert "no answer from MTurk" in one_line(bench.err)
+    # Nothing was done there, so the batch may live elsewhere after all.
+    bench.ok("publish")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "ftp://127.0.0.1", "http://"])
+def test_an_address_that_is_none_is_usage(bench, address):
+    assert bench.run("publish", "--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", address) == 2
+    assert "--endpoint_url" in one_line(bench.err)
+    assert not bench.batch.exists()
+
+
+def test_the_address_may_be_in_the_environment(bench, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL_MTURK", f"{bench.server.url}/")
+    assert bench.do("publish", "--hits", bench.hits) == 0
+    assert len(bench.hit_ids()) == 3
+    monkeypatch.delenv("AWS_ENDPOINT_URL_MTURK")
+    bench.ok("collect")  # the batch knows where it lives
+    assert bench.do("publish", "--hits", bench.hits) == 1
+    assert f"lives at {bench.server.url}: add --endpoint_url {bench.server.url}" in bench.err
+
+
+def test_the_settings_of_a_batch_are_kept(bench):
+    bench.ok("publish", "--tasks", "names", "--countries", "CA", "--max_per_worker", 2)
+    assert bench.publish("--countries", "US") == 1
+    assert "this batch was begun with countries ('CA',)" in bench.err
+    assert bench.publish("--max_per_worker", "3") == 1
+    assert "max_per_worker 2" in bench.err
+    assert bench.server.count(CREATE) == 2
+    bench.ok("publish", "--countries", "CA")
+    assert requirements(bench, DESCRIPTIONS)[LOCALE] == ("In", [{"Country": "CA"}])
+
+
+def test_settings_may_change_while_nothing_is_out(bench):
+    bench.server.refused_keys = {"practice"}
+    assert bench.publish("--countries", "FR") == 1
+    bench.server.refused_keys = set()
+    bench.ok("publish", "--countries", "US")
+    assert requirements(bench)[LOCALE] == ("In", [{"Country": "US"}])
+
+
+def calls_of(out):
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def test_a_dry_run_sends_nothing_and_keeps_nothing(bench):
+    assert bench.publish("--dry_run") == 0
+    assert not bench.server.calls
+    assert not bench.batch.exists()
+    calls = calls_of(bench.out)
+    created = [call for call in calls if call["call"] == CREATE]
+    assert [call["RequesterAnnotation"] for call in created] == [NAMES, DESCRIPTIONS, OTHER]
+    assert all(call["Question"].endswith(" bytes") and call["MaxAssignments"] == 3 for call in created)
+    assert sum(call["call"] == "CreateHITType" for call in calls) == 3
+    assert sum(call["call"] == "CreateQualificationType" for call in calls) == 5
+    assert "$14.45" in bench.out
+    assert "nothing was sent" in bench.out
+
+
+def test_a_dry_run_needs_no_credentials(bench, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert bench.publish("--dry_run") == 0
+    assert len(calls_of(bench.out)) == 11
+
+
+def test_a_dry_run_of_what_is_out_names_workers_by_hashes_only(bench, tmp_path):
+    bench.ok("publish", "--tasks", "names")
+    bench.work(NAMES, [1, 2])
+    bench.ok("collect")
+    before = {path.name: path.read_bytes() for path in bench.batch.iterdir()}
+    calls = dict(bench.server.calls)
+    blocked = bench.file("blocked.txt", f"{worker(7)}\n")
+    assert bench.publish("--dry_run", "--block_list", blocked) == 0
+    assert dict(bench.server.calls) == calls
+    assert {path.name: path.read_bytes() for path in bench.batch.iterdir()} == before
+    granted = [call for call in calls_of(bench.out) if call["call"] == "AssociateQualificationWithWorker"]
+    assert len(granted) == 3  # those who did the names, and the one on the list
+    assert all(call["WorkerId"].startswith("worker ") for call in granted)
+    assert "WORKERID" not in bench.out + bench.err
+    assert [call["RequesterAnnotation"] for call in calls_of(bench.out) if call["call"] == CREATE] == [DESCRIPTIONS]
+
+
+def test_a_folder_that_is_none_is_usage(bench, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for folder in (tmp_path / "missing", empty):
+        assert bench.publish(hits=folder) == 2
+        assert f"{folder}: no finished folder of 'parapet hits'" in one_line(bench.err)
+    assert not bench.batch.exists()
+    assert not bench.server.calls
+
+
+def in_run(folder, **changes):
+    path = folder / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"version": "0.0.1"}, "made by Parapet 0.0.1, this is "),
+        ({"pipeline": "compose"}, "made by 'parapet compose'"),
+    ],
+)
+def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
+    in_run(copy, **changes)
+    assert bench.publish(hits=copy) == 2
+    assert told in one_line(bench.err)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("manifest.jsonl", "{}\n"), ("manifest.jsonl", "nonsense\n"), ("manifest.jsonl", ""), ("plan.json", "{}")],
+)
+def test_a_folder_with_a_broken_file_is_usage(bench, copy, name, content):
+    (copy / name).write_text(content)
+    assert bench.publish(hits=copy) == 2
+    assert str(copy) in one_line(bench.err)
+    assert not bench.batch.exists()
+
+
+def test_a_page_changed_by_hand_is_not_published(bench, copy):
+    path = copy / "pages/Ferries_1.names.xml"
+    path.write_text(path.read_text().replace("</form>", "<p>more</p></form>", 1))
+    assert bench.publish(hits=copy) == 1
+    assert f"{path}: was changed since 'parapet hits' wrote it" in bench.err
+    assert not bench.hit_ids(NAMES)
+    path.unlink()
+    assert bench.publish(hits=copy) == 1
+    assert "Ferries_1.names.xml: cannot be read" in bench.err
+
+
+def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
+    ten = cut(hits, tmp_path / "ten", [NAMES], assignments=10)
+    assert bench.publish(hits=ten) == 2
+    assert "10 workers a HIT: from ten on MTurk takes another 20 %" in bench.err
+    assert bench.publish("--allow_extra_fee", hits=ten) == 0
+    assert "$16.38 with fees" in bench.out  # 10 * 1.17 * 1.4
+    assert bench.snapshot()["balance"]["held"] == bench.open().hits()[bench.hit_id(NAMES)].reward * 14
+    assert bench.status()["total"]["committed"] == "16.38"
+
+
+def production(monkeypatch, url):
+    """The server stands where MTurk's production is; nothing of ours talks to the real one."""
+    from transforms.mturk import client, hits_folder, qualifications
+
+    for module in (client, hits_folder, qualifications):
+        monkeypatch.setattr(module, "PRODUCTION", url)
+
+
+@pytest.fixture
+def real(bench, copy, monkeypatch):
+    """A bench that believes that it spends real money."""
+    production(monkeypatch, bench.server.url)
+    options = json.loads((copy / "run.json").read_text())["options"]
+    in_run(copy, options={**options, "sandbox": False})
+    bench.hits = copy
+    return bench
+
+
+def type_in(monkeypatch, text):
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+@pytest.mark.parametrize("typed", ["14.45\n", "$14.45\n", " 14.45 \n"])
+def test_production_asks_for_the_amount(real, monkeypatch, typed):
+    type_in(monkeypatch, typed)
+    assert real.do("publish", "--hits", real.hits, "--production") == 0
+    assert "This spends $14.45 of real money" in real.err
+    assert len(real.hit_ids()) == 3
+    assert "in production" in real.out
+    assert MASTERS[True] not in requirements(real)
+
+
+@pytest.mark.parametrize("typed", ["", "\n", "14.44\n", "yes\n", "y\n", "NaN\n", "sNaN\n", "1445\n"])
+def test_another_amount_spends_nothing(real, monkeypatch, typed):
+    type_in(monkeypatch, typed)
+    assert real.do("publish", "--hits", real.hits, "--production") == 1
+    assert "the amount is 14.45: nothing was spent" in real.err
+    assert list(real.server.calls) == ["GetAccountBalance"]
+
+
+def test_scripts_confirm_the_amount(real):
+    assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.00") == 1
+    assert "--confirm: the amount is 14.45" in real.err
+    assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "$14.45", "--masters") == 0
+    assert len(real.hit_ids()) == 3
+    assert requirements(real)[MASTERS[True]] == ("Exists", None)
+
+
+def test_a_dry_run_of_production_asks_nothing(real, monkeypatch):
+    type_in(monkeypatch, "")
+    assert real.do("publish", "--hits", real.hits, "--production", "--dry_run") == 0
+    assert not real.server.calls
+
+
+def test_production_is_said_each_time(real):
+    assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.45") == 0
+    real.work(NAMES, [1])
+    real.ok("collect")  # reads
+    assert real.do("pay", "--all") == 2
+    assert "lives in production, where this costs money: add --production" in real.err
+    assert real.do("publish", "--hits", real.hits) != 0
+    assert real.do("topup", "--hits", real.hits) == 2
+    assert "Approved" not in real.statuses().values()
+
+
+def test_production_does_not_go_to_another_address(bench, monkeypatch):
+    assert bench.publish("--production") == 2
+    assert f"--endpoint_url names {bench.server.url}: take it away, or leave --production out" in bench.err
+    monkeypatch.setenv("AWS_ENDPOINT_URL_MTURK", bench.server.url)
+    assert bench.do("publish", "--hits", bench.hits, "--production") == 2
+    assert "AWS_ENDPOINT_URL_MTURK names" in bench.err
+    assert not bench.batch.exists()
+
+
+def test_pages_for_the_sandbox_are_not_published_in_production(real):
+    options = json.loads((real.hits / "run.json").read_text())["options"]
+    in_run(real.hits, options={**options, "sandbox": True})
+    assert real.do("publish", "--hits", real.hits, "--production") == 2
+    assert "post their forms to the sandbox: run 'parapet hits' again, without --sandbox" in real.err
+
+
+def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
+    from transforms.mturk import client, hits_folder
+
+    for module in (client, hits_folder):
+        monkeypatch.setattr(module, "SANDBOX", bench.server.url)
+    options = json.loads((copy / "run.json").read_text())["options"]
+    in_run(copy, options={**options, "sandbox": False})
+    assert bench.do("publish", "--hits", copy) == 2
+    assert "post their forms to production: run 'parapet hits' again, with --sandbox" in bench.err
+    assert bench.do("publish", "--hits", bench.hits) == 0
+    assert "in the sandbox" in bench.out
+
+
+def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatch):
+    bench.ok("publish")
+    monkeypatch.setattr("transforms.mturk.client.PRODUCTION", "http://127.0.0.1:9")
+    in_run(copy, options={"sandbox": False})
+    assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
+    assert f"lives at {bench.server.url}" in bench.err
+
+
+def test_only_the_raw_files_know_workers(bench):
+    bench.ok("publish")
+    bench.work(NAMES, [1, 2])
+    bench.ok("collect")
+    assert files_with(bench.batch, [worker(1), worker(2)]) == {"assignments.jsonl": worker(2)}
+    assert os.environ["PARAPET_WORKER_KEY"]

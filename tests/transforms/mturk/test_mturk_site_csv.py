@@ -1,0 +1,136 @@
+"""The Approve/Reject file of the requester site, from the sample's own batch results."""
+
+import csv
+import io
+
+import pytest
+from mturk_bench import mode
+
+from schemas.errors import InputError
+from transforms.mturk.decide import Payment
+from transforms.mturk.site_csv import fill_in
+
+
+@pytest.fixture
+def results(sample):
+    return sample / "crowd/names.csv"
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as handle:
+        return list(csv.DictReader(handle))
+
+
+@pytest.fixture
+def site(bench, reviewed, results, tmp_path):
+    def run(*flags, results=results):
+        output = tmp_path / "reviewed.csv"
+        status = bench.run("site-csv", "--audit", reviewed, "--results", results, "--output", output, *flags)
+        return status, output
+
+    return run
+
+
+def test_everyone_is_approved_and_nothing_else_is_changed(site, results, bench):
+    status, output = site()
+    assert status == 0, bench.err
+    before, after = rows_of(results), rows_of(output)
+    assert len(after) == len(before) == 60
+    assert list(after[0]) == list(before[0])
+    for old, new in zip(before, after, strict=True):
+        settled = old["AssignmentStatus"] != "Submitted"
+        assert (new["Approve"], new["Reject"]) == ("" if settled else "X", "")
+        assert {**new, "Approve": old["Approve"]} == old or any(
+            cell.startswith("'") for name, cell in new.items() if cell != old[name]
+        )
+    assert "56 to approve, 0 to reject, 4 settled already, 0 open" in bench.out
+    assert mode(output) == 0o600
+
+
+def test_careless_work_gets_its_reason_where_that_is_asked_for(site, bench):
+    status, output = site("--reject")
+    assert status == 0
+    rejected = [row for row in rows_of(output) if row["Reject"]]
+    assert 0 < len(rejected) < 15
+    assert all(row["Reject"].startswith("None of the ") and not row["Approve"] for row in rejected)
+    assert f"{len(rejected)} to reject" in bench.out
+    assert "A1" not in bench.out  # no worker
+
+
+def test_rejections_by_hand(site, bench, results):
+    first = rows_of(results)[0]["AssignmentId"]
+    path = bench.file("rejections.csv", f"assignment_id,feedback\n{first},no\n")
+    status, output = site("--rejections", path)
+    assert status == 0
+    assert [row["AssignmentId"] for row in rows_of(output) if row["Reject"] == "no"] == [first]
+
+
+def test_a_rejection_of_an_unknown_assignment_is_an_error(site, bench):
+    path = bench.file("rejections.csv", "assignment_id,feedback\n3NOBODY,no\n")
+    status, output = site("--rejections", path)
+    assert status == 2
+    assert "3NOBODY" in bench.err
+    assert not output.exists()
+
+
+def test_formulas_by_strangers_are_no_formulas_in_a_spreadsheet(site, results, tmp_path):
+    text = results.read_text()
+    first = rows_of(results)[0]
+    answer = next(cell for name, cell in first.items() if name.startswith("Answer.") and len(cell) > 8)
+    changed = tmp_path / "formula.csv"
+    changed.write_text(text.replace(f'"{answer}"', '"=1+1"', 1))
+    status, output = site(results=changed)
+    assert status == 0
+    assert "=1+1" not in [cell for row in rows_of(output) for cell in row.values()]
+    assert "'=1+1" in [cell for row in rows_of(output) for cell in row.values()]
+
+
+def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, bench):
+    lines = results.read_text().splitlines(keepends=True)
+    broken = tmp_path / "broken.csv"
+    broken.write_text("".join([*lines[:2], '"a","b"\n', *lines[2:]]))
+    status, output = site(results=broken)
+    assert status == 1
+    assert "broken.csv: row 3: left out: broken_row: 2 cells where the header has" in bench.err
+    assert len(rows_of(output)) == 60
+
+
+def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
+    for path, told in ((tmp_path / "missing", "cannot be read"), (bench.file("a.csv", "a,b\n"), "no batch results"),
+                       (bench.file("empty.csv", ""), "no batch results")):  # fmt: skip
+        status, output = site(results=path)
+        assert status == 2
+        assert told in bench.err
+        assert not output.exists()
+    status, _ = site("--output", results)
+    assert status == 2
+    assert "the results themselves are not replaced" in bench.err
+    assert bench.run("site-csv", "--audit", tmp_path, "--results", results, "--output", tmp_path / "o") == 2
+
+
+def filled(text, payments=()):
+    return fill_in(io.BytesIO(text.encode()), "r.csv", {each.assignment_id: each for each in payments})
+
+
+def test_settled_and_unknown_rows_stay_as_they_are():
+    text = (
+        "AssignmentId,AssignmentStatus,Approve,Reject\n"
+        "3A,Submitted,,\n3B,Approved,x,\n3C,Rejected,,why\n3D,Submitted,,\n"
+    )
+    found = filled(text, [Payment("3A", "approve"), Payment("3B", "reject", "no"), Payment("3C", "approve")])
+    rows = list(csv.reader(io.StringIO(found.data.decode())))
+    assert rows[1:] == [["3A", "Submitted", "X", ""], ["3B", "Approved", "x", ""], ["3C", "Rejected", "", "why"],
+                        ["3D", "Submitted", "", ""]]  # fmt: skip
+    assert (found.approved, found.rejected, found.settled, found.unknown) == (1, 0, 2, [(5, "3D")])
+
+
+def test_columns_that_are_missing_are_added():
+    found = filled("AssignmentId,AssignmentStatus\n3A,Submitted\n", [Payment("3A", "reject", "no")])
+    rows = list(csv.reader(io.StringIO(found.data.decode())))
+    assert rows == [["AssignmentId", "AssignmentStatus", "Approve", "Reject"], ["3A", "Submitted", "", "no"]]
+
+
+def test_a_header_that_is_none_is_an_error():
+    for text in ("", "\n", "AssignmentId\n3A\n", '"AssignmentId\n'):
+        with pytest.raises(InputError, match=r"r\.csv"):
+            filled(text)

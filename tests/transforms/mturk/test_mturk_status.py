@@ -1,0 +1,207 @@
+"""How a batch stands, what is urgent, and stopping it."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
+
+from transforms.mturk.status import cells, status_of, table, warnings
+from transforms.mturk_server import marketplace
+from transforms.mturk_server.calls import Drop
+
+
+def seen(bench):
+    with bench.open() as batch:
+        return status_of(batch, bench.lines(), KEY)
+
+
+def test_the_figures_of_every_task_and_of_all(bench):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2, 3]) + bench.work(OTHER, [1])
+    bench.ok("collect")
+    audit = bench.audit(reasons={made[0]: ["blank", "blank"]}, leave_out=[made[3]])
+    assert bench.pay(audit, "--reject") == 0
+    found = bench.status()
+    assert found["environment"] == bench.server.url
+    assert found["workers"] == 3
+    assert found["unclear"] == {}
+    assert found["collected_at"][:4] == f"{datetime.now(UTC):%Y}"
+    tasks = {task["task_id"]: task for task in found["tasks"]}
+    assert list(tasks) == sorted([NAMES, DESCRIPTIONS, OTHER])
+    names, other, total = tasks[NAMES], tasks[OTHER], found["total"]
+    numbers = ("hits", "gone", "wanted", "submitted", "approved", "rejected", "waiting", "out")
+    assert [names[n] for n in numbers] == [1, 0, 3, 3, 2, 1, 0, 0]
+    assert [other[n] for n in numbers] == [1, 0, 3, 1, 0, 0, 1, 2]
+    assert [total[n] for n in numbers] == [3, 0, 9, 4, 2, 1, 1, 5]
+    assert (names["paid"], other["paid"], total["paid"]) == ("2.81", "0.00", "2.81")
+    assert names["offer_ends"] is None
+    assert names["auto_approval"] is None
+    there = bench.snapshot()
+    assert datetime.fromisoformat(other["offer_ends"]).timestamp() == there["hits"][bench.hit_id(OTHER)]["Expiration"]
+    due = there["assignments"][made[3]]["AutoApprovalTime"]
+    assert datetime.fromisoformat(other["auto_approval"]).timestamp() == due
+    assert total["auto_approval"] == other["auto_approval"]
+
+
+def test_status_asks_mturk_nothing_and_needs_no_credentials(bench, monkeypatch):
+    bench.ok("publish")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    before = dict(bench.server.calls)
+    bench.ok("status")
+    assert dict(bench.server.calls) == before
+    assert "never" in bench.out
+    assert DESCRIPTIONS in bench.out
+    assert "total" in bench.out
+
+
+def test_status_writes_what_it_says_it_writes(bench):
+    from pipelines.mturk.status import DESCRIPTION
+
+    bench.ok("publish")
+    bench.ok("status")
+    for name in ("status.html", "ledger.csv"):
+        assert (name not in DESCRIPTION) or (bench.batch / name).exists()
+
+
+def test_json_writes_nothing(bench):
+    bench.ok("publish")
+    (bench.batch / "ledger.csv").unlink()
+    bench.status()
+    assert not (bench.batch / "ledger.csv").exists()
+
+
+def test_at_most_is_never_below_what_was_paid(bench):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2, 3])
+    for each in made:
+        bench.server.approve_elsewhere(each)
+    bench.ok("collect")
+    bench.work(DESCRIPTIONS, [4])
+    bench.ok("collect")
+    bench.server.delete_hit(bench.hit_id(DESCRIPTIONS))
+    bench.ok("collect")
+    total = bench.status()["total"]
+    assert total["gone"] == 1
+    assert Decimal(total["committed"]) >= Decimal(total["paid"])
+
+
+def test_a_paid_hit_that_is_deleted_later_stays_in_the_bill(bench, hits, tmp_path):
+    bench.hits = cut(hits, tmp_path / "cut", [NAMES])
+    bench.ok("publish")
+    (made,) = bench.work(NAMES, [1])
+    bench.server.approve_elsewhere(made)
+    bench.ok("collect")
+    bench.server.delete_hit(bench.hit_id(NAMES))
+    bench.ok("collect")
+    total = bench.status()["total"]
+    assert (total["paid"], total["approved"]) == ("1.41", 1)
+    assert Decimal(total["committed"]) >= Decimal(total["paid"])
+
+
+def test_what_was_cut_off_is_told(bench):
+    def hook(call):
+        if call.operation == "CreateHITWithHITType":
+            raise Drop
+
+    bench.server.on_request(hook)
+    assert bench.publish() == 1
+    assert bench.status()["unclear"] == {"create_hit_with_hit_type": 3}
+    bench.ok("status")
+    assert "3 calls of create_hit_with_hit_type were cut off or refused: run the same command again" in bench.err
+
+
+def test_warnings_come_in_time_and_not_before(bench):
+    bench.ok("publish")
+    bench.work(NAMES, [1, 2])
+    bench.ok("collect")
+    found = seen(bench)
+    due, ends = found.total.auto_approval, found.total.offer_ends
+    assert due < ends
+    hour = timedelta(hours=1)
+    assert warnings(found, due - 25 * hour) == []
+    (told,) = warnings(found, due - 23 * hour)
+    assert told.startswith(f"MTurk approves and pays by itself from {due:%Y-%m-%d %H:%M} UTC on: 2 assignments wait")
+    assert len(warnings(found, ends - 23 * hour)) == 2
+    assert "places that nobody has taken ends" in warnings(found, ends - 23 * hour)[1]
+    assert "7 places that nobody has taken ended" in warnings(found, ends + hour)[1]
+
+
+def test_nothing_is_urgent_once_all_is_in_and_paid(bench):
+    bench.ok("publish")
+    for task, workers in ((NAMES, [1, 2, 3]), (DESCRIPTIONS, [4, 5, 6]), (OTHER, [7, 8, 9])):
+        bench.work(task, workers)
+    bench.ok("collect")
+    assert bench.do("pay", "--all") == 0
+    found = seen(bench)
+    assert (found.total.offer_ends, found.total.auto_approval) == (None, None)
+    assert warnings(found, datetime.now(UTC) + timedelta(days=99)) == []
+    assert found.total.paid == found.total.committed
+
+
+def test_of_many_tasks_the_table_has_only_the_total(bench):
+    bench.ok("publish")
+    found = seen(bench)
+    assert len(table(found).splitlines()) == 5
+    assert len(table(found, most=2).splitlines()) == 2
+    assert len(cells(found.total)) == 11
+
+
+# Stopping.
+
+
+def test_stopping_takes_every_open_hit_off_offer(bench):
+    bench.ok("publish")
+    bench.work(NAMES, [1, 2, 3])
+    in_hand = bench.accept(OTHER, worker(4))
+    bench.ok("collect")
+    bench.ok("stop")
+    assert "2 HITs off offer" in bench.out
+    assert bench.server.count("UpdateExpirationForHIT") == 2  # one is complete
+    assert bench.refused(DESCRIPTIONS, worker(9)) == "expired"
+    assert bench.snapshot()["balance"]["held"] == Decimal("1.404") * 3 + Decimal("1.308")
+    marketplace.submit(bench.server.store, in_hand, [("slot_0", "just in time")])
+    bench.ok("collect")
+    assert len(bench.lines()) == 4
+    bench.ok("stop")
+    assert "0 HITs off offer" in bench.out
+    assert bench.server.count("UpdateExpirationForHIT") == 2
+
+
+def test_a_dry_run_of_stopping_stops_nothing(bench):
+    bench.ok("publish")
+    before = dict(bench.server.calls)
+    bench.ok("stop", "--dry_run")
+    assert dict(bench.server.calls) == before
+    assert bench.out.count('"call": "UpdateExpirationForHIT"') == 3
+    assert bench.refused(NAMES, worker(1)) == ""
+
+
+def test_stopping_does_not_depend_on_this_machine_s_clock(bench, monkeypatch):
+    """Ours is five minutes ahead: a HIT that is to end now would stay on offer for so long."""
+    from pipelines.mturk import stop
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(minutes=5)
+
+    bench.ok("publish")
+    monkeypatch.setattr(stop, "datetime", Ahead)
+    bench.ok("stop")
+    assert bench.refused(NAMES, worker(1)) == "expired"
+
+
+@pytest.mark.parametrize("action", ["collect", "pay", "topup", "stop"])
+def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, action):
+    from transforms.mturk.journal import Journal
+
+    flags = {"pay": ["--all"], "topup": ["--hits", bench.hits]}.get(action, [])
+    bench.ok("publish")
+    bench.work(NAMES, [1])
+    before = dict(bench.server.calls)
+    with Journal(bench.batch):
+        assert bench.do(action, *flags) == 1
+        assert "another 'parapet mturk' works on this batch; wait until it ends" in bench.err
+        bench.ok("status")  # a look is free
+    assert dict(bench.server.calls) == before

@@ -1,0 +1,361 @@
+"""Topping up: more workers within nine, or new HITs for those who did neither the task nor its sibling."""
+
+import json
+
+import pytest
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
+
+from transforms.mturk_server.calls import Drop
+
+ADD, PROLONG = "CreateAdditionalAssignmentsForHIT", "UpdateExpirationForHIT"
+HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
+DAY = 24 * 3_600
+
+
+def shortfall(bench, *rows, name="shortfall.csv"):
+    """Rows of (task id, field, have)."""
+    lines = []
+    for task_id, field, have in rows:
+        service, _, task = task_id.rpartition(":")
+        lines.append(f"{service},{service}/{field},{task},{field},{have},5,0,too_few\n")
+    return bench.file(name, HEAD + "".join(lines))
+
+
+def sizes(bench):
+    return {hit["RequesterAnnotation"]: hit["MaxAssignments"] for hit in bench.snapshot()["hits"].values()}
+
+
+@pytest.fixture
+def full(bench):
+    """All HITs complete, everything collected."""
+    bench.ok("publish")
+    bench.work(NAMES, [1, 2, 3])
+    bench.work(DESCRIPTIONS, [4, 5, 6])
+    bench.work(OTHER, [7, 8, 9])
+    bench.ok("collect")
+    return bench
+
+
+def test_more_workers_are_asked_for_as_the_largest_gap_needs(full):
+    path = shortfall(full, (NAMES, "intent_0", 4), (NAMES, "slot_0", 3), (OTHER, "slot_1", 4))
+    full.ok("topup", "--shortfall", path)
+    # Half of the answers survive: two missing need four workers.
+    assert sizes(full) == {NAMES: 7, DESCRIPTIONS: 3, OTHER: 5}
+    assert "6 more assignments on 2 HITs: $8.24 with fees" in full.out  # 4 * 1.404 + 2 * 1.308, cents rounded up
+    assert {hit.task_id: hit.wanted for hit in full.open().hits().values()} == sizes(full)
+    assert full.server.count("CreateHITWithHITType") == 3
+    full.work(NAMES, [11, 12, 13, 14])
+    full.ok("collect")
+    assert len(full.lines()) == 13
+
+
+def test_the_same_shortfall_twice_does_nothing(full):
+    path = shortfall(full, (NAMES, "intent_0", 4))
+    full.ok("topup", "--shortfall", path)
+    full.ok("topup", "--shortfall", path)
+    assert "nothing to do: this shortfall was topped up already; collect and compose again" in full.out
+    full.work(NAMES, [11, 12])
+    full.ok("topup", "--shortfall", path)  # composed before these came in
+    assert full.server.count(ADD) == 1
+    assert sizes(full)[NAMES] == 5
+
+
+def test_a_gap_that_new_answers_did_not_fill_is_topped_up_again(full):
+    """All new answers were bad: compose writes the same file once more, and it is true once more."""
+    path = shortfall(full, (NAMES, "intent_0", 4))
+    full.ok("topup", "--shortfall", path)
+    full.work(NAMES, [11, 12])
+    full.ok("collect")
+    path.with_name("run.json").write_text("of another run of compose")
+    full.ok("topup", "--shortfall", path)
+    assert sizes(full)[NAMES] == 7
+
+
+def test_places_that_are_still_open_count(bench):
+    bench.ok("publish")
+    bench.work(NAMES, [1])  # two of three are open
+    path = shortfall(bench, (NAMES, "intent_0", 4))
+    bench.ok("topup", "--shortfall", path)  # needs two
+    assert "nothing to do" in bench.out
+    assert sizes(bench)[NAMES] == 3
+    path = shortfall(bench, (NAMES, "intent_0", 3), name="more.csv")
+    bench.ok("topup", "--shortfall", path)  # needs four
+    assert sizes(bench)[NAMES] == 5
+
+
+def test_no_hit_gets_a_tenth_and_new_hits_are_advised(full):
+    path = shortfall(full, (NAMES, "intent_0", 0))
+    assert full.do("topup", "--shortfall", path) in (0, 1)
+    assert sizes(full)[NAMES] == 9
+    assert "a HIT gets no tenth" in full.err
+    assert f"parapet hits --shortfall {path}" in full.err
+    assert NAMES in full.err
+    full.work(NAMES, range(11, 17))
+    path = shortfall(full, (NAMES, "intent_0", 1), name="more.csv")
+    assert full.do("topup", "--shortfall", path) == 1
+    assert sizes(full)[NAMES] == 9
+    assert "a HIT gets no tenth" in full.err
+    assert full.server.count(ADD) == 1
+
+
+def test_the_status_of_a_top_up_that_falls_short_does_not_depend_on_others(full):
+    path = shortfall(full, (NAMES, "intent_0", 0))  # six fit, nine are needed
+    alone = full.do("topup", "--shortfall", path)
+    full.work(NAMES, range(11, 17))
+    path = shortfall(full, (NAMES, "intent_0", 0), (OTHER, "slot_0", 4), name="more.csv")
+    assert full.do("topup", "--shortfall", path) == alone  # none fit there, two elsewhere
+
+
+def test_a_hit_that_is_off_offer_is_put_on_again(full):
+    full.server.advance(8 * DAY)
+    assert full.refused(NAMES, worker(20)) == "expired"
+    path = shortfall(full, (NAMES, "intent_0", 4))
+    # The journal's clock is this machine's: seen from here the HIT ends in seven days, so the end is moved there too.
+    soon(full, NAMES)
+    full.ok("topup", "--shortfall", path)
+    assert "1 on offer again" in full.out
+    assert full.server.count(PROLONG) == 1
+    assert sizes(full)[NAMES] == 5
+
+
+def soon(bench, task):
+    """The journal says that the HIT has ended."""
+    path = bench.batch / "journal.jsonl"
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    for entry in entries:
+        if entry["event"] == "done" and entry["key"].startswith(f"hit:{task}:"):
+            entry["facts"]["expiration"] = "2020-01-01T00:00:00+00:00"
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+def test_open_places_of_a_hit_that_ended_are_put_on_offer_alone(bench):
+    bench.ok("publish")
+    soon(bench, NAMES)
+    path = shortfall(bench, (NAMES, "intent_0", 4))
+    bench.ok("topup", "--shortfall", path)
+    assert "0 more assignments on 1 HIT: $0.00 with fees; 1 on offer again" in bench.out
+    assert (bench.server.count(PROLONG), bench.server.count(ADD)) == (1, 0)
+
+
+def test_a_stopped_batch_is_put_on_offer_by_a_top_up(bench):
+    bench.ok("publish")
+    bench.ok("stop")
+    assert bench.refused(NAMES, worker(1)) == "expired"
+    bench.ok("topup", "--shortfall", shortfall(bench, (NAMES, "intent_0", 4)))
+    assert bench.refused(NAMES, worker(1)) == ""
+    assert bench.refused(OTHER, worker(1)) == "expired"
+
+
+@pytest.mark.parametrize("operation", [ADD, PROLONG])
+def test_an_answer_lost_once_is_absorbed(full, operation):
+    lost = []
+
+    def hook(call):
+        if call.operation == operation and call.outcome == "ok" and not lost:
+            lost.append(call)
+            raise Drop
+
+    soon(full, NAMES)
+    full.server.on_response(hook)
+    path = shortfall(full, (NAMES, "intent_0", 4))
+    assert full.do("topup", "--shortfall", path) == 0, full.err
+    assert lost
+    assert sizes(full)[NAMES] == 5
+    assert full.status()["unclear"] == {}
+
+
+@pytest.mark.parametrize("work_between", [0, 1, 2])
+@pytest.mark.parametrize("later", [0, 25 * 3_600])
+def test_a_run_cut_off_after_its_call_adds_nothing_twice(full, later, work_between):
+    def hook(call):
+        if call.operation == ADD:
+            raise Drop
+
+    path = shortfall(full, (NAMES, "intent_0", 4))
+    full.server.on_response(hook)
+    assert full.do("topup", "--shortfall", path) == 1
+    full.server.response_hooks.clear()
+    assert sizes(full)[NAMES] == 5
+    full.server.advance(later)
+    full.work(NAMES, range(11, 11 + work_between))
+    assert full.do("topup", "--shortfall", path) == 0, full.err
+    assert sizes(full)[NAMES] == 5
+    assert full.status()["unclear"] == {}
+    assert {hit.task_id: hit.wanted for hit in full.open().hits().values()}[NAMES] == 5
+
+
+def test_a_run_cut_off_is_ended_by_a_top_up_of_another_shortfall(full):
+    def hook(call):
+        if call.operation == ADD:
+            raise Drop
+
+    full.server.on_response(hook)
+    assert full.do("topup", "--shortfall", shortfall(full, (NAMES, "intent_0", 4))) == 1
+    full.server.response_hooks.clear()
+    full.work(NAMES, [11, 12])  # of the two places that nobody knows of
+    path = shortfall(full, (NAMES, "intent_0", 4), (NAMES, "slot_0", 4), name="more.csv")
+    assert full.do("topup", "--shortfall", path) == 0, full.err
+    assert sizes(full)[NAMES] == 7  # two more than the five that are there
+    assert full.status()["unclear"] == {}
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_a_hit_that_is_gone_is_told_in_one_line(full, cut_off):
+    def hook(call):
+        if call.operation == ADD:
+            raise Drop
+
+    path = shortfall(full, (NAMES, "intent_0", 4))
+    if cut_off:
+        full.server.on_request(hook)
+        assert full.do("topup", "--shortfall", path) == 1
+        full.server.request_hooks.clear()
+    for each in full.statuses():
+        full.server.approve_elsewhere(each)
+    full.ok("collect")  # so that nothing is read that would tell
+    full.server.delete_hit(full.hit_id(NAMES))
+    assert full.do("topup", "--shortfall", path) == 1
+    assert "does not exist" in full.err or "deleted elsewhere" in full.err
+    assert "PARAPET_DEBUG" not in full.err
+
+
+def test_tasks_that_the_batch_has_not_are_told(full):
+    path = shortfall(full, ("Nobody_1:names", "intent_0", 4), (NAMES, "intent_0", 4))
+    assert full.do("topup", "--shortfall", path) == 1
+    assert "no HIT of this batch asks for what Nobody_1:names lacks" in full.err
+    assert sizes(full)[NAMES] == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "row 1: the header lacks"),
+        ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
+        (HEAD, "nothing is missing"),
+        (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' are not numbers"),
+        (HEAD + "Gyms_1,x,names,slot_0,1\n", "row 2: more or fewer cells"),
+    ],
+)
+def test_a_bad_shortfall_is_usage(full, text, told):
+    assert full.do("topup", "--shortfall", full.file("s.csv", text)) == 2
+    assert told in full.err
+    assert full.server.count(ADD) == 0
+
+
+def test_one_way_of_topping_up_at_a_time(full):
+    assert full.do("topup") == 2
+    assert full.do("topup", "--shortfall", "a", "--hits", "b") == 2
+    assert "one of --shortfall FILE and --hits DIR" in full.err
+
+
+def test_a_dry_run_sends_nothing(full):
+    path = shortfall(full, (NAMES, "intent_0", 4))
+    seen = dict(full.server.calls)
+    before = {each.name: each.read_bytes() for each in full.batch.iterdir()}
+    assert full.do("topup", "--shortfall", path, "--dry_run") == 0
+    assert dict(full.server.calls) == seen
+    assert {each.name: each.read_bytes() for each in full.batch.iterdir()} == before
+    shown = [json.loads(line) for line in full.out.splitlines() if line.startswith("{")]
+    assert [call["NumberOfAdditionalAssignments"] for call in shown if call["call"] == ADD] == [2]
+
+
+def test_without_the_money_nothing_is_asked_for(full):
+    full.server.store.add("available", -int(full.snapshot()["balance"]["available"] * 10_000))
+    assert full.do("topup", "--shortfall", shortfall(full, (NAMES, "intent_0", 4))) == 1
+    assert "the account has $0.00 and this needs $2.81" in full.err
+    assert full.server.count(ADD) == 0
+
+
+# New HITs.
+
+
+@pytest.fixture
+def more(hits, tmp_path):
+    """A folder of HITs for one task, as ``parapet hits --shortfall`` makes it."""
+    return cut(hits, tmp_path / "more", [NAMES], assignments=2, fields=["intent_0"])
+
+
+def test_new_hits_are_for_who_did_neither_the_task_nor_its_sibling(full, more):
+    full.ok("topup", "--hits", more)
+    assert "top-up 1: 1 HIT to publish: $2.81 with fees" in full.out
+    first, second = full.hit_ids(NAMES)
+    for n in range(1, 7):
+        assert full.refused(second, worker(n)) == "not_qualified"
+    assert full.refused(second, worker(7)) == ""  # did another service's
+    assert full.refused(first, worker(20)) == "no_assignment_left"
+    made = full.work(second, [20, 21])
+    full.ok("collect")
+    assert set(made) <= {line["AssignmentId"] for line in full.lines()}
+    assert full.refused(DESCRIPTIONS, worker(20)) != ""
+    assert {hit.hit_id: hit.round for hit in full.open().hits().values()}[second] == 1
+
+
+def test_work_handed_in_just_before_counts(bench, more):
+    bench.ok("publish")
+    bench.work(NAMES, [1])
+    bench.work(DESCRIPTIONS, [2])  # not collected
+    bench.ok("topup", "--hits", more)
+    second = bench.hit_ids(NAMES)[-1]
+    assert bench.refused(second, worker(1)) == "not_qualified"
+    assert bench.refused(second, worker(2)) == "not_qualified"
+    assert bench.refused(second, worker(3)) == ""
+
+
+def test_the_same_new_hits_twice_are_one_top_up(full, more):
+    full.ok("topup", "--hits", more)
+    full.ok("topup", "--hits", more)
+    assert "top-up 1: 0 HITs to publish" in full.out
+    assert len(full.hit_ids()) == 4
+    assert full.server.count("CreateHITWithHITType") == 4
+
+
+def test_a_second_top_up_keeps_out_who_did_the_first(full, more, hits, tmp_path):
+    full.ok("topup", "--hits", more)
+    full.work(full.hit_ids(NAMES)[1], [20, 21])
+    other = cut(hits, tmp_path / "other", [NAMES, OTHER], assignments=2)
+    full.ok("topup", "--hits", other)
+    assert "top-up 2: 2 HITs" in full.out
+    third = full.hit_ids(NAMES)[2]
+    assert full.refused(third, worker(20)) == "not_qualified"
+    assert full.refused(third, worker(22)) == ""
+
+
+def test_new_hits_with_the_same_page_after_bad_answers_are_another_top_up(full, more):
+    """Nothing good came of the first: the shortfall is the same, and so are the pages that it makes."""
+    full.ok("topup", "--hits", more)
+    full.work(full.hit_ids(NAMES)[1], [20, 21])
+    full.ok("collect")
+    full.do("topup", "--hits", more)
+    assert len(full.hit_ids(NAMES)) == 3 or "already" in full.out + full.err
+
+
+def test_new_hits_cut_off_are_adopted(full, more):
+    def hook(call):
+        if call.operation == "CreateHITWithHITType":
+            raise Drop
+
+    full.server.on_response(hook)
+    assert full.do("topup", "--hits", more) == 1
+    full.server.response_hooks.clear()
+    full.server.advance(25 * 3_600)
+    full.ok("topup", "--hits", more)
+    assert len(full.hit_ids(NAMES)) == 2
+    assert set(full.open().hits()) == set(full.hit_ids())
+
+
+def test_what_is_new_to_the_batch_is_published_not_topped_up(bench, more):
+    alone = cut(bench.hits, bench.batch.parent / "names", [OTHER])
+    bench.batch = bench.batch.with_name("another")
+    assert bench.publish(hits=alone) == 0
+    assert bench.do("topup", "--hits", more) == 2
+    assert f"the batch has no HIT of {NAMES}: use 'parapet mturk publish'" in bench.err
+
+
+def test_new_hits_keep_the_settings_of_the_batch(bench, more):
+    from transforms.mturk.qualifications import LOCALE
+
+    bench.ok("publish", "--countries", "CA,GB")
+    bench.ok("topup", "--hits", more)
+    hit = bench.snapshot()["hits"][bench.hit_ids(NAMES)[-1]]
+    (place,) = [each for each in hit["QualificationRequirements"] if each["QualificationTypeId"] == LOCALE]
+    assert place["LocaleValues"] == [{"Country": "CA"}, {"Country": "GB"}]

@@ -1,0 +1,229 @@
+"""The folder of a batch: its journal, what was collected, and the settings that every later call keeps to.
+
+``journal.jsonl`` and ``assignments.jsonl`` are the raw files: only their owner can read them, and they belong in no
+release. Everything else that is written here knows workers by keyed hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from schemas.errors import InputError
+from transforms.mturk.client import environment_of
+from transforms.mturk.journal import FORMAT, Journal
+
+# Locale, share of assignments approved, number approved: MTurk's own qualifications.
+MAX_QUALIFICATIONS = 10
+
+_QUALIFICATION_ID = re.compile(r"[A-Z0-9]{1,64}")
+_COUNTRY = re.compile(r"[A-Z]{2}(-[A-Z0-9]{1,3})?")
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Who may work on the HITs of a batch; kept from its first ``publish`` on.
+
+    Attributes:
+      countries: ISO 3166 codes, of which a worker must have one; empty for any.
+      min_approval: per cent of a worker's assignments that were approved, at least; 0 for any.
+      min_approved: their number, at least; 0 for any.
+      masters: whether only MTurk's Masters may.
+      required: ids of qualifications that a worker must have. ``excluded``: must not have.
+      max_per_worker: assignments of this batch that one worker may do; 0 for any number.
+
+    Raises:
+      InputError: a value that MTurk would refuse; names the flag.
+    """
+
+    countries: tuple[str, ...] = ("US",)
+    min_approval: int = 90
+    min_approved: int = 0
+    masters: bool = False
+    required: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    max_per_worker: int = 0
+
+    def __post_init__(self) -> None:
+        for country in self.countries:
+            if not _COUNTRY.fullmatch(country):
+                raise InputError(f"{country!r} is no country such as US, or US-CA", "--countries")
+        if not 0 <= self.min_approval <= 100:
+            raise InputError("per cent, from 0 to 100", "--min_approval")
+        if self.min_approved < 0:
+            raise InputError("a number of assignments, 0 or more", "--min_approved")
+        if self.max_per_worker < 0:
+            raise InputError("a number of assignments, 0 for no limit", "--max_per_worker")
+        for flag, ids in (("--require_qualification", self.required), ("--exclude_qualification", self.excluded)):
+            for each in ids:
+                if not _QUALIFICATION_ID.fullmatch(each):
+                    raise InputError(f"{each!r} is no qualification id: capital letters and digits", flag)
+        # Two are ours: not on the block list, not on the sibling task; a top-up adds a third.
+        own = bool(self.countries) + bool(self.min_approval) + bool(self.min_approved) + self.masters + 3
+        if own + len(self.required) + len(self.excluded) > MAX_QUALIFICATIONS:
+            raise InputError(f"MTurk takes {MAX_QUALIFICATIONS} qualifications a HIT", "--require_qualification")
+
+
+class OutHit(msgspec.Struct, frozen=True):
+    """A HIT that is out.
+
+    Attributes:
+      part: of its task's pages. ``round``: 0, or the number of the top-up that made it.
+      fields: the form fields that it asks for.
+      reward: dollars for an assignment. ``fee`` is MTurk's for one, not rounded.
+      assignments: workers when it was published. ``wanted``: now, top-ups counted in.
+      expiration: when it goes off offer.
+      gone: whether MTurk said that it no longer has it.
+    """
+
+    hit_id: str
+    task_id: str
+    part: int
+    round: int
+    fields: tuple[str, ...]
+    reward: Decimal
+    fee: Decimal
+    assignments: int
+    wanted: int
+    lifetime_seconds: int
+    expiration: datetime
+    gone: bool = False
+
+
+class Batch:
+    """An open batch.
+
+    Args:
+      folder: where it is kept.
+      writable: False for a look that changes nothing.
+
+    Attributes:
+      id: made at random once; part of every request token, so that two batches never share a HIT.
+      endpoint: the address that the batch lives at.
+
+    Raises:
+      InputError: there is no batch here, or it cannot be opened.
+    """
+
+    def __init__(self, folder: str | Path, writable: bool = True) -> None:
+        self.folder = Path(folder)
+        if not (self.folder / "journal.jsonl").exists():
+            raise InputError("no batch here: 'parapet mturk publish' makes one", self.folder)
+        self.journal = Journal(self.folder, writable)
+        if not self.journal.batch:
+            raise InputError("the batch was never begun: run 'parapet mturk publish'", self.folder)
+        self.id: str = self.journal.batch["id"]
+        self.endpoint: str = self.journal.batch["endpoint"]
+        self.settings = msgspec.convert(self.journal.batch["settings"], Settings, strict=False)
+
+    @property
+    def environment(self) -> str:
+        """``production``, ``sandbox`` or the address itself."""
+        return environment_of(self.endpoint)
+
+    def token(self, key: str) -> str:
+        """The UniqueRequestToken of a call: from the batch and what the call does, 64 characters."""
+        return hashlib.sha256(f"{self.id} {key}".encode()).hexdigest()
+
+    def hits(self) -> dict[str, OutHit]:
+        """The HITs that are out, by id, in the order of publishing, top-ups counted in."""
+        found = {}
+        for facts in self.journal.with_prefix("hit").values():
+            hit = msgspec.convert({**facts, "wanted": facts["assignments"]}, OutHit, strict=False)
+            found[hit.hit_id] = hit
+        for facts in self.journal.with_prefix("add").values():
+            hit = found[facts["hit_id"]]
+            found[hit.hit_id] = msgspec.structs.replace(hit, wanted=max(hit.wanted, facts["to"]))
+        for facts in self.journal.with_prefix("prolong").values():
+            end = datetime.fromisoformat(facts["expiration"])
+            found[facts["hit_id"]] = msgspec.structs.replace(found[facts["hit_id"]], expiration=end)
+        for hit_id in self.journal.with_prefix("gone"):
+            found[hit_id] = msgspec.structs.replace(found[hit_id], gone=True)
+        return found
+
+    def close(self) -> None:
+        """Lets other processes in."""
+        self.journal.close()
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any]) -> None:
+    """Begins a batch where there is none; one that is there must live at the same place under the same settings.
+
+    Args:
+      folder: of the batch.
+      endpoint: where it is to live.
+      given: fields of :class:`Settings` that were asked for; the others have their defaults, or what the batch has.
+
+    Raises:
+      InputError: it lives elsewhere, was begun with other settings, or cannot be written.
+    """
+    with Journal(Path(folder)) as journal:
+        if not (journal.done or journal.open):
+            facts = {
+                "format": FORMAT,
+                "parapet": version("parapet"),
+                "id": journal.batch.get("id") or uuid4().hex,
+                "endpoint": endpoint,
+                "settings": msgspec.to_builtins(Settings(**given)),
+            }
+            if facts != journal.batch:
+                journal.write([("batch", "batch", "", facts)])
+        kept = msgspec.convert(journal.batch["settings"], Settings, strict=False)
+        differ = [f"{name} {getattr(kept, name)!r}" for name in given if getattr(kept, name) != given[name]]
+        if differ:
+            reason = f"this batch was begun with {', '.join(differ)}: keep to that, or begin another"
+            raise InputError(reason, folder)
+        check_endpoint(journal.batch["endpoint"], endpoint, folder)
+
+
+def check_endpoint(kept: str, asked: str, folder: str | Path) -> None:
+    """Raises InputError unless the batch lives where the command is to talk to."""
+    if kept == asked:
+        return
+    flags = {"production": "add --production", "sandbox": "leave --production and --endpoint_url out"}
+    lives = environment_of(kept)
+    advice = flags.get(lives, f"add --endpoint_url {kept}")
+    raise InputError(
+        f"this batch lives in MTurk's {lives}: {advice}" if lives in flags else f"this batch lives at {kept}: {advice}",
+        folder,
+    )
+
+
+def write_whole(path: Path, data: bytes, private: bool = False) -> None:
+    """Writes a file under another name and renames it: a reader sees the old one or the new one, whole.
+
+    Args:
+      path: the file.
+      data: its bytes.
+      private: whether only its owner may read it.
+
+    Raises:
+      InputError: it cannot be written.
+    """
+    # One process works on a batch, so one name will do, and a killed run leaves no litter but this.
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.unlink(missing_ok=True)
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", path) from None

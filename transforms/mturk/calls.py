@@ -1,0 +1,123 @@
+"""Calls that change something at MTurk: journalled before, made (a few at a time), journalled after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+
+from transforms.mturk.client import HOPELESS, code_of, explained, message_of
+from transforms.mturk.journal import Event, Journal
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Told = Callable[[int, int], None]  # how many are done, of how many
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call.
+
+    Attributes:
+      key: what it does, the same on every run; the journal knows it by this.
+      operation: boto3's name.
+      arguments: boto3's; may hold a worker id.
+      facts: what the journal keeps; may not.
+    """
+
+    key: str
+    operation: str
+    arguments: dict[str, Any]
+    facts: dict[str, Any] = {}
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A call that MTurk refused."""
+
+    key: str
+    code: str
+    message: str
+
+
+Do = Callable[[Call], dict[str, Any]]
+
+_Outcome = tuple[Call, dict[str, Any] | Exception]
+
+
+def perform(
+    journal: Journal, calls: Sequence[Call], do: Do, parallel: int = 1, told: Told | None = None
+) -> list[Failure]:
+    """Makes the calls; gives those that were refused. Any call may be cut off, and then stays open in the journal.
+
+    Args:
+      journal: of the batch.
+      calls: in order.
+      do: makes one call and gives the facts of its success. A botocore ClientError is a refusal.
+      parallel: how many are under way at a time; so many are open at most when the run is cut off.
+      told: called with the number done.
+
+    Raises:
+      InputError: a refusal after which no further call can go well, or no answer; what was done is in the journal.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    def attempt(call: Call) -> _Outcome:
+        try:
+            return call, do(call)
+        except (ClientError, BotoCoreError) as error:
+            return call, error
+
+    failures: list[Failure] = []
+    with ThreadPoolExecutor(parallel) as pool:
+        for start in range(0, len(calls), parallel):
+            chunk = calls[start : start + parallel]
+            journal.write([("begun", call.key, call.operation, call.facts) for call in chunk])
+            outcomes = list(pool.map(attempt, chunk))
+            journal.write([_ended(*each) for each in outcomes])
+            for call, outcome in outcomes:
+                if isinstance(outcome, Exception):
+                    if isinstance(outcome, BotoCoreError) or code_of(outcome) in HOPELESS:
+                        raise explained(outcome, call.operation)
+                    failures.append(Failure(call.key, code_of(outcome), message_of(outcome)))
+            if told is not None:
+                told(start + len(chunk), len(calls))
+    return failures
+
+
+def _ended(call: Call, outcome: dict[str, Any] | Exception) -> tuple[Event, str, str, dict[str, Any]]:
+    if isinstance(outcome, Exception):
+        return "failed", call.key, call.operation, {"code": code_of(outcome), "message": message_of(outcome)}
+    return "done", call.key, call.operation, outcome
+
+
+def in_parallel(do: Callable[[T], R], items: Sequence[T], parallel: int) -> list[R]:
+    """Reads, a few at a time, in order. Raises InputError where one is not answered."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    with ThreadPoolExecutor(parallel) as pool:
+        try:
+            return list(pool.map(do, items))
+        except (ClientError, BotoCoreError) as error:
+            raise explained(error) from None
+
+
+def pages(operation: Callable[..., Any], key: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+    """Every item of a paged listing; ``key`` is the member that holds them."""
+    token: dict[str, str] = {}
+    while True:
+        answer = operation(MaxResults=100, **arguments, **token)
+        yield from answer[key]
+        # The last page may come with a token and nothing on it.
+        if not answer.get("NextToken") or not answer[key]:
+            return
+        token = {"NextToken": answer["NextToken"]}
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    """Runs of ``size`` items."""
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk

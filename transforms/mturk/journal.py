@@ -1,0 +1,165 @@
+"""The journal of a batch: JSON lines, appended and fsynced, from which every later run knows what was done.
+
+A call that changes something at MTurk is written down before it is made (``begun``) and after (``done`` or ``failed``).
+What is begun and not done when a run starts may or may not have happened, even where MTurk refused it in the end (an
+earlier attempt may have succeeded and its answer been lost): it is looked up at MTurk, never guessed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import msgspec
+
+from schemas.errors import InputError
+
+FILE = "journal.jsonl"
+
+# Raised whenever an older program would misread what a newer one writes.
+FORMAT = 1
+
+Event = Literal["batch", "begun", "done", "failed", "noted"]
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of the journal.
+
+    Attributes:
+      at: when, ISO 8601, UTC.
+      event: ``batch`` opens the journal; ``begun``, ``done`` and ``failed`` belong to a call; ``noted`` keeps a fact.
+      key: what the call does, the same on every run: ``hit:Banks_1:names:1:4f0c…``, ``approve:3XYZ``.
+      operation: boto3's name of the call.
+      facts: what later runs need. No worker ids: workers are known by keyed hashes.
+    """
+
+    at: str
+    event: Event
+    key: str
+    operation: str = ""
+    facts: dict[str, Any] = {}
+
+
+class Journal:
+    """The open journal of one batch. One process at a time.
+
+    Args:
+      folder: the batch.
+      writable: False only reads: nothing is made, mended or locked, and writing is an error.
+
+    Attributes:
+      done: key to facts of what is done, those of ``begun`` and ``done`` together, and when (``at``). ``noted`` facts
+        are here too.
+      open: key to facts of what was begun and is not done; those that MTurk refused have its ``message``.
+
+    Raises:
+      InputError: another process works on the batch, or a line cannot be read.
+    """
+
+    def __init__(self, folder: Path, writable: bool = True) -> None:
+        self.path = folder / FILE
+        self.done: dict[str, dict[str, Any]] = {}
+        self.open: dict[str, dict[str, Any]] = {}
+        self.batch: dict[str, Any] = {}
+        self._handle = _locked(self.path) if writable else None
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        if self.path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        data = self.path.read_bytes()
+        whole, _, torn = data.rpartition(b"\n")
+        if torn and self._handle is not None:
+            # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
+            logging.info("%s: the last line is torn, the run before was cut off; it is dropped", self.path)
+            os.truncate(self.path, len(whole) + 1 if whole else 0)
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                self._take(msgspec.json.decode(line, type=Entry))
+            except msgspec.MsgspecError as error:
+                raise InputError(f"not a line of the journal: {error}", self.path, f"row {number}") from None
+
+    def _take(self, entry: Entry) -> None:
+        if entry.event == "batch":
+            self.batch = entry.facts
+            if self.batch.get("format") != FORMAT:
+                raise InputError(
+                    f"this batch was made by Parapet {self.batch.get('parapet', '(unknown)')}, whose journal has "
+                    "another format: go on with that version",
+                    self.path,
+                )
+        elif entry.event == "begun":
+            self.open[entry.key] = {"operation": entry.operation, **entry.facts}
+        elif entry.event == "done":
+            # Popped first: what is done again comes last.
+            before = {**self.done.pop(entry.key, {}), **self.open.pop(entry.key, {})}
+            self.done[entry.key] = {**before, **entry.facts, "at": entry.at}
+        elif entry.event == "noted":
+            self.done[entry.key] = {**self.done.get(entry.key, {}), **entry.facts, "at": entry.at}
+        else:
+            self.open[entry.key] = {**self.open.get(entry.key, {}), **entry.facts}
+
+    def write(self, entries: Iterable[tuple[Event, str, str, Mapping[str, Any]]]) -> None:
+        """Appends (event, key, operation, facts), all with one fsync; returns when they are on the disk."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        made = [Entry(at, event, key, operation, dict(facts)) for event, key, operation, facts in entries]
+        if not made:
+            return
+        if self._handle is None:
+            raise AssertionError("a journal opened for reading is not written")
+        data = b"".join(msgspec.json.encode(entry) + b"\n" for entry in made)
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+            os.fsync(self._handle)
+        except OSError as error:
+            reason = f"cannot be written: {error.strerror}; make room, then run the same command again"
+            raise InputError(reason, self.path) from None
+        for entry in made:
+            self._take(entry)
+
+    def with_prefix(self, prefix: str) -> dict[str, dict[str, Any]]:
+        """What is done under keys that begin with ``prefix:``, without the prefix, in the journal's order."""
+        return {
+            key.removeprefix(f"{prefix}:"): facts for key, facts in self.done.items() if key.startswith(f"{prefix}:")
+        }
+
+    def close(self) -> None:
+        """Lets other processes in."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _locked(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise InputError(f"cannot write the journal: {error.strerror}", path) from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise InputError("another 'parapet mturk' works on this batch; wait until it ends", path.parent) from None
+    return handle
