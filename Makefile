@@ -39,6 +39,8 @@ test: lint
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compose
+	$(BIN)/python -m benchmarks.rewrite
+	$(BIN)/python -m benchmarks.mturk
 
 clean:
 	rm -rf $(VENV) demo-output bench-output

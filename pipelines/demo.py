@@ -63,6 +63,16 @@ def stages(output: str) -> list[Stage]:
             ["--variants", str(Path(output) / "compose")],
             [("The measures, as a table and plots", "report.html")],
         ),
+        Stage(
+            "rewrite",
+            "The sample's dialogues under the names of each variant, as models are tested on",
+            ["--variants", str(Path(output) / "compose"), "--leave_out"],
+            [
+                ("What each name became", "mapping.json"),
+                ("Dialogues under the names of v5", "v5/test/dialogues_001.json"),
+                ("Dialogues left out: compose was short of answers to their service", "dead_letters.jsonl"),
+            ],
+        ),
     ]
 
 

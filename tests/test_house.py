@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.main import PIPELINES
+from pipelines.mturk import ACTIONS
+
 ROOT = Path(__file__).parents[1]
 
 # What each folder may import of ours.
@@ -50,17 +53,22 @@ from pipelines.main import main
 try:
     main(sys.argv[1:])
 finally:
-    heavy = {"apache_beam", "spacy", "nltk", "pyarrow", "sacrebleu", "wordfreq", "numpy"} & set(sys.modules)
-    print("loaded:", sorted(heavy))
+    heavy = {"apache_beam", "spacy", "nltk", "pyarrow", "sacrebleu", "wordfreq", "numpy", "boto3", "botocore"}
+    print("loaded:", sorted(heavy & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("pipeline", ["", "demo", "hits", "compose", "statistics"])
-def test_help_is_complete_and_loads_nothing_heavy(pipeline: str) -> None:
-    arguments = [pipeline, "--help"] if pipeline else ["--help"]
+@pytest.mark.parametrize("command", ["", *PIPELINES, *(f"mturk {action}" for action in ACTIONS)])
+def test_help_is_complete_and_loads_nothing_heavy(command: str) -> None:
+    arguments = [*command.split(), "--help"]
     told = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True).stdout
     assert told.endswith("loaded: []\n")
-    assert "parapet demo --output" in told if not pipeline else "example:" in told
+    assert f"parapet {command} " in told.partition("example:")[2] if command else "parapet demo --output" in told
+
+
+def test_what_spends_money_does_not_know_the_local_mturk() -> None:
+    for path in (ROOT / "transforms" / "mturk").rglob("*.py"):
+        assert "mturk_server" not in path.read_text(encoding="utf-8"), path
 
 
 def test_no_module_grows_beyond_one_concept() -> None:

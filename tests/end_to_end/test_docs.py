@@ -1,24 +1,29 @@
 """The README and ``docs/``: their examples run, their links lead somewhere, their tables are complete.
 
 Every ``parapet`` line of a ``console`` or ``sh`` block runs, page by page and in order, in a folder with the sample as
-``my_corpus`` and its crowd files beside it; ``no-test`` after the language excepts a block.
+``my_corpus`` and its crowd files beside it; ``no-test`` after the language excepts a block. From a line with ``parapet
+mturk sandbox-server`` on, the page has a local MTurk, until it ends.
 """
 
 from __future__ import annotations
 
+import csv
 import importlib
+import os
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
 import yaml
 
-from pipelines.command import Parser, _beam_flags
+from pipelines.command import StrictParser, _beam_flags
 from pipelines.main import PIPELINES, main
+from pipelines.mturk import ACTIONS, sandbox_server
 from schemas.decisions import COLUMNS
 from schemas.json_schemas import RECORDS
 from schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
@@ -26,6 +31,12 @@ from transforms.crowd.agreement import ADJUDICATE_COLUMNS
 from transforms.crowd.review import SHEET_COLUMNS
 from transforms.crowd.summary import SHORTFALL_COLUMNS
 from transforms.crowd.vet import EXPLANATIONS
+from transforms.mturk import collected, decide
+from transforms.mturk.journal import Entry, Event
+from transforms.mturk.ledger import Row
+from transforms.mturk.status import Status, TaskStatus
+from transforms.mturk_server.practice import greeting
+from transforms.mturk_server.server import LocalMTurk
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -39,6 +50,13 @@ _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DO
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_]+")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _REASON_ID = re.compile(r"""f?"([a-z]+(?:_[a-z]+)*): """)
+# What differs from run to run, and what is put for it.
+_VOLATILE = (
+    (re.compile(r"\b\d+\.\d s\b"), "N s"),
+    (re.compile(r"\b20\d\d-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?"), "TIME"),
+    (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:N"),
+    (re.compile(r"\b3[A-Z0-9]{29}\b"), "ID"),
+)
 _MAKES_DEAD_LETTERS = ("ingest/*.py", "merge.py", "settle.py", "answers.py", "composing.py")
 
 
@@ -81,8 +99,11 @@ def steps(text: str) -> list[Step]:
     return found
 
 
-def without_seconds(text: str) -> str:
-    return re.sub(r"\b\d+\.\d s\b", "N s", text)
+def settled(text: str) -> str:
+    """Without seconds, times, ports and ids."""
+    for pattern, put in _VOLATILE:
+        text = pattern.sub(put, text)
+    return text
 
 
 @pytest.fixture
@@ -94,23 +115,70 @@ def folder(tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
     (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+class Practice:
+    """The local MTurk of a page, for its ``parapet mturk sandbox-server`` line: in this process, on a free port."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+        self.servers: list[LocalMTurk] = []
+
+    def serve(self, flags: list[str]) -> str:
+        """Starts it as the line says, sets what it tells clients to set; gives what it prints."""
+        args, _ = sandbox_server.parser().parse(flags)
+        sandbox_server.check(args)
+        server = LocalMTurk(args.state, 0, args.faults, args.seed, args.balance).start()
+        self.servers.append(server)
+        told = greeting(server)
+        exports = dict(re.findall(r"^export (\w+)=(\S+)$", told, re.M))
+        assert len(exports) == 3
+        for name, value in exports.items():
+            self.monkeypatch.setenv(name, value)
+        return told
+
+
+@pytest.fixture
+def practice(monkeypatch: pytest.MonkeyPatch) -> Iterator[Practice]:
+    made = Practice(monkeypatch)
+    yield made
+    for server in made.servers:
+        server.stop()
+
+
+def write_bonuses(argv: list[str]) -> None:
+    """The file of ``--bonuses``, whose ids are of this run: half a dollar for the first assignment of the batch."""
+    path = Path(argv[argv.index("--bonuses") + 1])
+    ledger = Path(argv[argv.index("--batch") + 1]) / "ledger.csv"
+    with ledger.open(newline="") as handle:
+        first = next(csv.DictReader(handle))
+    path.write_text(f"assignment_id,amount,reason\n{first['assignment_id']},0.50,Careful work\n", encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if steps(text)])
-def test_examples_run_and_say_what_is_shown(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_run_and_say_what_is_shown(
+    page: str, folder: Path, practice: Practice, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = []
     for step in steps(PAGES[page]):
         if step.argv[0] == "ls":
             there = {path.name for path in (folder / step.argv[1]).iterdir()}
             assert not {name for line in step.shown for name in line.split()} - there, step.line
             continue
-        assert main(step.argv[1:]) == step.status, step.line
+        if "--bonuses" in step.argv:
+            write_bonuses(step.argv)
+        if step.argv[1:3] == ["mturk", "sandbox-server"]:
+            print(practice.serve(step.argv[3:]))
+        else:
+            assert main(step.argv[1:]) == step.status, step.line
         captured = capsys.readouterr()
-        said = without_seconds(captured.out + captured.err)
+        said = settled(captured.out + captured.err)
         for line in step.shown:
-            assert without_seconds(line) in said, f"{step.line}\nsays\n{said}"
+            assert settled(line) in said, f"{step.line}\nsays\n{said}"
         if "--output" in step.argv and step.status == 0 and "--dry_run" not in step.argv:
             made.append(folder / step.argv[step.argv.index("--output") + 1])
     assert all(any(out.iterdir()) for out in made)
@@ -147,8 +215,13 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(target.read_text(encoding="utf-8")), link
 
 
-def parser_of(name: str) -> Parser:
-    return importlib.import_module(f"pipelines.{name}").parser()
+# Every command that has flags; of mturk each action has its own.
+COMMANDS = [*(name for name in PIPELINES if name != "mturk"), *(f"mturk {action}" for action in ACTIONS)]
+
+
+def parser_of(name: str) -> StrictParser:
+    parser: StrictParser = importlib.import_module(f"pipelines.{name.replace(' ', '.').replace('-', '_')}").parser()
+    return parser
 
 
 def flags_of(name: str) -> set[str]:
@@ -163,16 +236,24 @@ def section(text: str, heading: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_flag_is_in_the_reference(name: str) -> None:
     running = PAGES["docs/running.md"]
-    common = set(_FLAG.findall(section(running, "## Flags").partition("### ")[0]))
-    listed = set(_FLAG.findall("\n".join(re.findall(r"^\| `(--\w+)", section(running, f"### {name}"), re.M))))
-    assert flags_of(name) - {"--help"} == listed | (common - {"--help"})
+    common = set(_FLAG.findall(section(running, "## Flags").partition("### ")[0])) - {"--help"}
+    if action := name.partition(" ")[2]:
+        heading = f"#### {name}"
+        # Above the sections of the actions stand the flags that several share, each with the names of these.
+        shared = re.findall(r"^\| `(--\w+).*\|(.*?)\|$", section(running, "### mturk").partition("#### ")[0], re.M)
+        common = {"--quiet", "--log_format"} | {flag for flag, of in shared if f"`{action}`" in of.split()}
+    else:
+        heading = f"### {name}"
+    listed = set(_FLAG.findall("\n".join(re.findall(r"^\| `(--\w+)", section(running, heading), re.M))))
+    assert not listed & common
+    assert flags_of(name) - {"--help"} == listed | common
 
 
 def test_no_page_names_a_flag_that_is_not() -> None:
-    known = {flag for name in PIPELINES for flag in flags_of(name)} | set(_beam_flags()) | OTHER_FLAGS
+    known = {flag for name in COMMANDS for flag in flags_of(name)} | set(_beam_flags()) | OTHER_FLAGS
     for page, text in PAGES.items():
         wrong = {flag for flag in _FLAG.findall(text) if flag not in known}
         assert wrong <= {"--selction"}, page  # the mistake that docs/compose.md shows
@@ -181,6 +262,17 @@ def test_no_page_names_a_flag_that_is_not() -> None:
 def test_every_pipeline_is_in_the_readme() -> None:
     table = section(PAGES["README.md"], "## Pipelines")
     assert re.findall(r"^\| \[?`(\w+)`", table, re.M) == list(PIPELINES)
+
+
+def test_every_action_of_mturk_is_on_its_page() -> None:
+    table = PAGES["docs/mturk.md"].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?`) \|", table, re.M)
+    assert [name.strip("`") for row in rows for name in row.split(", ")] == list(ACTIONS)
+
+
+def test_every_ground_of_a_rejection_is_on_the_page_of_mturk() -> None:
+    paying = section(PAGES["docs/mturk.md"], "## Paying")
+    assert not [reason for reason in decide.CARELESS if f"`{reason}`" not in paying]
 
 
 def test_every_reason_is_explained() -> None:
@@ -204,6 +296,10 @@ def test_every_column_and_schema_is_in_formats() -> None:
         "## responses.parquet": (*RESPONSES.names, *DISPOSITIONS),
         "## shortfall.csv": SHORTFALL_COLUMNS,
         "## dead_letters.jsonl": DeadLetter.__struct_fields__,
+        "### journal.jsonl": (*Entry.__struct_fields__, *get_args(Event)),
+        "### assignments.jsonl": (*collected._MEMBERS, "RequesterAnnotation"),
+        "### ledger.csv": Row.__struct_fields__,
+        "### mturk status --json": (*Status.__struct_fields__, *TaskStatus.__struct_fields__),
         "## Decisions": (*COLUMNS, *SHEET_COLUMNS, *(name for name in ADJUDICATE_COLUMNS if "second_" not in name)),
     }
     for heading, names in of_place.items():
