@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -37,6 +38,10 @@ class Call(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}
 
 
+class NotTried(Exception):
+    """Why a call that was written down was not made."""
+
+
 class Failure(msgspec.Struct, frozen=True):
     """A call that MTurk refused."""
 
@@ -67,10 +72,16 @@ def perform(
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
+    hopeless = threading.Event()
+
     def attempt(call: Call) -> _Outcome:
+        if hopeless.is_set():
+            return call, NotTried("an earlier call showed that none can go well")
         try:
             return call, do(call)
         except (ClientError, BotoCoreError) as error:
+            if _is_hopeless(error):
+                hopeless.set()
             return call, error
 
     failures: list[Failure] = []
@@ -81,14 +92,20 @@ def perform(
             journal.write([("begun", call.key, call.operation, call.facts) for call in chunk])
             outcomes = list(pool.map(attempt, chunk))
             journal.write([_ended(*each) for each in outcomes])
-            for call, outcome in outcomes:
-                if isinstance(outcome, Exception):
-                    if isinstance(outcome, BotoCoreError) or code_of(outcome) in HOPELESS:
-                        raise explained(outcome, call.operation)
-                    failures.append(Failure(call.key, code_of(outcome), message_of(outcome)))
+            refused = [(call, outcome) for call, outcome in outcomes if isinstance(outcome, Exception)]
+            if hopeless.is_set():
+                first = next((call, error) for call, error in refused if _is_hopeless(error))
+                raise explained(first[1], first[0].operation)
+            failures += [Failure(call.key, code_of(error), message_of(error)) for call, error in refused]
             if told is not None:
                 told(start + len(chunk), len(calls))
     return failures
+
+
+def _is_hopeless(error: Exception) -> bool:
+    from botocore.exceptions import BotoCoreError
+
+    return isinstance(error, BotoCoreError) or code_of(error) in HOPELESS
 
 
 def _ended(call: Call, outcome: dict[str, Any] | Exception) -> tuple[Event, str, str, dict[str, Any]]:

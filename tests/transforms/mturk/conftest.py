@@ -98,3 +98,9 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Path:
     out = folder / "out"
     assert main(["compose", "--schemas", str(sample), "--responses", *responses, "--output", str(out), "--quiet"]) == 0
     return out
+
+
+@pytest.fixture
+def copy(hits, tmp_path):
+    """The folder of HITs, to be spoilt."""
+    return cut(hits, tmp_path / "copy")

@@ -1,0 +1,53 @@
+"""What the tests of publishing share."""
+
+import hashlib
+import json
+
+from mturk_bench import NAMES
+
+from transforms.hits.question_xml import question_xml
+from transforms.mturk_server.calls import Drop
+
+CREATE = "CreateHITWithHITType"
+QUESTION = question_xml('<form method="post" action="https://www.mturk.com/mturk/externalSubmit"></form>').decode()
+
+
+def requirements(bench, task=NAMES):
+    """Type id to (comparator, values) of a HIT at the server."""
+    hit = bench.snapshot()["hits"][bench.hit_id(task)]
+    return {
+        each["QualificationTypeId"]: (each["Comparator"], each.get("IntegerValues") or each.get("LocaleValues"))
+        for each in hit["QualificationRequirements"]
+    }
+
+
+def page_changed(hits, task, text="Other words"):
+    """Gives a task another page, as another version of it would have."""
+    lines = []
+    for line in (hits / "manifest.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["task_id"] == task:
+            path = hits / record["question"]
+            data = path.read_text().replace("</form>", f"<p>{text}</p></form>", 1).encode()
+            assert data != path.read_bytes()
+            path.write_bytes(data)
+            record["sha256"] = hashlib.sha256(data).hexdigest()
+        lines.append(json.dumps(record))
+    (hits / "manifest.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def lose_answers(bench, *operations):
+    """The calls are done, and no answer ever arrives: as a process that is killed between the two sees it."""
+
+    def hook(call):
+        if call.operation in operations:
+            raise Drop
+
+    bench.server.on_response(hook)
+
+
+def forget_failures(bench):
+    """A journal as kill -9 leaves it: the calls are begun, and nothing is known of their end."""
+    path = bench.batch / "journal.jsonl"
+    kept = [line for line in path.read_text().splitlines(keepends=True) if '"event":"failed"' not in line]
+    path.write_text("".join(kept))
