@@ -138,12 +138,8 @@ def agree(args: argparse.Namespace, amount: Decimal, environment: str) -> None:
 
 def check_balance(client: Any, amount: Decimal) -> None:
     """Raises InputError unless the account can pay ``amount`` dollars. The first call, so it finds bad credentials."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
+    with mturk_client.explaining():
         balance = Decimal(client.get_account_balance()["AvailableBalance"])
-    except (ClientError, BotoCoreError) as error:
-        raise mturk_client.explained(error) from None
     if balance < amount:
         raise InputError(
             f"the account has ${balance:,.2f} and this needs ${amount:,.2f}: prepay HITs at requester.mturk.com; "

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from transforms.mturk.client import HOPELESS, code_of, explained, message_of
+from transforms.mturk.client import HOPELESS, code_of, explained, explaining, message_of
 from transforms.mturk.journal import Event, Journal
 
 T = TypeVar("T")
@@ -116,13 +116,8 @@ def _ended(call: Call, outcome: dict[str, Any] | Exception) -> tuple[Event, str,
 
 def in_parallel(do: Callable[[T], R], items: Sequence[T], parallel: int) -> list[R]:
     """Reads, a few at a time, in order. Raises InputError where one is not answered."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    with ThreadPoolExecutor(parallel) as pool:
-        try:
-            return list(pool.map(do, items))
-        except (ClientError, BotoCoreError) as error:
-            raise explained(error) from None
+    with explaining(), ThreadPoolExecutor(parallel) as pool:
+        return list(pool.map(do, items))
 
 
 def pages(operation: Callable[..., Any], key: str, **arguments: Any) -> Iterator[dict[str, Any]]:

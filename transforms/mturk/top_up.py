@@ -189,8 +189,9 @@ def look_up(client: Any, batch: Batch) -> None:
     Raises:
       InputError: MTurk does not answer, or refuses.
     """
+    hits = batch.hits()
     for key, facts in list(batch.journal.open.items()):
-        if not key.startswith("add:") or batch.hits()[facts["hit_id"]].gone:
+        if not key.startswith("add:") or hits[facts["hit_id"]].gone:
             continue
         with explaining("get_hit"):
             try:
