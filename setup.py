@@ -15,15 +15,29 @@ CORE = [
     "py3langid>=0.3,<0.5",
     "pyarrow>=24,<26",
     "python-Levenshtein>=0.27,<0.28",
+    "pyyaml>=6,<7",
     "rapidfuzz>=3.10,<4",
     "rich>=13,<16",
     "sacrebleu>=2.5,<3",
     "simplemma>=1.1,<3",
     "spacy>=3.8,<3.9",
+    "universal-pathlib>=0.3,<0.4",
     "wordfreq>=3.1,<4",
 ]
+GCP = ["apache-beam[gcp]>=2.77,<2.80", "gcsfs>=2026.1"]
 MTURK = ["boto3>=1.35,<2"]
-TEST = [*MTURK, "hypothesis>=6.100,<7", "playwright>=1.50,<2", "pytest>=8,<10", "pytest-xdist>=3.6,<4"]
+TEST = [
+    *GCP,
+    *MTURK,
+    "datasets>=3,<6",
+    "gcp-storage-emulator>=2024,<2027",
+    "hypothesis>=6.100,<7",
+    "mlcroissant>=1.0,<2",
+    "pandas>=2.2,<4",
+    "playwright>=1.50,<2",
+    "pytest>=8,<10",
+    "pytest-xdist>=3.6,<4",
+]
 LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]
 
 setup(
@@ -44,7 +58,7 @@ setup(
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },
     install_requires=CORE,
-    extras_require={"gcp": ["apache-beam[gcp]>=2.77,<2.80"], "mturk": MTURK, "test": TEST, "lint": LINT},
+    extras_require={"gcp": GCP, "mturk": MTURK, "test": TEST, "lint": LINT},
     entry_points={"console_scripts": ["parapet=pipelines.main:main"]},
     zip_safe=False,
 )

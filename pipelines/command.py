@@ -19,18 +19,24 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from schemas.errors import InputError
-from schemas.layout import SplitSchemas, read_root
+from pipelines import cloud
+from schemas.errors import InputError, NoRoomError
+from schemas.layout import SplitSchemas, as_path, read_root, same_place
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
 Build = Callable[["beam.Pipeline", argparse.Namespace], None]
+Inputs = Callable[[argparse.Namespace], list[tuple[str, str]]]
 
 _WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+
+
+class UsageError(InputError):
+    """Input that cannot be used, found before anything ran: exit status 2."""
 
 
 class StrictParser(argparse.ArgumentParser):
@@ -91,6 +97,10 @@ class Parser(StrictParser):
                 f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)"
             )
         args.output = args.output.rstrip("/") or "/"
+        try:
+            as_path(args.output)
+        except InputError as error:
+            self.error(f"--output {args.output}: {error.reason}")
         return args, rest
 
     def _check_runner_flags(self, rest: Sequence[str]) -> None:
@@ -139,6 +149,7 @@ def run_command(
     build: Build,
     check: Callable[[argparse.Namespace], None] | None = None,
     report: Callable[[argparse.Namespace, dict[str, int]], int | None] | None = None,
+    inputs: Inputs = lambda _: [],
 ) -> int:
     """Parses, checks, builds and runs one pipeline; gives the exit status.
 
@@ -148,10 +159,12 @@ def run_command(
       build: wires the pipeline.
       check: raises InputError for flags that cannot work, before anything runs (exit status 2).
       report: says what was made, given the run's counters; may return an exit status.
+      inputs: (flag, path) of the files that workers read, which on Dataflow must be in a bucket.
     """
 
     def act(args: argparse.Namespace, runner_flags: list[str]) -> int | None:
-        counters = run_pipeline(parser.prog, build, args, runner_flags)
+        dry = getattr(args, "dry_run", False)
+        counters = {} if dry else run_pipeline(parser.prog, build, args, runner_flags, inputs(args))
         return report(args, counters) if report is not None and counters is not None else None
 
     return run_checked(parser, argv, check, act, "nothing was published, run the same command again")
@@ -189,13 +202,23 @@ def run_checked(
         return _failed(error)
     try:
         return act(args, rest) or 0
-    except InputError as error:
+    except UsageError as error:
+        logging.error("%s", error)
+        return EXIT_USAGE
+    except (InputError, NoRoomError) as error:
         logging.error("%s", str(error).partition(" [while running")[0])  # Beam adds where it ran
-    except KeyboardInterrupt:
-        logging.error("stopped; %s", stopped)
+    except KeyboardInterrupt as stop:
+        logging.error("stopped; %s", stop if stop.args else stopped)
     except Exception as error:
-        return _failed(error)
+        if not _was_interrupted(error):
+            return _failed(error)
+        logging.error("stopped; %s", stopped)
     return EXIT_FAILURE
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether it is a Ctrl-C that came while a step ran: Beam makes an error of the step's of it."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__context__))
 
 
 def _failed(error: Exception) -> int:
@@ -213,15 +236,30 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     return splits
 
 
+def check_apart(output: str, **inputs: str | None) -> None:
+    """Raises InputError where the output is one of the inputs, by flag: publishing would clear away what is there."""
+    for flag, place in inputs.items():
+        if place and same_place(place, output):
+            raise InputError(f"the same folder as --{flag}; give one of its own", output, "--output")
+
+
 def counted(n: int, what: str) -> str:
     """``1 service``, ``2 services``."""
     return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def run_pipeline(
-    title: str, build: Build, args: argparse.Namespace, runner_flags: Sequence[str]
+    title: str,
+    build: Build,
+    args: argparse.Namespace,
+    runner_flags: Sequence[str],
+    inputs: Sequence[tuple[str, str]] = (),
 ) -> dict[str, int] | None:
-    """Runs to the end, with progress. Returns every counter, summed over steps; None where a template was written."""
+    """Runs to the end, with progress. Returns every counter, summed over steps; None where a template was written.
+
+    Raises:
+      UsageError: what cannot work, before anything ran.
+    """
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
@@ -233,13 +271,18 @@ def run_pipeline(
     standard.runner = standard.runner or "FnApiRunner"
     started = time.monotonic()
     with _calm_workers(), Progress(title, enabled=not args.quiet and sys.stderr.isatty()):
-        pipeline = beam.Pipeline(options=options)
-        build(pipeline, args)
+        try:
+            if cloud.on_dataflow(options):
+                cloud.check(options, args.output, inputs)
+            pipeline = beam.Pipeline(options=options)
+            build(pipeline, args)
+        except InputError as error:
+            raise UsageError(error.reason, error.path, error.where) from None
         result = pipeline.run()
         if options.get_all_options().get("template_location"):
             logging.info("wrote the template %s", options.get_all_options()["template_location"])
             return None
-        state = result.wait_until_finish()
+        state = cloud.wait(result, options) if cloud.on_dataflow(options) else result.wait_until_finish()
     if state not in (None, "DONE"):
         raise RuntimeError(f"the runner ended in state {state}")
     counters: dict[str, int] = {}
@@ -274,7 +317,7 @@ def _calm_workers() -> Iterator[None]:
 def configure_logging(log_format: str, quiet: bool) -> None:
     """Messages to stderr: ours from INFO on; PARAPET_DEBUG=1 shows all, Beam's too."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_not_beams_chatter)
+    handler.addFilter(_no_chatter)
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     level = logging.ERROR if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -286,9 +329,10 @@ def _debug() -> bool:
     return os.environ.get("PARAPET_DEBUG") == "1"
 
 
-def _not_beams_chatter(record: logging.LogRecord) -> bool:
+def _no_chatter(record: logging.LogRecord) -> bool:
     """Beam logs on the root logger too, so its records are told by where they come from."""
-    return _debug() or "apache_beam" not in record.pathname
+    others = "apache_beam" in record.pathname or record.name.startswith(("fsspec", "gcsfs", "google"))
+    return _debug() or not others or record.msg == cloud.STATE_MESSAGE
 
 
 class _TextFormatter(logging.Formatter):
@@ -310,6 +354,6 @@ def _reason(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
     text = (of_worker or lines or [type(error).__name__])[-1]
-    if "schemas.errors.InputError: " in text:  # a worker's; Beam adds where it ran
-        return text.partition("schemas.errors.InputError: ")[2].partition(" [while running")[0]
+    if "schemas.errors." in text:  # a worker's; Beam adds where it ran
+        return text.partition("schemas.errors.")[2].partition(": ")[2].partition(" [while running")[0]
     return f"{text} (PARAPET_DEBUG=1 shows the traceback)"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.command import EXIT_FAILURE, Parser, counted, run_command
@@ -66,8 +64,6 @@ def parser() -> Parser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError for what cannot work; fills in the sample where no corpus is given."""
-    from apache_beam.io.filesystems import FileSystems
-
     from schemas import layout
     from schemas.errors import InputError
     from transforms import distance
@@ -76,26 +72,27 @@ def check(args: argparse.Namespace) -> None:
         sample = layout.sample_root()
         args.schemas = str(sample)
         args.responses = args.responses or [str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv")]
-    elif not Path(args.schemas).exists():
+    elif not layout.is_there(args.schemas):
         raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
-    if args.reviewers and len({os.path.realpath(path) for path in args.reviewers}) == 1:
+    if args.reviewers and layout.same_place(*args.reviewers):
         raise InputError("two different sheets, please: one agrees with itself", "--reviewers")
     if not args.responses:
         raise InputError("say which response files to read", "--responses")
-    for flag, paths in (
-        ("--responses", args.responses),
-        ("--decisions", args.decisions),
-        ("--reviewers", args.reviewers),
-    ):
-        for path in paths:
-            if os.path.isdir(path) or not FileSystems.exists(path):
-                raise InputError("there is no such file", f"{flag} {path}")
+    for flag, path in inputs(args):
+        if not layout.is_there(path) or layout.as_path(path).is_dir():
+            raise InputError("there is no such file", f"{flag} {path}")
     try:
         "".encode(args.encoding)  # unlike codecs.lookup, refuses base64 and its like
     except LookupError:
         raise InputError(f"Python knows no text encoding {args.encoding!r}", "--encoding") from None
     distance.load_stopwords(args.stopwords)
     distance.check_spacy_model(args.spacy_model)
+
+
+def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read: answers and decisions."""
+    given = (("--responses", args.responses), ("--decisions", args.decisions), ("--reviewers", args.reviewers))
+    return [(flag, path) for flag, paths in given for path in paths]
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
@@ -197,7 +194,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def _distinct(paths: Sequence[str]) -> list[str]:
     """Each file once, however its path is written."""
-    return sorted({os.path.realpath(path): path for path in sorted(paths, reverse=True)}.values())
+    from schemas.layout import as_path
+
+    return sorted({str(as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
 
 
 def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
@@ -291,7 +290,7 @@ def _reasons(dead: Sequence[dict[str, str]]) -> str:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report)
+    return run_command(parser(), argv, build, check, report, inputs)
 
 
 if __name__ == "__main__":

@@ -182,9 +182,7 @@ def _terms(args: argparse.Namespace, assignments: int) -> Terms:
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
-    """Wires the pipeline; a dry run has nothing to wire."""
-    if args.dry_run:
-        return
+    """Wires the pipeline: read, render, write, publish."""
     import apache_beam as beam
 
     from transforms.files import Publish, WriteFiles, prepare
@@ -302,7 +300,12 @@ def _plan_written(args: argparse.Namespace) -> Plan:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet hits``. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report)
+    return run_command(parser(), argv, build, check, report, inputs)
+
+
+def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read: the dialogues."""
+    return [("--dialogues", path.path) for path in args.paths] if args.task == REWRITES else []
 
 
 if __name__ == "__main__":

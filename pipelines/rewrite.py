@@ -7,10 +7,9 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -58,7 +57,12 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report)
+    return run_command(parser(), argv, build, check, report, inputs)
+
+
+def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read: the dialogues."""
+    return [("--sgd", str(args.sgd or sample_root()))]
 
 
 def check(args: argparse.Namespace) -> None:
@@ -66,9 +70,7 @@ def check(args: argparse.Namespace) -> None:
     from transforms.rewrite.plan import make_plan
     from transforms.rewrite.variants import find_mapping, find_variants
 
-    for flag, folder in (("--variants", args.variants), ("--sgd", args.sgd)):
-        if folder and Path(folder).resolve() == Path(args.output).resolve():
-            raise InputError(f"the same folder as {flag}; give one of its own", args.output, "--output")
+    check_apart(args.output, variants=args.variants, sgd=args.sgd)
     wanted = [name for name in args.variant.split(",") if name]
     variants = find_variants(args.variants, wanted)
     mapped = find_mapping(args.variants, args.mapping)

@@ -15,9 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pipelines.command import Parser, read_good, run_command
+from pipelines.command import Parser, check_apart, read_good, run_command
 from schemas.errors import InputError
-from schemas.layout import SPLITS, is_root, read_root, sample_root, services_by_name, variant_roots
+from schemas.layout import (
+    SPLITS,
+    as_path,
+    is_root,
+    is_there,
+    read_root,
+    sample_root,
+    services_by_name,
+    variant_roots,
+)
 from schemas.service import Service
 
 if TYPE_CHECKING:
@@ -80,10 +89,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """Reads and aligns the schemas. Raises InputError where they cannot be measured."""
-    for flag, folder in (("--variants", args.variants), ("--sgd", args.sgd)):
-        # Publishing there would clear away what the run before wrote: compose's variants, for one.
-        if folder and Path(folder).resolve() == Path(args.output).resolve():
-            raise InputError(f"the same folder as {flag}; give one of its own", args.output, "--output")
+    check_apart(args.output, variants=args.variants, sgd=args.sgd)
     args.work = read_work(args.sgd or sample_root(), args.variants, args.split)
     left_out = args.work.left_out
     if left_out:
@@ -133,8 +139,8 @@ def read_variants(folder: str | Path) -> dict[str, dict[str, Service]]:
     Raises:
       InputError: no such folder, no variants in it, or it is itself a variant.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
+    folder = as_path(folder)
+    if not is_there(folder) or not folder.is_dir():
         raise InputError("there is no such folder", folder, "--variants")
     if is_root(folder):
         raise InputError("this is one corpus; give the folder that holds the variants' folders", folder, "--variants")

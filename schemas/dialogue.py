@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from schemas.errors import InputError
-from schemas.layout import parse_json
+from schemas.layout import as_path, parse_json
 from schemas.service import Service
 
 
@@ -81,7 +81,12 @@ _decoder = msgspec.json.Decoder(list[Dialogue])
 
 def read_dialogues(path: str | Path) -> list[Dialogue]:
     """Reads one dialogue file. Raises InputError with file, position and reason."""
-    data = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    return parse_dialogues(as_path(path).read_bytes(), path)
+
+
+def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
+    """The dialogues of a file's bytes. Raises InputError with file, position and reason."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return _decoder.decode(data)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""The one exception for mistakes in what a user gave us."""
+"""What is told to a user as it is: a mistake in what was given, and a full disk."""
 
 from __future__ import annotations
 
@@ -19,3 +19,7 @@ class InputError(Exception):
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.path, self.where) if part)
         return f"{place}: {self.reason}" if place else self.reason
+
+
+class NoRoomError(Exception):
+    """A full disk, or a quota that is used up. No input is to blame: nothing may be left out because of it."""

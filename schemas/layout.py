@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import orjson
@@ -50,6 +51,45 @@ class SplitSchemas(msgspec.Struct):
         return "schema.json" if self.split == SINGLE else f"{self.split}/schema.json"
 
 
+def as_path(path: str | Path) -> Path:
+    """A local path, or one of a bucket (``gs://...``) that is read in the same way.
+
+    Raises:
+      InputError: no such storage is known, or the extra that reads it is not installed.
+    """
+    if "://" not in str(path):
+        return Path(path)
+    from fsspec import get_filesystem_class
+    from upath import UPath
+
+    try:
+        get_filesystem_class(str(path).partition("://")[0])
+        # Listings are not kept: a folder may be written while it is read.
+        return cast(Path, UPath(str(path), use_listings_cache=False))
+    except ImportError as error:
+        raise InputError(f"cannot be read ({error}): pip install 'parapet[gcp]'", path) from None
+    except ValueError as error:
+        raise InputError(f"cannot be read: {error}", path) from None
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether there is such a file or folder, local or in a bucket.
+
+    Raises:
+      InputError: the bucket does not answer that: no access, no credentials, no network.
+    """
+    path = as_path(path)
+    try:
+        return path.exists()
+    except Exception as error:  # every storage has its own
+        raise InputError(f"cannot be read: {error}", path) from None
+
+
+def same_place(first: str | Path, second: str | Path) -> bool:
+    """Whether two paths mean one file or folder, however they are written."""
+    return as_path(first).resolve() == as_path(second).resolve()
+
+
 def sample_root() -> Path:
     """The bundled sample corpus."""
     return Path(str(resources.files("schemas") / "sample"))
@@ -65,8 +105,8 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
     Raises:
       InputError: nothing there, not JSON, not a schema, or one service defined in two ways by two splits.
     """
-    root = Path(root)
-    if not root.exists():
+    root = as_path(root)
+    if not is_there(root):
         raise InputError("there is no such file or folder", root)
     found = [(root / split / "schema.json", split) for split in SPLITS]
     found = [(path, split) for path, split in found if path.is_file()]
@@ -84,7 +124,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
 
 def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
     """Reads and checks one ``schema.json``. Raises InputError with file, position and reason."""
-    schemas = _read_lenient(Path(path), split)
+    schemas = _read_lenient(as_path(path), split)
     if schemas.bad:
         raise schemas.bad[0].error
     return schemas
@@ -150,12 +190,12 @@ def splits_of(splits: list[SplitSchemas]) -> dict[str, list[str]]:
     return {split.relative_path: [service.service_name for service in split.services] for split in splits}
 
 
-def schema_bytes(services: list[Any]) -> bytes:
+def schema_bytes(services: Sequence[Any]) -> bytes:
     """A schema file as the published ones are: two spaces, insertion order, ASCII, a newline at the end."""
     return (json.dumps(services, indent=2) + "\n").encode("ascii")
 
 
-def dialogue_bytes(dialogues: list[Any]) -> bytes:
+def dialogue_bytes(dialogues: Sequence[Any]) -> bytes:
     """A dialogue file as the published ones are: two spaces, sorted keys, ASCII, a newline at the end."""
     data = orjson.dumps(dialogues, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     if data.isascii() and b"\x7f" not in data:
@@ -180,7 +220,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 def dialogue_files(root: str | Path, split: str) -> list[Path]:
     """The dialogue files of a split, sorted."""
-    return sorted(path for path in Path(root, split).glob("dialogues_*.json") if DIALOGUE_FILE.fullmatch(path.name))
+    folder = as_path(root) / split if split else as_path(root)
+    return sorted(path for path in folder.glob("dialogues_*.json") if DIALOGUE_FILE.fullmatch(path.name))
 
 
 def _leave_out_differing(splits: list[SplitSchemas]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from schemas.errors import InputError
+from schemas.layout import as_path
 
 Metric = Callable[[str, str], float]
 
@@ -74,7 +75,7 @@ def load_stopwords(choice: str) -> frozenset[str]:
 
         return frozenset(STOP_WORDS)
     try:
-        lines = Path(choice).read_text(encoding="utf-8").splitlines()
+        lines = as_path(choice).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"neither 'articles', 'spacy' or 'none' nor a readable file: {error}", "--stopwords") from None
     return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))

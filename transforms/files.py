@@ -1,31 +1,40 @@
-"""Whole files only: staged below the output folder, then published, the manifest last.
+"""Whole files only: staged below the output folder, local or gs://, then published, the manifest last.
 
 Everything is written to ``OUT/.incomplete/`` under a temporary name and renamed there; when all of a run's files
 stand, they are moved into place and ``OUT/run.json`` is written last. A run killed anywhere leaves either no
 ``run.json``, or the one of the run before with all of that run's files. What a rerun of another shape no longer
 writes is removed, files of the user's are left alone.
+
+A bucket has no folders, and renames an object by copying it and deleting the first: the copy appears whole, and a kill
+between the two leaves the same bytes in both places, which is as good as one before the two. What is there is asked by
+listing, and files are moved a hundred at a time: each question takes a while.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
+import math
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.errors import InputError
+from schemas.errors import InputError, NoRoomError
 
 STAGING = ".incomplete"
 MANIFEST = "run.json"
 PREVIOUS = ".run.previous.json"
+GONE = ".gone"  # below staging: what the run no longer writes
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Written = tuple[str, str, int]  # path below the output folder, sha256, bytes
 
@@ -47,6 +56,11 @@ def make_folder(path: str) -> None:
             raise
 
 
+def is_object_store(path: str) -> bool:
+    """Whether a path is in a bucket, where there are no folders and no renaming in one step."""
+    return not FileSystems.get_filesystem(path).has_dirs()
+
+
 def prepare(output: str, pipeline: str) -> None:
     """Makes the output folder and clears what a killed run left in staging.
 
@@ -54,6 +68,22 @@ def prepare(output: str, pipeline: str) -> None:
       InputError: the folder cannot be written, holds the output of another pipeline, or a file in it was changed since
         it was written: a reviewer's work, perhaps, which a rerun would replace.
     """
+    try:
+        _prepare(output, pipeline)
+    except (InputError, NoRoomError):
+        raise
+    except Exception as error:  # a file system's or a bucket's own
+        raise InputError(f"cannot write here: {_cause(error)}", output) from None
+
+
+def _cause(error: Exception) -> object:
+    """What Beam wraps, each time with all the names again; of an upload's, not what its client had hoped for."""
+    while isinstance(error, BeamIOError) and error.exception_details:
+        error = next(iter(error.exception_details.values()))
+    return error if len(error.args) < 3 else " ".join(map(str, error.args[:2]))
+
+
+def _prepare(output: str, pipeline: str) -> None:
     staging, previous = FileSystems.join(output, STAGING), join(output, PREVIOUS)
     ours = join(staging, PREVIOUS)
     for manifest in (join(output, MANIFEST), previous, ours):
@@ -62,24 +92,44 @@ def prepare(output: str, pipeline: str) -> None:
             raise InputError(f"holds what 'parapet {other}' made: choose another --output", output)
     if not FileSystems.exists(previous) and not FileSystems.exists(ours):
         _check_untouched(output)
-    try:
-        make_folder(output)
-        if FileSystems.exists(ours):
-            _replace(ours, previous)
-        if FileSystems.exists(staging):
-            FileSystems.delete([staging])
-        make_folder(staging)
-    except (BeamIOError, OSError) as error:
-        raise InputError(f"cannot write here: {error}", output) from None
+    make_folder(output)
+    if FileSystems.exists(ours):
+        move([(ours, previous)])
+    # Only a write shows whether a bucket takes one, and a full disk still makes folders.
+    write_staged(output, "writable", b"yes")
+    clear(staging)
+    make_folder(staging)
+
+
+def clear(folder: str) -> None:
+    """Deletes a folder and all that is in it, where there is one."""
+    if is_object_store(folder):
+        FileSystems.delete([f"{folder}/"])  # all whose names begin so, a hundred at a time
+    elif FileSystems.exists(folder):
+        FileSystems.delete([folder])
 
 
 def _check_untouched(output: str) -> None:
     place = join(output, MANIFEST)
     files = _read_manifest(place).get("files", {})
-    for relative in sorted(_files_of(place)):
-        path = join(output, relative)
-        if FileSystems.exists(path) and _digest(path) != (files[relative] or {}).get("sha256"):
-            raise InputError("was changed since it was written: move it away, or this run would replace it", path)
+    standing = _standing(output, _files_of(place) | {MANIFEST}) if files else {}
+    for relative in sorted(standing.keys() & files.keys()):
+        # The manifest was written last: in a bucket, what is older need not be fetched to be known.
+        if standing[relative] < standing[MANIFEST]:
+            continue
+        if _digest(join(output, relative)) != (files[relative] or {}).get("sha256"):
+            reason = "was changed since it was written: move it away, or this run would replace it"
+            raise InputError(reason, join(output, relative))
+
+
+def _standing(folder: str, relatives: Iterable[str]) -> dict[str, float]:
+    """Those of the files below ``folder`` that are there, with the time of their last change in a bucket."""
+    paths = {relative: join(folder, relative) for relative in relatives}
+    if not is_object_store(folder):
+        return {relative: math.inf for relative, path in paths.items() if FileSystems.exists(path)}
+    (found,) = FileSystems.match([f"{folder}/**"])
+    times = {file.path: file.last_updated_in_seconds for file in found.metadata_list}
+    return {relative: times[path] for relative, path in paths.items() if path in times}
 
 
 def _digest(path: str) -> str:
@@ -91,20 +141,32 @@ def _digest(path: str) -> str:
 
 
 @contextmanager
-def staged(output: str, relative: str) -> Iterator[BinaryIO]:
-    """Opens a file of the staging folder; it takes its name when the block ends well, and is gone when it does not."""
-    target = join(FileSystems.join(output, STAGING), relative)
-    make_folder(target.rsplit("/", 1)[0])
-    temporary = f"{target}.tmp-{uuid.uuid4().hex}"
+def whole(path: str) -> Iterator[BinaryIO]:
+    """Opens a new file; it takes its name when the block ends well, and is gone when it does not.
+
+    Raises:
+      NoRoomError: the disk is full.
+    """
+    temporary = f"{path}.tmp-{uuid.uuid4().hex}"
     try:
         # Uncompressed: Beam would gzip a name that ends in .gz.
         with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
             yield handle
-        _replace(temporary, target)
-    except BaseException:
-        if FileSystems.exists(temporary):
-            FileSystems.delete([temporary])
+        FileSystems.rename([temporary], [path])
+    except BaseException as error:
+        with suppress(Exception):  # what went wrong first is what is to be told
+            if FileSystems.exists(temporary):
+                FileSystems.delete([temporary])
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise NoRoomError(f"{path}: there is no room left to write it") from None
         raise
+
+
+@contextmanager
+def staged(output: str, relative: str) -> Iterator[BinaryIO]:
+    """Opens a file of the staging folder, see :func:`whole`."""
+    with whole(join(FileSystems.join(output, STAGING), relative)) as handle:
+        yield handle
 
 
 def write_staged(output: str, relative: str, data: bytes) -> Written:
@@ -215,31 +277,38 @@ def publish(output: str, manifest: dict[str, Any]) -> None:
     The manifest in place goes aside first and comes back as the new one last: while files change, none stands. A list
     of all files of both runs stays in staging meanwhile, so that after a kill a rerun of any shape knows what is to go.
     """
+    staging, files = FileSystems.join(output, STAGING), set(manifest["files"])
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
-    both = join(FileSystems.join(output, STAGING), PREVIOUS)  # there already where a bundle is tried again
-    stale = _files_of(place) | _files_of(previous) | _files_of(both)
-    for relative in sorted(set(manifest["files"]) - stale):
-        if FileSystems.exists(join(output, relative)):
-            raise InputError("is not of an earlier run: move it, or choose another --output", join(output, relative))
-    ours = {**manifest, "files": dict.fromkeys(stale | set(manifest["files"]))}
-    write_staged(output, PREVIOUS, json.dumps(ours, sort_keys=True).encode())
+    # The last is there already where a bundle is tried again.
+    stale = _files_of(place) | _files_of(previous) | _files_of(join(staging, PREVIOUS))
+    standing, ready = _standing(output, stale | files), _standing(staging, files)
+    for relative in sorted(standing.keys() & files - stale):
+        raise InputError("is not of an earlier run: move it, or choose another --output", join(output, relative))
+    for relative in sorted(files - ready.keys() - standing.keys()):
+        raise OSError(f"{join(output, relative)}: neither staged nor in place")
+    write_staged(
+        output, PREVIOUS, json.dumps({**manifest, "files": dict.fromkeys(stale | files)}, sort_keys=True).encode()
+    )
     if FileSystems.exists(place):
-        _replace(place, previous)
-    for relative in manifest["files"]:
-        source = join(FileSystems.join(output, STAGING), relative)
-        target = join(output, relative)
-        if FileSystems.exists(source):  # absent when a retried bundle has moved it already
-            make_folder(target.rsplit("/", 1)[0])
-            _replace(source, target)
-        elif not FileSystems.exists(target):
-            raise OSError(f"{target}: neither staged nor in place")
-    gone = [join(output, relative) for relative in sorted(stale - set(manifest["files"]))]
-    FileSystems.delete([path for path in gone if FileSystems.exists(path)])
-    _remove_empty({path.rpartition("/")[0] for path in gone}, output)
+        move([(place, previous)])
+    # Those that are not ready were moved by an earlier try.
+    move([(join(staging, relative), join(output, relative)) for relative in sorted(ready)])
+    gone = sorted(standing.keys() - files)
+    move([(join(output, relative), join(FileSystems.join(staging, GONE), relative)) for relative in gone])
+    _remove_empty({join(output, relative).rpartition("/")[0] for relative in stale - files}, output)
     # Staged as well, so that it appears whole; then what is left of staging goes.
     write_staged(output, MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
-    _replace(join(FileSystems.join(output, STAGING), MANIFEST), place)
-    FileSystems.delete([path for path in (previous, FileSystems.join(output, STAGING)) if FileSystems.exists(path)])
+    move([(join(staging, MANIFEST), place)])
+    if FileSystems.exists(previous):
+        FileSystems.delete([previous])
+    clear(staging)
+
+
+def move(pairs: Sequence[tuple[str, str]]) -> None:
+    """Renames files, (from, to), replacing what is there."""
+    for folder in sorted({target.rpartition("/")[0] for _, target in pairs}):
+        make_folder(folder)
+    FileSystems.rename([source for source, _ in pairs], [target for _, target in pairs])
 
 
 def _remove_empty(folders: set[str], output: str) -> None:
@@ -255,7 +324,12 @@ def _remove_empty(folders: set[str], output: str) -> None:
 
 def read_written(output: str, relative: str) -> bytes:
     """A file of the output folder, whole."""
-    with FileSystems.open(join(output, relative), compression_type=CompressionTypes.UNCOMPRESSED) as handle:
+    return read_bytes(join(output, relative))
+
+
+def read_bytes(path: str) -> bytes:
+    """A file, local or of a bucket, as it is. Workers read with this: it needs no more than Beam has."""
+    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
         return bytes(handle.read())
 
 
@@ -282,10 +356,3 @@ def _files_of(manifest: str) -> set[str]:
         except ValueError:
             logging.warning("%s names a path outside the folder: %r", manifest, relative)
     return safe
-
-
-def _replace(source: str, target: str) -> None:
-    # Beam's local rename replaces a file atomically; other file systems refuse an existing target.
-    if FileSystems.get_scheme(target) is not None and FileSystems.exists(target):
-        FileSystems.delete([target])
-    FileSystems.rename([source], [target])

@@ -235,6 +235,6 @@ def test_bad_decisions_are_told_by_row_and_the_rest_is_applied(tmp_path: Path, s
 
 def test_a_sheet_that_is_none_stops_the_run_before_it_begins(tmp_path: Path, sample: Path, capsys) -> None:
     flags = ["--decisions", str(sample / "crowd/names.csv")]
-    assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 1
+    assert main(["compose", "--output", str(tmp_path / "out"), *flags]) == 2
     assert "missing columns: response_id, decision" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -8,6 +8,7 @@ import logging
 import pytest
 
 from pipelines.main import main
+from schemas.layout import sample_root
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +51,10 @@ def _logging_as_it_was():
         (["compose", "--output", "OUT", "--spacy_model", "nope"], 2, "spaCy model 'nope' is not installed"),
         (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "Python knows no text encoding 'utf-9'"),
         (["compose", "--output", "OUT", "--encoding", "base64"], 2, "Python knows no text encoding 'base64'"),
-        (["compose", "--output", "/dev/null/out"], 1, "/dev/null/out: cannot write here"),
+        (["compose", "--output", "/dev/null/out"], 2, "/dev/null/out: cannot write here: [Errno 20] Not a directory"),
+        (["rewrite", "--output", "OUT", "--variants", "OUT"], 2, "OUT: --output: the same folder as --variants"),
+        (["compose", "--output", "OUT", "--schemas", "strange://x"], 2, "strange://x: cannot be read: Protocol not"),
+        (["compose", "--output", "strange://x"], 2, "--output strange://x: cannot be read: Protocol not"),
     ],
 )
 def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(
@@ -59,7 +63,7 @@ def test_mistakes_end_with_a_status_and_one_line_that_says_what_to_do(
     arguments = [text.replace("OUT", str(tmp_path / "out")) for text in arguments]
     assert main(arguments) == status
     told = capsys.readouterr()
-    assert said in told.err + told.out
+    assert said.replace("OUT", str(tmp_path / "out")) in told.err + told.out
     assert "Traceback" not in told.err
 
 
@@ -70,7 +74,7 @@ def test_version(capsys) -> None:
 
 def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("PARAPET_WORKER_KEY", "short")
-    assert main(["compose", "--output", str(tmp_path / "out")]) == 1
+    assert main(["compose", "--output", str(tmp_path / "out")]) == 2
     assert "PARAPET_WORKER_KEY: the key has under 16 characters" in capsys.readouterr().err
 
 
@@ -82,6 +86,42 @@ def test_logs_as_json_lines(tmp_path, capsys) -> None:
     assert "short of answers" in lines[1]["message"]
 
 
+DATAFLOW = [
+    "--runner=DataflowRunner",
+    "--project=p",
+    "--region=r",
+    "--temp_location=gs://b/t",
+    "--setup_file=./setup.py",
+    "--output=gs://b/out",
+]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("--project=", "--project: Dataflow cannot do without it"),
+        ("--region=", "--region: Dataflow cannot do without it"),
+        ("--temp_location=", "--temp_location: Dataflow cannot do without it"),
+        ("--temp_location=/tmp", "--temp_location /tmp: Dataflow's workers cannot see it: a gs:// path, please"),
+        ("--staging_location=/tmp", "--staging_location /tmp: Dataflow's workers cannot see it"),
+        ("--output=/tmp/out", "--output /tmp/out: Dataflow's workers cannot see it"),
+        ("--setup_file=", "--setup_file=./setup.py: Dataflow's workers need Parapet"),
+        ("", f"--responses {sample_root() / 'crowd/names.csv'}: Dataflow's workers cannot see it"),
+    ],
+)
+def test_what_dataflow_lacks_is_said_before_anything_runs(changed: str, said: str, capsys) -> None:
+    flag = changed.partition("=")[0]
+    flags = [given for given in DATAFLOW if given.partition("=")[0] != flag] + [changed] * bool(changed)
+    assert main(["compose", *flags]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {said}")
+
+
+def test_a_dry_run_submits_nothing(capsys) -> None:
+    assert main(["hits", "--dry_run", *DATAFLOW]) == 0
+    assert capsys.readouterr().out.endswith("dry run: nothing was written\n")
+
+
 def test_quiet_says_nothing_unless_it_fails(tmp_path, capsys) -> None:
     assert main(["compose", "--output", str(tmp_path / "out"), "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
@@ -89,6 +129,6 @@ def test_quiet_says_nothing_unless_it_fails(tmp_path, capsys) -> None:
 
 def test_a_folder_belongs_to_one_pipeline(tmp_path, capsys) -> None:
     assert main(["hits", "--output", str(tmp_path), "--quiet"]) == 0
-    assert main(["compose", "--output", str(tmp_path)]) == 1
+    assert main(["compose", "--output", str(tmp_path)]) == 2
     assert "holds what 'parapet hits' made" in capsys.readouterr().err
     assert (tmp_path / "pages/Gyms_1.names.html").exists()

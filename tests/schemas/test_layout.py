@@ -1,4 +1,7 @@
+import importlib
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -245,3 +248,42 @@ def test_the_sample_keeps_its_promises(sample):
     services = layout.services_by_name(list(splits.values())).values()
     assert all(service.intents for service in services)
     assert {slot.is_categorical for service in services for slot in service.slots} == {True, False}
+
+
+def test_a_bucket_is_a_path_too():
+    path = layout.as_path("gs://corpora/sgd")
+    assert str(path / "train" / "schema.json") == "gs://corpora/sgd/train/schema.json"
+    assert layout.as_path(path) == path
+    assert isinstance(layout.as_path("sgd"), Path)
+
+
+def test_a_bucket_without_its_client(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, "gs", raising=False)
+    with pytest.raises(InputError, match=r"^gs://corpora/sgd: cannot be read \(.*\): pip install 'parapet\[gcp\]'$"):
+        layout.as_path("gs://corpora/sgd")
+    with pytest.raises(InputError, match=r"^strange://corpora/sgd: cannot be read: Protocol not known"):
+        layout.as_path("strange://corpora/sgd")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("out", "./x/../out/", True),
+        ("out", "out2", False),
+        ("gs://corpora/out", "gs://corpora/x/../out/", True),
+        ("gs://corpora/out", "gs://other/out", False),
+        ("gs://corpora/out", "corpora/out", False),
+    ],
+)
+def test_one_place_however_it_is_written(first, second, same):
+    assert layout.same_place(first, second) is same
+
+
+def test_a_bucket_that_gives_no_access(monkeypatch):
+    def forbidden(path):
+        raise OSError("Forbidden: https://storage.googleapis.com/storage/v1/b/corpora/o/sgd")
+
+    monkeypatch.setattr(type(layout.as_path("gs://corpora/sgd")), "exists", forbidden)
+    with pytest.raises(InputError, match=r"^gs://corpora/sgd: cannot be read: Forbidden: https"):
+        layout.read_root("gs://corpora/sgd")

@@ -10,7 +10,7 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from schemas.errors import InputError
+from schemas.errors import InputError, NoRoomError
 from transforms import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
@@ -71,10 +71,14 @@ def check_whole(root):
 
 
 class Kill:
-    """Makes the k-th call of a FileSystems operation die, before or after it has done its work."""
+    """Makes the k-th call of an operation die, before or after it has done its work.
+
+    Of renames each counts, not each call for many of them.
+    """
 
     def __init__(self, monkeypatch, operation, k, after):
-        real = getattr(FileSystems, operation)
+        owner = os if operation == "rename" else FileSystems
+        real = getattr(owner, operation)
         self.calls = 0
 
         def dying(*args, **kwargs):
@@ -86,7 +90,7 @@ class Kill:
                 if self.calls == k:
                     raise Killed
 
-        monkeypatch.setattr(FileSystems, operation, dying)
+        monkeypatch.setattr(owner, operation, dying)
 
 
 def kills(tmp_path, contents, before, operation, after):
@@ -250,6 +254,26 @@ def test_a_block_that_fails_leaves_no_file(tmp_path):
     with pytest.raises(RuntimeError, match="half way"):
         fail()
     assert tree(tmp_path) == {}
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+    """/dev/full takes nothing, as a full disk."""
+    create = FileSystems.create
+    monkeypatch.setattr(FileSystems, "create", lambda path, **options: create("/dev/full", **options))
+    with pytest.raises(NoRoomError, match=r"v1/x\.json: there is no room left to write it$"):
+        files.write_staged(str(tmp_path), "v1/x.json", b"data")
+    with pytest.raises(NoRoomError, match="there is no room left to write it"):
+        files.prepare(str(tmp_path), "compose")
+    assert tree(tmp_path) == {}
+
+
+def test_a_file_beside_the_work(tmp_path, monkeypatch):
+    """One that is no part of an output folder, and has no folder in its name."""
+    monkeypatch.chdir(tmp_path)
+    for data in (b"1", b"2"):
+        with files.whole("latest.json") as handle:
+            handle.write(data)
+    assert tree(tmp_path) == {"latest.json": b"2"}
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.bz2", "a.json"])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from schemas.elements import Element, elements_of
 from schemas.errors import InputError
+from schemas.layout import as_path
 from schemas.service import Service
 from transforms.hits.questions import service_title
 from transforms.naming import name_words
@@ -79,9 +80,9 @@ def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
       InputError: the file cannot be read, or a line is no element of the schemas; names file and line.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        text = as_path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from None
+        raise InputError(f"cannot be read: {error.strerror or error}", path) from None
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path) from None
     ids, found = frozenset(known), set()

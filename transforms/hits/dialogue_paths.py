@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from schemas.errors import InputError
-from schemas.layout import SPLITS, dialogue_files
+from schemas.layout import SPLITS, as_path, dialogue_files, is_there
 
 
 class DialoguePath(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> li
     Raises:
       InputError: nothing there, or no dialogue file in it.
     """
-    found = {path.resolve(): path for place in places for path in _files_of(Path(place), split)}
+    found = {path.resolve(): path for place in places for path in _files_of(as_path(place), split)}
     return [
         DialoguePath(position, str(path), f"{resolved.parent.name}/{resolved.name}")
         for position, (resolved, path) in enumerate(found.items())
@@ -37,7 +37,7 @@ def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> li
 
 
 def _files_of(place: Path, split: str | None) -> list[Path]:
-    if not place.exists():
+    if not is_there(place):
         raise InputError("there is no such file or folder", place)
     if place.is_file():
         if split is not None:

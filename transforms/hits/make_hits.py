@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
 
-from schemas.dialogue import read_dialogues
+from schemas.dialogue import Dialogue, parse_dialogues
 from schemas.service import Service
+from transforms.files import read_bytes
 from transforms.hits.choose_turns import Choice, Scan, choose, scan
 from transforms.hits.dialogue_paths import DialoguePath
 from transforms.hits.records import Hits, Page, Settings
@@ -74,12 +74,16 @@ def _files(rendered: beam.PCollection, settings: Settings) -> dict[str, beam.PCo
 
 def scan_file(path: DialoguePath, settings: Settings) -> Scan:
     """Reads a dialogue file for the choice. Raises InputError where it cannot be read."""
-    return scan(path.position, path.name, read_dialogues(Path(path.path)), settings.turns, settings.seed)
+    return scan(path.position, path.name, _read(path), settings.turns, settings.seed)
 
 
 def render_file(path: DialoguePath, settings: Settings, choice: Choice) -> Hits:
     """Reads a dialogue file, and renders its pages."""
-    return render_dialogues(path.position, path.name, read_dialogues(Path(path.path)), choice, settings)
+    return render_dialogues(path.position, path.name, _read(path), choice, settings)
+
+
+def _read(path: DialoguePath) -> list[Dialogue]:
+    return parse_dialogues(read_bytes(path.path), path.path)
 
 
 def page_files(hits: Hits) -> Iterator[tuple[str, bytes]]:

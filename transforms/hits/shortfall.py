@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from math import ceil
-from pathlib import Path
 
 from schemas.elements import TASKS, elements_of, task_id
 from schemas.errors import InputError
+from schemas.layout import as_path
 from schemas.service import Service
 from transforms.hits.terms import Terms
 
@@ -39,7 +39,7 @@ def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, 
       InputError: not a shortfall file, or a row names what the schemas lack; with the row.
     """
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as handle:
+        with as_path(path).open("r", newline="", encoding="utf-8-sig") as handle:
             reader = csv.DictReader(handle)
             missing = {"service_name", "task", "field", "have", "need"} - set(reader.fieldnames or ())
             if missing:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
 from schemas.errors import InputError
-from schemas.layout import SINGLE, SPLITS, SplitSchemas, dialogue_files, read_root, services_by_name
+from schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, dialogue_files, read_root, services_by_name
 from schemas.service import Service
 from transforms.rewrite.names import (
     Mapped,
@@ -95,14 +96,9 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
       InputError: a schema file that cannot be read, no dialogues, or dialogues without a schema.
     """
     originals = read_root(root, leave_out_bad=True)
-    folders = _folders(Path(root), originals)
-    files = [
-        DialogueFile(folder, path.name, str(path), path.stat().st_size)
-        for folder in folders
-        for path in dialogue_files(root, folder)
-    ]
-    if not files:
-        raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
+    root = as_path(root)
+    folders = dialogue_folders(root, originals)
+    files = list_files(root, folders)
     matched = [
         _match_variant(name, path, originals, None if mapped is None else mapped.get(name, {}), mend)
         for name, path in variants.items()
@@ -113,7 +109,7 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
             folder: Split(known_names(split.services), [of.splits[split.split] for of in matched])
             for folder, split in folders.items()
         },
-        files=sorted(files, key=lambda file: (-file.size, file.relative)),
+        files=files,
         schemas=[schema for of in matched for schema in of.schemas],
         mapped={
             name: {service: names for split in of.splits.values() for service, names in split.names.items()}
@@ -125,8 +121,25 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
     )
 
 
-def _folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
-    """The folders below ``root`` that hold dialogues, each with the schema that stands for it."""
+def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
+    """The dialogue files of the folders below ``root``, the largest first. Raises InputError where there are none."""
+    paths = [(folder, path) for folder in folders for path in dialogue_files(root, folder)]
+    if not paths:
+        raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
+        sizes = pool.map(lambda found: found[1].stat().st_size, paths)
+        files = [
+            DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
+        ]
+    return sorted(files, key=lambda file: (-file.size, file.relative))
+
+
+def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
+    """The folders below ``root`` that hold dialogues, each with the schema that stands for it.
+
+    Raises:
+      InputError: dialogues without a schema.
+    """
     if originals[0].split == SINGLE:
         # MultiWOZ 2.2 has one schema for all splits; a split alone has its dialogues beside the schema.
         return {folder: originals[0] for folder in ("", *SPLITS) if dialogue_files(root, folder)}

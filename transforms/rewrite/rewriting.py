@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -15,8 +14,9 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from schemas.errors import InputError
-from transforms.files import HashingWriter, Written, staged
-from transforms.rewrite.places import Places
+from schemas.layout import as_path
+from transforms.files import HashingWriter, Written, read_bytes, staged
+from transforms.rewrite.places import Known, Places
 from transforms.rewrite.plan import DialogueFile, Split, Variant
 from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text, read_each
 
@@ -108,16 +108,16 @@ def _rewrite(
     def open_file(variant: str) -> HashingWriter:
         return HashingWriter(stack.enter_context(staged(output, f"{variant}/{file.relative}")))
 
-    for i, (dialogue, plain) in enumerate(read_each(_read(file), file.path)):
+    for i, (dialogue, plain) in enumerate(read_each(read_file(file), file.path)):
         counts["dialogues"] += 1
-        places = _places_of(dialogue, split)
+        places = places_of(dialogue, split.known)
         if isinstance(places, Places):
             counts["unknown_intents"] += places.unknown_intents
         for variant in split.variants:
             try:
                 text = text_under(variant, places, plain)
             except InputError as error:
-                name = _id_of(dialogue, i)
+                name = id_of(dialogue, i)
                 letters.append(LeftOut(variant.name, file.split, file.name, name, error.where, error.reason))
                 counts[f"left_out/{variant.name}"] += 1
                 continue
@@ -140,9 +140,10 @@ def _rewrite(
     return [writer.written(f"{name}/{file.relative}") for name, writer in writers.items()], letters, counts
 
 
-def _places_of(dialogue: Any, split: Split) -> Places | InputError:
+def places_of(dialogue: Any, known: Known) -> Places | InputError:
+    """The places of a dialogue, or why it has none."""
     try:
-        return Places(dialogue, split.known)
+        return Places(dialogue, known)
     except InputError as error:
         return error
 
@@ -167,21 +168,25 @@ def text_under(variant: Variant, places: Places | InputError, plain: bool = True
     return dialogue_text(places.dialogue, plain)
 
 
-def _read(file: DialogueFile) -> bytes:
+def read_file(file: DialogueFile) -> bytes:
+    """The bytes of a dialogue file. Raises InputError where it cannot be read, ever."""
     try:
-        return Path(file.path).read_bytes()
+        return read_bytes(file.path)
     except OSError as error:
+        if error.strerror is None:  # of the network: the runner tries again
+            raise
         raise InputError(f"cannot be read: {error.strerror}", file.path) from None
 
 
-def _id_of(dialogue: Any, position: int) -> str:
+def id_of(dialogue: Any, position: int) -> str:
+    """The id of a dialogue, or its position as ``[3]`` where it has none."""
     found = dialogue.get("dialogue_id") if isinstance(dialogue, dict) else None
     return found if isinstance(found, str) else f"[{position}]"
 
 
 def copy_schema(schema: tuple[str, str]) -> tuple[str, bytes]:
     """(path below the output, a variant's schema file) to (path below the output, its bytes as they are)."""
-    return schema[0], Path(schema[1]).read_bytes()
+    return schema[0], as_path(schema[1]).read_bytes()
 
 
 def letters_file(name: str, letters: Iterable[tuple[str, list[LeftOut]]], leave_out: bool) -> tuple[str, bytes]:

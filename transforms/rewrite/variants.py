@@ -6,28 +6,29 @@ from collections.abc import Collection
 from pathlib import Path
 
 from schemas.errors import InputError
-from schemas.layout import is_root, variant_roots
+from schemas.layout import as_path, is_root, is_there, variant_roots
 from transforms.rewrite.names import Mapped, read_mapping
 
 MAPPING = "mapping.json"
 
 
-def find_variants(folder: str | Path, wanted: Collection[str] = ()) -> dict[str, Path]:
+def find_variants(folder: str | Path, wanted: Collection[str] = (), flag: str = "--variants") -> dict[str, Path]:
     """The variants of a folder by name, in natural order (v2 before v10); or the folder itself where it is one.
 
     Args:
       folder: holds ``v1/train/schema.json`` and so on, or is such a variant.
       wanted: the names of those to take; all where there are none.
+      flag: the one that named the folder.
 
     Raises:
       InputError: no such folder, no variant in it, or none of a name that is wanted.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError("there is no such folder", folder, "--variants")
+    folder = as_path(folder)
+    if not is_there(folder) or not folder.is_dir():
+        raise InputError("there is no such folder", folder, flag)
     found = {folder.resolve().name: folder} if is_root(folder) else variant_roots(folder)
     if not found:
-        raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
+        raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, flag)
     missing = [name for name in wanted if name not in found]
     if missing:
         raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(found)})", folder, "--variant")
@@ -44,9 +45,11 @@ def find_mapping(folder: str | Path, given: str) -> Mapped | None:
     Raises:
       InputError: no such file, or no mapping.
     """
-    path = Path(folder) / MAPPING if given == "auto" else Path(given)
-    if given == "position" or (given == "auto" and not path.is_file()):
+    if given == "position":
         return None
-    if not path.is_file():
+    path = as_path(folder) / MAPPING if given == "auto" else as_path(given)
+    if not is_there(path) or not path.is_file():
+        if given == "auto":
+            return None
         raise InputError("there is no such file", path, "--mapping")
     return read_mapping(path.read_bytes(), path)

@@ -1,0 +1,95 @@
+"""Google Cloud Storage on this machine: gcp-storage-emulator in memory, behind the real clients."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from http.server import HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.internal.gcp import auth
+from gcp_storage_emulator.handlers.buckets import create_bucket
+from gcp_storage_emulator.server import RequestHandler
+from gcp_storage_emulator.storage import Storage
+
+from schemas.layout import sample_root
+
+
+class _Server(HTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up, or is killed, is no news."""
+
+
+class _Watched(Storage):
+    """Tells of every object before it is written."""
+
+    watch: Callable[[str], None] = staticmethod(lambda name: None)
+
+    def _write_config_to_file(self) -> None:
+        """Nothing is kept, and writing the list of all objects for each would take most of the time."""
+
+    def create_file(self, bucket_name: str, file_name: str, *rest: Any, **more: Any) -> None:
+        self.watch(file_name)
+        super().create_file(bucket_name, file_name, *rest, **more)
+
+
+class Bucket:
+    """A bucket. While the block lasts ``STORAGE_EMULATOR_HOST`` names its server, and nobody looks for credentials."""
+
+    def __init__(self, name: str) -> None:
+        self.url = f"gs://{name}"
+        self.name = name
+        self.storage = _Watched(use_memory_fs=True)
+        create_bucket(name, self.storage)
+        self.storage.buckets[name]["softDeletePolicy"] = {"retentionDurationSeconds": 0}
+        self.put("sgd", sample_root())
+
+    def __enter__(self) -> Bucket:
+        for name in list(logging.root.manager.loggerDict):
+            if name.startswith(("gcp_storage_emulator", "api.")):
+                logging.getLogger(name).disabled = True
+        self.server = _Server(("127.0.0.1", 0), partial(RequestHandler, self.storage))
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{self.server.server_port}")
+        self.patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # which asks the real service what a bucket is
+        self.patch.setattr(auth._Credentials, "_credentials_init", True)  # or Beam looks for them for half a minute
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.patch.undo()
+        self.server.shutdown()
+        self.server.server_close()
+
+    def put(self, prefix: str, folder: Path) -> None:
+        """Copies a local folder into the bucket."""
+        for path in folder.rglob("*"):
+            if path.is_file():
+                self.write(f"{prefix}/{path.relative_to(folder)}", path.read_bytes())
+
+    def write(self, name: str, data: bytes) -> None:
+        """Writes an object."""
+        facts = {
+            "name": name,
+            "bucket": self.name,
+            "contentType": "application/octet-stream",
+            "size": str(len(data)),
+            "generation": "1",
+            "metageneration": "1",
+            "updated": "2020-01-01T00:00:00.000000Z",
+        }
+        self.storage.create_file(self.name, name, data, facts)
+
+    def tree(self, prefix: str) -> dict[str, bytes]:
+        """The objects below a prefix, with their contents."""
+        names = [name for name in self.storage.objects.get(self.name, {}) if name.startswith(f"{prefix}/")]
+        return {name.removeprefix(f"{prefix}/"): self.storage.get_file(self.name, name) for name in names}
+
+
+def local_tree(folder: Path) -> dict[str, bytes]:
+    """The files below a local folder, with their contents."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,0 +1,162 @@
+"""Pipelines from ``gs://`` to ``gs://`` write what they write locally, whole, whatever kills them on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+import requests
+from apache_beam.io.filesystems import FileSystems
+
+from dataflow.bucket import Bucket, local_tree
+from dataflow.processes import start
+from pipelines.main import main
+from schemas.errors import InputError
+from schemas.layout import sample_root
+from transforms import files
+
+
+def chain(corpus: str, out: str) -> dict[str, list[str]]:
+    """The pipelines on a corpus, each with its flags; later ones read what earlier ones wrote."""
+    responses = [f"{corpus}/crowd/{name}" for name in ("names.csv", "descriptions.csv")]
+    return {
+        "compose": ["--schemas", corpus, "--responses", *responses, "--allow_partial"],
+        "statistics": ["--sgd", corpus, "--variants", f"{out}/compose"],
+        "rewrite": ["--sgd", corpus, "--variants", f"{out}/compose", "--mapping", "position"],
+        "hits": ["--task", "rewrites", "--dialogues", corpus, "--split", "test", "--turns", "3"],
+    }
+
+
+def run(name: str, flags: list[str], out: str) -> int:
+    return main([name, *flags, "--output", f"{out}/{name}", "--quiet"])
+
+
+@pytest.fixture(scope="package")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pipelines write locally."""
+    out = tmp_path_factory.mktemp("local")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+        for name, flags in chain(str(sample_root()), str(out)).items():
+            assert run(name, flags, str(out)) == 0
+    return out
+
+
+def test_the_bytes_are_those_of_a_local_run(bucket: Bucket, local: Path, capsys) -> None:
+    for name, flags in chain(f"{bucket.url}/sgd", f"{bucket.url}/out").items():
+        assert run(name, flags, f"{bucket.url}/out") == 0
+        assert bucket.tree(f"out/{name}") == local_tree(local / name), name
+    assert capsys.readouterr() == ("", "")
+
+
+def test_killed_while_publishing_and_run_again(bucket: Bucket, local: Path) -> None:
+    """SIGKILL when some of the files are in place, over a run of another shape; the rerun has another one again."""
+    out, corpus = f"{bucket.url}/killed", f"{bucket.url}/sgd"
+    bucket.put("variants", local / "compose")
+    flags = ["rewrite", "--sgd", corpus, "--variants", f"{bucket.url}/variants", "--output", out, "--quiet"]
+    assert main([*flags, "--variant", "v1,v2"]) == 0
+    bucket.write("killed/notes.txt", b"the user's own")
+    process = start(*flags, "--variant", "v2,v3")
+
+    def kill(name: str) -> None:
+        if name == "killed/v3/test/schema.json":
+            process.kill()
+            raise ConnectionAbortedError
+
+    bucket.storage.watch = kill
+    process.communicate(timeout=60)
+    del bucket.storage.watch
+    assert process.returncode == -signal.SIGKILL
+    left = bucket.tree("killed")
+    assert "v3/dev/schema.json" in left
+    assert "v3/test/schema.json" not in left
+    assert "run.json" not in left
+    assert main([*flags, "--variant", "v3"]) == 0
+    assert main([*flags[:-2], f"{bucket.url}/undisturbed", "--quiet", "--variant", "v3"]) == 0
+    assert bucket.tree("killed") == {**bucket.tree("undisturbed"), "notes.txt": b"the user's own"}
+
+
+CONTENTS = {"v1/schema.json": b"[1]", "review.csv": b"a,b\n"}
+OTHERS = {"v2/schema.json": b"[2]", "review.csv": b"a,c\n"}
+
+
+def publish(output: str, contents: dict[str, bytes]) -> None:
+    """What a run does."""
+    files.prepare(output, "compose")
+    written = [files.write_staged(output, path, data) for path, data in contents.items()]
+    described = {path: {"sha256": digest, "bytes": size} for path, digest, size in written}
+    files.publish(output, {"pipeline": "compose", "files": described})
+
+
+def test_cut_off_at_any_step_of_publishing(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the k-th change to the bucket is: where there is a run.json all that it names is there, as it says."""
+    real, left = requests.Session.request, 0
+
+    class CutOffError(BaseException):
+        """Nothing catches it."""
+
+    def request(session, method, url, *args, **options):
+        nonlocal left
+        if threading.current_thread() is threading.main_thread():  # clients ask about buckets in others
+            left -= method != "GET"
+            if left < 0:
+                raise CutOffError
+        return real(session, method, url, *args, **options)
+
+    for k in itertools.count(1, 4):
+        prefix = f"cut/{k}"
+        output = f"{bucket.url}/{prefix}"
+        publish(output, CONTENTS)
+        with monkeypatch.context() as patch:
+            left = k
+            patch.setattr(requests.Session, "request", request)
+            try:
+                publish(output, OTHERS)
+                break
+            except CutOffError:
+                pass
+        standing = bucket.tree(prefix)
+        if "run.json" in standing:
+            for path, facts in json.loads(standing["run.json"])["files"].items():
+                assert hashlib.sha256(standing[path]).hexdigest() == facts["sha256"], f"cut off at {k}"
+        publish(output, OTHERS)
+        assert bucket.tree(prefix).keys() == {*OTHERS, "run.json"}, f"cut off at {k}"
+    assert k > 15
+
+
+def test_what_somebody_changed_is_not_replaced(bucket: Bucket) -> None:
+    output = f"{bucket.url}/changed"
+    publish(output, CONTENTS)
+    publish(output, CONTENTS)
+    with FileSystems.create(f"{output}/review.csv") as handle:
+        handle.write(b"mine")
+    with pytest.raises(InputError, match=r"review\.csv: was changed since it was written"):
+        files.prepare(output, "compose")
+    with FileSystems.create(f"{output}/review.csv") as handle:
+        handle.write(CONTENTS["review.csv"])
+    publish(output, OTHERS)
+    assert bucket.tree("changed").keys() == {*OTHERS, "run.json"}
+
+
+def test_many_files_are_moved_with_few_questions(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """250 files over 250 others: copied and deleted a hundred at a time."""
+    output, many = f"{bucket.url}/many", {f"v1/{n}.json": b"[]" for n in range(250)}
+    for name, data in many.items():
+        bucket.write(f"many/.incomplete/{name}", data)
+    asked = []
+    real = requests.Session.request
+
+    def request(session, method, url, *args, **options):
+        asked.append(url)
+        return real(session, method, url, *args, **options)
+
+    monkeypatch.setattr(requests.Session, "request", request)
+    files.publish(output, {"pipeline": "compose", "files": dict.fromkeys(many)})
+    assert bucket.tree("many").keys() == {*many, "run.json"}
+    assert sum("/batch/" in url for url in asked) < 15
+    assert len(asked) < 60

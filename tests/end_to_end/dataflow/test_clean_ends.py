@@ -1,0 +1,89 @@
+"""Ctrl-C, a full disk and a place that cannot be written: one line, nothing published, and a rerun that works."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dataflow.bucket import Bucket, local_tree
+from dataflow.processes import start, wait_until
+from pipelines.main import main
+from schemas.layout import dialogue_files, sample_root
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample with enough copies of its dialogues to be stopped among them, and variants of it."""
+    root = tmp_path_factory.mktemp("large")
+    shutil.copytree(sample_root(), root / "sgd")
+    (first, *_) = dialogue_files(root / "sgd", "train")
+    for n in range(100, 180):
+        shutil.copy(first, root / "sgd/train" / f"dialogues_{n}.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+        assert main(["compose", "--allow_partial", "--output", str(root / "variants"), "--quiet"]) == 0
+    return root
+
+
+def rewrite(corpus: Path, out: Path) -> list[str]:
+    return ["rewrite", "--sgd", str(corpus / "sgd"), "--variants", str(corpus / "variants"), "--output", str(out)]
+
+
+def test_ctrl_c(corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start(*rewrite(corpus, out))
+    wait_until(lambda: list(out.glob(".incomplete/v1/train/dialogues_*.json")), process)
+    process.send_signal(signal.SIGINT)
+    told, said = process.communicate(timeout=60)
+    assert (process.returncode, told) == (1, "")
+    assert said == "error: stopped; nothing was published, run the same command again\n"
+    assert {path.name for path in out.iterdir()} == {".incomplete"}
+    assert main([*rewrite(corpus, out), "--quiet"]) == 0
+    assert main([*rewrite(corpus, tmp_path / "undisturbed"), "--quiet"]) == 0
+    assert local_tree(out) == local_tree(tmp_path / "undisturbed")
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Lets no file grow beyond some bytes, as a full disk does, or a quota."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk(tmp_path: Path, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    flags = ["rewrite", "--variants", str(corpus / "variants"), "--output", str(out), "--quiet"]
+    assert main(flags) == 0
+    before = local_tree(out)
+    with room_for(20_000):
+        assert main(flags) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {out}/.incomplete/v")
+    assert line.endswith(".json: there is no room left to write it")
+    assert {name: data for name, data in local_tree(out).items() if not name.startswith(".incomplete/")} == before
+    assert main(flags) == 0
+    assert local_tree(out) == before
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        ("/dev/null/out", "/dev/null/out: cannot write here: [Errno 20] Not a directory: '/dev/null/out'"),
+        ("/proc/out", "/proc/out: cannot write here: [Errno 2] No such file or directory: '/proc/out'"),
+        ("gs://no-such-bucket/out", "gs://no-such-bucket/out: cannot write here: Request failed with status code 404"),
+    ],
+)
+def test_a_place_that_cannot_be_written(out: str, said: str, bucket: Bucket, corpus: Path, capsys) -> None:
+    assert main(["rewrite", "--variants", str(corpus / "variants"), "--output", out]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {said}")

@@ -1,0 +1,102 @@
+"""Releases from ``gs://`` to ``gs://``: the bytes of a local one, whole, whatever cuts the publishing off."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+
+import pytest
+import requests
+
+from dataflow.bucket import Bucket, local_tree
+from pipelines.main import main
+from schemas.layout import sample_root
+
+TOML = """
+name = "sample"
+version = "1.0.0"
+licence = "CC0-1.0"
+description = "The sample."
+
+[[authors]]
+name = "Ada"
+
+[[corpora]]
+path = "sgd"
+name = "original"
+kind = "original"
+splits = ["test"]
+"""
+
+
+def build(place: str, output: str, *flags: str) -> int:
+    return main(["release", "build", "--config", f"{place}/release.toml", "--output", output, "--quiet", *flags])
+
+
+@pytest.fixture
+def local(bucket: Bucket, tmp_path: Path) -> Path:
+    """A local release; the bucket has the same configuration."""
+    (tmp_path / "sgd").symlink_to(sample_root())
+    (tmp_path / "release.toml").write_text(TOML)
+    assert build(str(tmp_path), str(tmp_path / "out")) == 0
+    bucket.write("release.toml", TOML.encode())
+    return tmp_path / "out"
+
+
+def test_the_bytes_are_those_of_a_local_release(bucket: Bucket, local: Path, capsys) -> None:
+    assert build(bucket.url, f"{bucket.url}/out_release") == 0
+    assert bucket.tree("out_release") == local_tree(local)
+    assert main(["release", "verify", f"{bucket.url}/out_release/sample", "--quiet"]) == 0
+    assert main(["release", "diff", str(local / "sample"), f"{bucket.url}/out_release/sample"]) == 0
+    assert "nothing differs" in capsys.readouterr().out
+    assert build(bucket.url, f"{bucket.url}/out_release") == 2
+    assert "is there already, and releases do not change" in capsys.readouterr().err
+
+
+def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever the k-th change to the bucket is: no SHA256SUMS before everything is there; the rerun ends the same."""
+    from transforms.release import publishing
+
+    real, left = requests.Session.request, 10**9
+
+    class CutOffError(BaseException):
+        """Nothing catches it."""
+
+    def request(session, method, url, *args, **options):
+        nonlocal left
+        if threading.current_thread() is threading.main_thread():  # clients ask about buckets in others
+            left -= method != "GET"
+            if left < 0:
+                raise CutOffError
+        return real(session, method, url, *args, **options)
+
+    publish, expected = publishing.publish, local_tree(local)
+    for k in itertools.count(0, 2):
+        prefix = f"cut_release/{k}"
+
+        def counted(*places: str, k: int = k) -> None:
+            nonlocal left
+            left = k
+            publish(*places)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(requests.Session, "request", request)
+            patch.setattr(publishing, "publish", counted)
+            try:
+                build(bucket.url, f"{bucket.url}/{prefix}")
+                done = True
+            except CutOffError:
+                done = False
+        left = 10**9
+        standing = bucket.tree(prefix)
+        if "sample/1.0.0/SHA256SUMS" in standing:
+            assert {name: standing.get(name) for name in expected if "latest" not in name} == {
+                name: data for name, data in expected.items() if "latest" not in name
+            }
+        assert build(bucket.url, f"{bucket.url}/{prefix}") in (0, 2)
+        if "sample/1.0.0/SHA256SUMS" not in standing:
+            assert bucket.tree(prefix) == expected, k
+        if done:
+            break
+    assert k > 2

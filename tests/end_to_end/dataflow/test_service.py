@@ -1,0 +1,261 @@
+"""A run on Dataflow as far as it goes without the cloud: built, staged, submitted, run as staged, waited for."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import signal
+import tarfile
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import msgspec
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.dataflow import dataflow_runner
+from google.cloud.dataflow import JobType
+
+from dataflow.bucket import Bucket, local_tree
+from dataflow.service import JOB, Dataflow, Hurried, run_staged, staged
+from pipelines.main import main
+from schemas.layout import sample_root
+
+ROOT = Path(__file__).parents[3]
+IMAGE = "us-central1-docker.pkg.dev/p-x/images/parapet:1"
+CONTAINER = [f"--sdk_container_image={IMAGE}", "--sdk_location=container"]
+NOWHERE = "http://localhost:9"
+
+
+def flags(bucket: Bucket, prefix: str, endpoint: str) -> list[str]:
+    """What every job has."""
+    return [
+        "--runner=DataflowRunner",
+        "--project=p-x",
+        "--region=us-central1",
+        "--no_auth",
+        f"--dataflow_endpoint={endpoint}",
+        f"--temp_location={bucket.url}/{prefix}/temp",
+        f"--staging_location={bucket.url}/{prefix}/staging",
+    ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _hurried() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dataflow_runner, "time", Hurried)
+        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+        yield
+
+
+class Job(msgspec.Struct):
+    """A job that ran: what was asked for, what was staged, what the command said and wrote."""
+
+    request: dict
+    package: dict[str, bytes]
+    status: int
+    out: str
+    err: str
+    wrote: dict[str, bytes]
+    expected: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def job(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """``rewrite`` on the service, which runs the staged pipeline with the staged package; and on this machine."""
+    here = tmp_path_factory.mktemp("job")
+    assert main(["compose", "--allow_partial", "--output", str(here / "variants"), "--quiet"]) == 0
+    rewrite = ["rewrite", "--variants", str(here / "variants")]
+    assert main([*rewrite, "--output", str(here / "expected"), "--quiet"]) == 0
+
+    def work(_: dict) -> str:
+        package, pipeline = (staged(bucket, "job/staging", name) for name in ("workflow.tar.gz", "pipeline.pb"))
+        (here / "worker").mkdir()
+        return "" if run_staged(pipeline, package, here / "worker").state == "DONE" else "it did not end well"
+
+    there = ["--sgd", f"{bucket.url}/sgd", "--output", f"{bucket.url}/job/out", f"--setup_file={ROOT / 'setup.py'}"]
+    out, err = io.StringIO(), io.StringIO()
+    with Dataflow(work) as service, redirect_stdout(out), redirect_stderr(err):
+        service.counters = {"dialogues": 40}
+        status = main([*rewrite, *there, *flags(bucket, "job", service.url)])
+    with tarfile.open(fileobj=io.BytesIO(staged(bucket, "job/staging", "workflow.tar.gz"))) as archive:
+        package = {
+            member.name.partition("/")[2]: archive.extractfile(member).read() for member in archive if member.isfile()
+        }
+    return Job(
+        service.submitted[0],
+        package,
+        status,
+        out.getvalue(),
+        err.getvalue(),
+        bucket.tree("job/out"),
+        local_tree(here / "expected"),
+    )
+
+
+def test_the_staged_package_alone_writes_what_a_local_run_writes(job: Job) -> None:
+    assert job.status == 0
+    assert job.wrote == job.expected
+    assert len(job.wrote) > 30
+
+
+def test_the_command_waits_and_reports(job: Job) -> None:
+    assert "v5: 40 rewritten, 0 left out" in job.out
+    assert f"job {JOB}: https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x\n" in job.err
+    assert f"Job {JOB} is in state JOB_STATE_DONE\n" in job.err
+    assert job.err.rstrip().endswith(": dialogues 40")
+
+
+def test_the_staged_package_has_all_that_workers_load(job: Job) -> None:
+    folders = ("schemas", "transforms", "pipelines", "crowd_templates")
+    ours = {str(path.relative_to(ROOT)): path for folder in folders for path in (ROOT / folder).rglob("*")}
+    wanted = {name for name, path in ours.items() if path.is_file() and "__pycache__" not in name}
+    assert {"crowd_templates/hit_page.html.jinja", "schemas/sample/train/schema.json"} <= wanted
+    assert not wanted - job.package.keys()
+
+
+def test_the_request(job: Job) -> None:
+    assert job.request["path"].startswith("/v1b3/projects/p-x/locations/us-central1/jobs")
+    assert job.request["type"] == JobType.JOB_TYPE_BATCH
+    options = job.request["environment"]["sdkPipelineOptions"]["options"]
+    assert options["pipelineUrl"].endswith("/pipeline.pb")
+    assert options["pickle_library"] == "cloudpickle"
+    assert "save_main_session" not in {name for name, value in options.items() if value is True}
+
+
+STEPS = {
+    "hits": ["Services", "Make HITs/Render service", "Write pages/Write file", "Finish/Publish"],
+    "compose": ["Read responses", "Merge", "Settle", "Write audit", "Publish/Publish"],
+    "statistics": ["Count service", "Make files", "Publish/Publish"],
+    "rewrite": ["Rewrite/Rewrite file", "Write/Write file", "Publish/Publish"],
+}
+
+
+@pytest.fixture(scope="module")
+def variants(bucket: Bucket) -> str:
+    """A variant that is the original under another suffix: enough to build jobs on."""
+    for split in ("train", "dev", "test"):
+        services = json.loads((sample_root() / split / "schema.json").read_bytes())
+        renamed = [{**service, "service_name": service["service_name"] + "1"} for service in services]
+        bucket.write(f"variants/v1/{split}/schema.json", json.dumps(renamed).encode())
+    return f"{bucket.url}/variants"
+
+
+def on(bucket: Bucket, variants: str) -> dict[str, list[str]]:
+    """Every Beam pipeline with its inputs in a bucket."""
+    corpus = f"{bucket.url}/sgd"
+    crowd = [f"{corpus}/crowd/{name}" for name in ("names.csv", "descriptions.csv")]
+    return {
+        "hits": ["--schemas", corpus],
+        "compose": ["--schemas", corpus, "--responses", *crowd],
+        "statistics": ["--sgd", corpus, "--variants", variants],
+        "rewrite": ["--sgd", corpus, "--variants", variants],
+    }
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_job_of_each_pipeline(name: str, bucket: Bucket, variants: str, tmp_path: Path, capsys) -> None:
+    """Built as a template, for a container that has Parapet in it: nothing is staged but the graph."""
+    out = ["--output", f"{bucket.url}/{name}/out", f"--template_location={tmp_path}/job.json"]
+    assert main([name, *on(bucket, variants)[name], *out, *flags(bucket, name, NOWHERE), *CONTAINER]) == 0
+    assert f"wrote the template {tmp_path}/job.json" in capsys.readouterr().err
+    graph = beam_runner_api_pb2.Pipeline.FromString(staged(bucket, f"{name}/staging", "pipeline.pb"))
+    assert set(STEPS[name]) <= {transform.unique_name for transform in graph.components.transforms.values()}
+    (environment,) = graph.components.environments.values()
+    assert beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image == IMAGE
+    assert {path.rpartition("/")[2] for path in bucket.tree(f"{name}/staging")} <= {
+        "pipeline.pb",
+        "submission_environment_dependencies.txt",
+    }
+    template = json.loads((tmp_path / "job.json").read_bytes())
+    (pool,) = template["environment"]["workerPools"]
+    assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == [IMAGE]
+    assert bucket.tree(f"{name}/out") == {}
+
+
+RELEASE = """
+name = "sample"
+version = "1.0.0"
+licence = "CC0-1.0"
+description = "The sample."
+
+[[authors]]
+name = "Ada"
+
+[[corpora]]
+path = "sgd"
+name = "original"
+kind = "original"
+"""
+
+
+def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket: Bucket, job: Job, tmp_path: Path) -> None:
+    """The job's workers have the staged package of the other job, and no other Parapet."""
+    bucket.write("release.toml", RELEASE.encode())
+    package = staged(bucket, "job/staging", "workflow.tar.gz")
+
+    def work(_: dict) -> str:
+        result = run_staged(staged(bucket, "release/staging", "pipeline.pb"), package, tmp_path)
+        return "" if result.state == "DONE" else "it did not end well"
+
+    command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/releases"]
+    with Dataflow(work) as service:
+        assert main([*command, *flags(bucket, "release", service.url), *CONTAINER, "--quiet"]) == 0
+    assert main([*command, "--quiet"]) == 2  # it is there
+    assert main([*command[:-1], f"{bucket.url}/again", "--quiet"]) == 0
+    assert bucket.tree("releases") == bucket.tree("again")
+
+
+def test_a_release_cannot_be_a_template(bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bucket.write("release.toml", RELEASE.encode())
+    command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/template"]
+    job = ["--template_location", f"{tmp_path}/job.json", *flags(bucket, "template", NOWHERE), *CONTAINER]
+    assert main([*command, *job]) == 2
+    assert "error: --template_location: a release is finished by the command" in capsys.readouterr().err
+    assert bucket.tree("template") == {}
+
+
+def submit(bucket: Bucket, prefix: str, service: Dataflow) -> int:
+    """Submits a small job."""
+    command = ["hits", "--schemas", f"{bucket.url}/sgd", "--output", f"{bucket.url}/{prefix}/out"]
+    return main([*command, *flags(bucket, prefix, service.url), *CONTAINER])
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            "Traceback (most recent call last):\n  File ...\n"
+            "schemas.errors.InputError: x.json: not JSON [while running 'Rewrite']\n",
+            "error: x.json: not JSON\n",
+        ),
+        ("Startup of the worker pool failed: quota 'CPUS' exceeded", "quota 'CPUS' exceeded (PARAPET_DEBUG=1"),
+    ],
+)
+def test_a_job_that_fails(bucket: Bucket, message: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Dataflow(lambda _: message) as service:
+        assert submit(bucket, "failing", service) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert said in told.err
+    assert "Traceback" not in told.err
+    assert f"/jobs/us-central1/{JOB}?project=p-x" in told.err
+
+
+def test_ctrl_c_leaves_the_job_and_says_how_to_stop_it(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    with Dataflow() as service:
+        service.work = lambda _: (service.stopped.wait(30), "")[1]
+        polls = itertools.count()  # the runner's thread goes on asking: only the first is Ctrl-C
+        service.on_poll = lambda: next(polls) or os.kill(os.getpid(), signal.SIGINT)
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            assert submit(bucket, "left", service) == 1
+        finally:
+            signal.signal(signal.SIGINT, previous)
+            service.stopped.set()
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"error: stopped; job {JOB} goes on without this command; to stop it: "
+        f"gcloud dataflow jobs cancel {JOB} --region=us-central1 --project=p-x"
+    )
