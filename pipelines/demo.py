@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import logging
 import os
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,12 +28,52 @@ class Stage(msgspec.Struct):
       what: what it does, for the terminal and the page.
       flags: besides ``--output``.
       pages: what to open, (title, path below its folder).
+      prepare: what must be done before, given the demo's folder.
     """
 
     pipeline: str
     what: str
     flags: list[str]
     pages: list[tuple[str, str]]
+    prepare: Callable[[Path], None] | None = None
+
+
+RELEASE = """\
+# What 'parapet demo' made, as a release: 'parapet release build --config THIS --output FOLDER' builds it again.
+name = "parapet_sample"
+version = "1.0.0"
+title = "Parapet's sample corpus under five paraphrased schemas"
+description = "Six services in five domains, their dialogues under the names of crowdworkers: v1 is near, v5 far."
+licence = "CC0-1.0"
+changes = "First release."
+
+[[authors]]
+name = "The authors of Parapet"
+
+[[corpora]]
+path = {sample}
+name = "original"
+kind = "original"
+
+[[corpora]]
+path = "rewrite"
+kind = "variants"
+
+[[audits]]
+path = "compose"
+
+[[statistics]]
+path = "statistics"
+name = "table_1"
+"""
+
+
+def prepare_release(folder: Path) -> None:
+    """Writes ``release.toml``, and clears away what an earlier demo released: a version is never built twice."""
+    from schemas.layout import sample_root
+
+    (folder / "release.toml").write_text(RELEASE.format(sample=json.dumps(str(sample_root()))), encoding="utf-8")
+    shutil.rmtree(folder / "release" / "parapet_sample", ignore_errors=True)
 
 
 def stages(output: str) -> list[Stage]:
@@ -73,6 +115,17 @@ def stages(output: str) -> list[Stage]:
                 ("Dialogues left out: compose was short of answers to their service", "dead_letters.jsonl"),
             ],
         ),
+        Stage(
+            "release",
+            "All of it as one versioned dataset: Parquet, SGD JSON, card, manifest, checksums",
+            ["build", "--config", str(Path(output) / "release.toml")],
+            [
+                ("What the release holds, and what it was made of", "parapet_sample/1.0.0/report/index.html"),
+                ("The dataset card", "parapet_sample/1.0.0/README.md"),
+                ("The manifest", "parapet_sample/1.0.0/MANIFEST.json"),
+            ],
+            prepare_release,
+        ),
     ]
 
 
@@ -101,6 +154,8 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
     for i, stage in enumerate(todo, 1):
         _say(args, f"[{i}/{len(todo)}] {stage.pipeline}: {stage.what}")
         begun = time.monotonic()
+        if stage.prepare is not None:
+            stage.prepare(Path(args.output))
         command = [*stage.flags, "--output", str(Path(args.output) / stage.pipeline), "--quiet", *runner_flags]
         status = int(importlib.import_module(f"pipelines.{stage.pipeline}").run(command))
         if status:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import sys
 from collections.abc import Sequence
+
+from pipelines.dispatch import hand_over
 
 PIPELINES = {
     "demo": "the bundled sample through every stage, to pages you can open",
@@ -14,6 +14,7 @@ PIPELINES = {
     "compose": "schemas + crowd answers -> vetted, ranked, composed variants v1...v5, audit, review page",
     "rewrite": "dialogues + variants -> the same dialogues under each variant's names, as SGD-X has them",
     "statistics": "schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page",
+    "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
 }
 
 USAGE = f"""usage: parapet PIPELINE [flags]
@@ -35,22 +36,12 @@ go through to Apache Beam.
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(USAGE, end="")
-        return 0 if argv else 2
-    if argv[0] == "--version":
+    if argv[:1] == ["--version"]:
         from importlib.metadata import version
 
         print(f"parapet {version('parapet')}")
         return 0
-    name, *rest = argv
-    if name not in PIPELINES:
-        near = difflib.get_close_matches(name, PIPELINES, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else "'parapet --help' lists the pipelines"
-        print(f"parapet: there is no pipeline {name!r}: {hint}", file=sys.stderr)
-        return 2
-    module = importlib.import_module(f"pipelines.{name}")
-    return int(module.run(rest))
+    return hand_over("parapet", "pipeline", PIPELINES, "pipelines", USAGE, argv)
 
 
 if __name__ == "__main__":

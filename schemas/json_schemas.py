@@ -9,6 +9,7 @@ import msgspec
 
 from schemas.decisions import Decision
 from schemas.dialogue import Dialogue
+from schemas.release_manifest import Manifest
 from schemas.responses import Assignment, AuditRow, DeadLetter
 from schemas.service import Service
 
@@ -21,6 +22,7 @@ RECORDS: dict[str, tuple[type, str]] = {
     "response": (AuditRow, "A row of responses.parquet"),
     "dead_letter": (DeadLetter, "A line of dead_letters.jsonl"),
     "decision": (Decision, "A row of a decisions CSV"),
+    "manifest": (Manifest, "MANIFEST.json of a release"),
 }
 
 

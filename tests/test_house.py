@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.main import PIPELINES
 from pipelines.mturk import ACTIONS
+from pipelines.release import ACTIONS as RELEASE_ACTIONS
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,7 +59,10 @@ finally:
 """
 
 
-@pytest.mark.parametrize("command", ["", *PIPELINES, *(f"mturk {action}" for action in ACTIONS)])
+COMMANDS = ["", *PIPELINES, *(f"mturk {action}" for action in ACTIONS), *(f"release {one}" for one in RELEASE_ACTIONS)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_complete_and_loads_nothing_heavy(command: str) -> None:
     arguments = [*command.split(), "--help"]
     told = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,8 @@
-"""Renders the Jinja2 pages of ``crowd_templates``. Everything in them is escaped unless a template says otherwise."""
+"""Renders the Jinja2 pages of ``crowd_templates``.
+
+Everything in them is escaped as HTML unless a template says otherwise. Nothing is in ``.md.jinja``: Markdown has other
+escapes, see ``transforms.release.documents.markdown``.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,10 @@ import jinja2
 
 @cache
 def environment() -> jinja2.Environment:
-    """Autoescape for every template, an error for every name that a template misses."""
+    """Autoescape for every page, an error for every name that a template misses."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("crowd_templates", ""),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape((), disabled_extensions=("md.jinja",), default=True),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -37,13 +37,15 @@ PUBLISHED_SEEN = {
 PUBLISHED_SELF_BLEU = 4.5
 SGD_X = ("v1", "v2", "v3", "v4", "v5")
 
-_COLUMNS = {
+# Column of statistics.json to its heading and its form.
+MEASURES = {
     "slot_names_seen": ("Slots seen", svg.percent),
     "intent_names_seen": ("Intents seen", svg.percent),
     "name_distance": ("Name distance", svg.number(2)),
     "description_bleu": ("BLEU", svg.number(1)),
 }
-_TERMS = {
+# What they mean, by the column, or ``seen`` for the first two.
+TERMS = {
     "seen": (
         "Slots seen, intents seen",
         "Of the names of the services that train lacks, how many occur in train. Low is hard.",
@@ -81,8 +83,8 @@ def statistics_page(statistics: Statistics) -> str:
     published = tuple(variants) == SGD_X
     services, split, unseen = statistics["services"], statistics["split"], statistics["unseen_services"]
     lead = (
-        f"{_plural(services, 'service')} in {_plural(len(variants), 'variant')}. Names seen in train are counted over "
-        f"the {_plural(unseen, 'service')} of {split} that train lacks."
+        f"{plural(services, 'service')} in {plural(len(variants), 'variant')}. Names seen in train are counted over "
+        f"the {plural(unseen, 'service')} of {split} that train lacks."
     )
     return render(
         "statistics.html.jinja",
@@ -98,11 +100,11 @@ def statistics_page(statistics: Statistics) -> str:
             _tile("intent names seen, average", average["intent_names_seen"], svg.percent),
         ],
         caption="Per variant, as in Table 1 of SGD-X",
-        columns=[heading for heading, _ in _COLUMNS.values()],
+        columns=[heading for heading, _ in MEASURES.values()],
         rows=_statistics_rows(statistics, published),
         notes=list(_statistics_notes(statistics, published)),
-        plots=[*_distance_plots(variants, published), _seen_plot(statistics)],
-        terms=_terms(_TERMS),
+        plots=[*distance_plots(variants, published), _seen_plot(statistics)],
+        terms=terms(TERMS),
         signature=statistics["bleu_signature"],
     )
 
@@ -121,9 +123,9 @@ def compose_page(
     """
     answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
     keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
-    rows = [_row(name, row, keys) for name, row in variants.items()]
+    rows = [measures_row(name, row, keys) for name, row in variants.items()]
     if len(variants) > 1:
-        rows.append(_row("Average", statistics["average"], keys, total=True))
+        rows.append(measures_row("Average", statistics["average"], keys, total=True))
     return render(
         "compose_report.html.jinja",
         title="Composed variants",
@@ -142,17 +144,8 @@ def compose_page(
             ),
         ],
         todo=list(_todo(statistics)),
-        bar=_disposition_bar(answers),
-        dispositions=[
-            {
-                "name": key.capitalize(),
-                "meaning": meaning,
-                "style": key,
-                "n": f"{answers[key]:,}",
-                "share": _share(answers, key),
-            }
-            for key, meaning in DISPOSITIONS.items()
-        ],
+        bar=disposition_bar(answers),
+        dispositions=disposition_rows(answers),
         total=f"{answers['total']:,}",
         reasons=_reasons(statistics["reasons"], explanations or {}),
         examples=examples or {},
@@ -161,10 +154,10 @@ def compose_page(
         services=[_service_row(name, services[name]) for name in _ordered(services)[:MAX_SERVICES]],
         services_hidden=_hidden(len(services)),
         caption="Composed services only",
-        columns=[_COLUMNS[key][0] for key in keys],
+        columns=[MEASURES[key][0] for key in keys],
         rows=rows,
-        plots=_distance_plots(variants, published=False),
-        terms=_terms({key: _TERMS[key] for key in (*keys, "self_bleu")}),
+        plots=distance_plots(variants, published=False),
+        terms=terms({key: TERMS[key] for key in (*keys, "self_bleu")}),
         reviewers=_reviewers(statistics),
         method=[{"term": key, "meaning": value} for key, value in statistics["method"].items()],
         files=[{"path": path, "what": what} for path, what in _FILES.items()],
@@ -172,25 +165,38 @@ def compose_page(
 
 
 def _statistics_rows(statistics: Statistics, published: bool) -> list[dict[str, Any]]:
-    rows = [_row("Original", statistics["original"], _COLUMNS, PUBLISHED_SEEN["original"] if published else {})]
+    rows = [measures_row("Original", statistics["original"], MEASURES, PUBLISHED_SEEN["original"] if published else {})]
     for i, (name, row) in enumerate(statistics["variants"].items()):
-        rows.append(_row(name, row, _COLUMNS, {key: row[i] for key, row in PUBLISHED.items()} if published else {}))
+        rows.append(
+            measures_row(name, row, MEASURES, {key: row[i] for key, row in PUBLISHED.items()} if published else {})
+        )
     rows.append(
-        _row("Average", statistics["average"], _COLUMNS, PUBLISHED_SEEN["average"] if published else {}, total=True)
+        measures_row(
+            "Average", statistics["average"], MEASURES, PUBLISHED_SEEN["average"] if published else {}, total=True
+        )
     )
     return rows
 
 
-def _row(
+def measures_row(
     name: str,
     row: Mapping[str, float | None],
     keys: Iterable[str],
     published: Mapping[str, float] | None = None,
     total: bool = False,
 ) -> dict[str, Any]:
+    """A row of ``measures_table`` (``report_parts.html.jinja``).
+
+    Args:
+      name: of the variant.
+      row: its numbers; a dash where one is missing.
+      keys: of ``MEASURES``, the columns.
+      published: numbers to stand beside them.
+      total: whether it sums up the others.
+    """
     cells = []
     for key in keys:
-        form = _COLUMNS[key][1]
+        form = MEASURES[key][1]
         beside = form(published[key]) if published and key in published else ""
         cells.append({"value": _value(row.get(key), form), "published": beside})
     return {"name": name, "cells": cells, "total": total}
@@ -206,10 +212,19 @@ def _statistics_notes(statistics: Statistics, published: bool) -> Iterable[str]:
     left_out = statistics["services_without_variants"]
     if left_out:
         shown = ", ".join(left_out[:12]) + (", …" if len(left_out) > 12 else "")
-        yield f"{_plural(len(left_out), 'service')} of the original in no variant and not counted: {shown}."
+        yield f"{plural(len(left_out), 'service')} of the original in no variant and not counted: {shown}."
 
 
-def _distance_plots(variants: Mapping[str, Mapping[str, float | None]], published: bool) -> list[dict[str, Any]]:
+def distance_plots(
+    variants: Mapping[str, Mapping[str, float | None]], published: bool, prefix: str = ""
+) -> list[dict[str, Any]]:
+    """Plots of name distance and BLEU, for ``plots`` of ``report_parts.html.jinja``; none of what nobody measured.
+
+    Args:
+      variants: name to its numbers.
+      published: whether to draw those of SGD-X beside them; there must be as many variants.
+      prefix: of the plots' ids, where a page has several of them.
+    """
     plots = []
     for key, title, hint in (
         ("name_distance", "Name distance", "higher is farther from the original"),
@@ -217,7 +232,7 @@ def _distance_plots(variants: Mapping[str, Mapping[str, float | None]], publishe
     ):
         if not any(row.get(key) is not None for row in variants.values()):
             continue
-        form = _COLUMNS[key][1]
+        form = MEASURES[key][1]
         series = [svg.Series("here", tuple(row.get(key) for row in variants.values()))]
         if published:
             series.append(svg.Series("SGD-X, whole SGD", PUBLISHED[key], "ref"))
@@ -225,7 +240,7 @@ def _distance_plots(variants: Mapping[str, Mapping[str, float | None]], publishe
         # A line says that the variants are steps on one way, which holds for v1, v2, ... only.
         ranked = len(variants) > 1 and all(re.fullmatch(r"v[0-9]+", name) for name in variants)
         draw = svg.lines if ranked else svg.bars
-        plot = draw(key.replace("_", "-"), f"{title} by variant", said, list(variants), series, form)
+        plot = draw(prefix + key.replace("_", "-"), f"{title} by variant", said, list(variants), series, form)
         plots.append({"title": title, "hint": hint, "svg": plot})
     return plots
 
@@ -249,9 +264,9 @@ def _compose_headline(services: Mapping[str, Mapping[str, Any]]) -> str:
     composed = sum(service["composed"] for service in services.values())
     partial = sum(bool(service["partial"]) for service in services.values())
     if services and composed - partial == len(services):
-        return f"{'All ' if composed > 1 else ''}{_plural(composed, 'service')} composed"
+        return f"{'All ' if composed > 1 else ''}{plural(composed, 'service')} composed"
     more = f", {partial:,} in part" if partial else ""
-    return f"{composed - partial:,} of {_plural(len(services), 'service')} composed{more}"
+    return f"{composed - partial:,} of {plural(len(services), 'service')} composed{more}"
 
 
 def _compose_lead(services: Mapping[str, Mapping[str, Any]]) -> str:
@@ -260,38 +275,53 @@ def _compose_lead(services: Mapping[str, Mapping[str, Any]]) -> str:
     partial = sum(bool(service["partial"]) for service in services.values())
     said = []
     if unanswered:
-        said.append(f"{_plural(unanswered, 'service')} {_has(unanswered)} no answers yet.")
+        said.append(f"{plural(unanswered, 'service')} {_has(unanswered)} no answers yet.")
     if len(waiting) > unanswered:
         n = len(waiting) - unanswered
         short = sum(service["short"] for service in waiting if service["answers"]["total"])
-        said.append(f"{_plural(n, 'service')} {_wait(n)} for good answers to {_plural(short, 'element')}.")
+        said.append(f"{plural(n, 'service')} {_wait(n)} for good answers to {plural(short, 'element')}.")
     if partial:
-        said.append(f"{_plural(partial, 'service')} {_has(partial)} elements with fewer answers than variants.")
+        said.append(f"{plural(partial, 'service')} {_has(partial)} elements with fewer answers than variants.")
     return " ".join(said) or "Every element has the answers it needs."
 
 
 def _todo(statistics: Statistics) -> Iterable[dict[str, Any]]:
     review = statistics["answers"]["review"]
     if review:
-        text = f"{_plural(review, 'answer')} {_wait(review)} for a decision. Decide, then run again with"
+        text = f"{plural(review, 'answer')} {_wait(review)} for a decision. Decide, then run again with"
         yield {"text": text, "flag": "--decisions", "links": ["review.html", "review.csv"]}
     short = sum(service["short"] for service in statistics["services"].values())
     if short:
-        text = f"{_plural(short, 'element')} {_has(short)} too few good answers:"
+        text = f"{plural(short, 'element')} {_has(short)} too few good answers:"
         yield {"text": text, "flag": "", "links": ["shortfall.csv"]}
     dead = statistics["dead_letters"]
     if dead:
-        yield {"text": f"{_plural(dead, 'record')} could not be read:", "flag": "", "links": ["dead_letters.jsonl"]}
+        yield {"text": f"{plural(dead, 'record')} could not be read:", "flag": "", "links": ["dead_letters.jsonl"]}
     agreement = statistics["agreement"]
     if agreement and agreement["disagreements"]:
-        text = f"The reviewers disagree on {_plural(agreement['disagreements'], 'answer')}."
+        text = f"The reviewers disagree on {plural(agreement['disagreements'], 'answer')}."
         yield {"text": text, "flag": "", "links": []}
 
 
-def _disposition_bar(answers: Mapping[str, int]) -> Markup:
-    parts = [svg.Part(key.capitalize(), answers[key], key) for key in DISPOSITIONS]
-    said = ", ".join(f"{key} {answers[key]:,}" for key in DISPOSITIONS)
-    return svg.stacked("dispositions", f"What became of {answers['total']:,} answers", said, parts)
+def disposition_rows(answers: Mapping[str, int]) -> list[dict[str, str]]:
+    """What became of answers, a row for each of ``DISPOSITIONS``. ``answers`` has each of them, and ``total``."""
+    return [
+        {
+            "name": key.capitalize(),
+            "meaning": meaning,
+            "style": key,
+            "n": f"{answers[key]:,}",
+            "share": _share(answers, key),
+        }
+        for key, meaning in DISPOSITIONS.items()
+    ]
+
+
+def disposition_bar(answers: Mapping[str, int], key: str = "dispositions") -> Markup:
+    """The same as one bar; ``key`` is unique in the page."""
+    parts = [svg.Part(name.capitalize(), answers[name], name) for name in DISPOSITIONS]
+    said = ", ".join(f"{name} {answers[name]:,}" for name in DISPOSITIONS)
+    return svg.stacked(key, f"What became of {answers['total']:,} answers", said, parts)
 
 
 def _reasons(reasons: Mapping[str, Mapping[str, int]], explanations: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -353,8 +383,9 @@ def _reviewers(statistics: Statistics) -> list[dict[str, str]]:
     return rows
 
 
-def _terms(terms: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    return [{"term": term, "meaning": meaning} for term, meaning in terms.values()]
+def terms(found: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """Rows of ``terms`` (``report_parts.html.jinja``) from such as ``TERMS``."""
+    return [{"term": term, "meaning": meaning} for term, meaning in found.values()]
 
 
 def _tile(what: str, value: float | None, form: svg.Format) -> dict[str, str]:
@@ -369,7 +400,8 @@ def _share(answers: Mapping[str, int], key: str) -> str:
     return f"{100 * answers[key] / answers['total']:.1f}%" if answers["total"] else "–"
 
 
-def _plural(n: int, noun: str) -> str:
+def plural(n: int, noun: str) -> str:
+    """``1 service``, ``2 services``."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 

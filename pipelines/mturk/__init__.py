@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import sys
 from collections.abc import Sequence
+
+from pipelines.dispatch import hand_over
 
 ACTIONS = {
     "publish": "the HITs of a 'hits' folder, each once; shows the cost first",
@@ -43,14 +43,4 @@ example:
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet mturk``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    if not argv or argv[0] in ("-h", "--help", "help"):
-        print(USAGE, end="")
-        return 0 if argv else 2
-    action, *rest = argv
-    if action not in ACTIONS:
-        near = difflib.get_close_matches(action, ACTIONS, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else "'parapet mturk --help' lists the actions"
-        print(f"parapet mturk: there is no action {action!r}: {hint}", file=sys.stderr)
-        return 2
-    module = importlib.import_module(f"pipelines.mturk.{action.replace('-', '_')}")
-    return int(module.run(rest))
+    return hand_over("parapet mturk", "action", ACTIONS, "pipelines.mturk", USAGE, argv)

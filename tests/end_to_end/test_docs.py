@@ -24,6 +24,7 @@ import yaml
 from pipelines.command import StrictParser, _beam_flags
 from pipelines.main import PIPELINES, main
 from pipelines.mturk import ACTIONS, sandbox_server
+from pipelines.release import ACTIONS as RELEASE_ACTIONS
 from schemas.decisions import COLUMNS
 from schemas.json_schemas import RECORDS
 from schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
@@ -115,6 +116,9 @@ def folder(tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
     (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
     (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
+    example = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)
+    assert example
+    (tmp_path / "release.toml").write_text(example[1], encoding="utf-8")
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -189,7 +193,7 @@ def test_every_file_that_the_pages_name_is_made(folder: Path) -> None:
     assert main(["compose", "--output", "demo/reviewed", "--reviewers", "anna.csv", "ben.csv", "--quiet"]) == 0
     one = ["--schemas", "my_corpus/test/schema.json", "--responses", "names.csv", "descriptions.csv"]
     assert main(["compose", "--output", "demo/one", *one, "--quiet"]) == 0
-    named = {path for text in PAGES.values() for path in re.findall(r"\bOUT/(\w[\w./]*\w)", text)}
+    named = {path for text in PAGES.values() for path in re.findall(r"\bOUT/(\w[\w./]*\w)", text)} - {"NAME/VERSION"}
     assert "responses.parquet" in named
     outputs = [path for path in (folder / "demo").iterdir() if path.is_dir()]
     assert not [path for path in sorted(named) if not any((out / path).exists() for out in outputs)]
@@ -215,8 +219,12 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(target.read_text(encoding="utf-8")), link
 
 
-# Every command that has flags; of mturk each action has its own.
-COMMANDS = [*(name for name in PIPELINES if name != "mturk"), *(f"mturk {action}" for action in ACTIONS)]
+# Every command that has flags; of mturk and release each action has its own.
+OF_ACTIONS = {"mturk": ACTIONS, "release": RELEASE_ACTIONS}
+COMMANDS = [
+    *(name for name in PIPELINES if name not in OF_ACTIONS),
+    *(f"{name} {action}" for name, actions in OF_ACTIONS.items() for action in actions),
+]
 
 
 def parser_of(name: str) -> StrictParser:
@@ -240,10 +248,11 @@ def section(text: str, heading: str) -> str:
 def test_every_flag_is_in_the_reference(name: str) -> None:
     running = PAGES["docs/running.md"]
     common = set(_FLAG.findall(section(running, "## Flags").partition("### ")[0])) - {"--help"}
-    if action := name.partition(" ")[2]:
+    group, _, action = name.partition(" ")
+    if action:
         heading = f"#### {name}"
         # Above the sections of the actions stand the flags that several share, each with the names of these.
-        shared = re.findall(r"^\| `(--\w+).*\|(.*?)\|$", section(running, "### mturk").partition("#### ")[0], re.M)
+        shared = re.findall(r"^\| `(--\w+).*\|(.*?)\|$", section(running, f"### {group}").partition("#### ")[0], re.M)
         common = {"--quiet", "--log_format"} | {flag for flag, of in shared if f"`{action}`" in of.split()}
     else:
         heading = f"### {name}"
@@ -264,10 +273,11 @@ def test_every_pipeline_is_in_the_readme() -> None:
     assert re.findall(r"^\| \[?`(\w+)`", table, re.M) == list(PIPELINES)
 
 
-def test_every_action_of_mturk_is_on_its_page() -> None:
-    table = PAGES["docs/mturk.md"].partition("\n## ")[0]
+@pytest.mark.parametrize("name", OF_ACTIONS)
+def test_every_action_is_on_the_page_of_its_pipeline(name: str) -> None:
+    table = PAGES[f"docs/{name}.md"].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*?`) \|", table, re.M)
-    assert [name.strip("`") for row in rows for name in row.split(", ")] == list(ACTIONS)
+    assert [name.strip("`") for row in rows for name in row.split(", ")] == list(OF_ACTIONS[name])
 
 
 def test_every_ground_of_a_rejection_is_on_the_page_of_mturk() -> None:

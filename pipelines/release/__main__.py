@@ -1,0 +1,7 @@
+"""``python -m pipelines.release``."""
+
+import sys
+
+from pipelines.release import run
+
+sys.exit(run())

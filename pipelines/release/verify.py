@@ -1,0 +1,68 @@
+"""``parapet release verify``: is a release what it says it is?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+
+DESCRIPTION = """\
+Checks every file, row and number of a release: against its checksums and its manifest, dialogues against their
+schemas, JSON against Parquet, documents against the manifest. What does not hold is named, one line each."""
+
+EXAMPLE = """\
+  parapet release verify releases/my_dataset/1.0.0
+  parapet release verify releases/my_dataset          # the version that latest.json names
+  parapet release verify gs://bucket/my_dataset/1.0.0 --json"""
+
+NOTE = """\
+exit status: 0 where all holds, 1 where something does not, 2 where there is no release.
+A release that somebody rewrote as a whole, hashes and all, passes: compare the SHA-256 of MANIFEST.json with one that
+came to you another way."""
+
+
+def parser() -> StrictParser:
+    """The command line."""
+    made = StrictParser("release verify", DESCRIPTION, EXAMPLE, NOTE)
+    made.add_argument("release", metavar="PATH", help="NAME/VERSION, or NAME; local or gs://")
+    made.add_argument("--json", action="store_true", help="findings as JSON")
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises InputError where there is no release."""
+    from transforms.release.verify.examine import find_release
+
+    args.root = find_release(args.release)
+
+
+def act(args: argparse.Namespace, _: list[str]) -> int:
+    """Checks and tells."""
+    import msgspec
+
+    from pipelines.progress import Progress
+    from transforms.release.verify.examine import examine
+
+    with Progress("release verify", enabled=not args.quiet and sys.stderr.isatty()) as shown:
+        done = examine(args.root, shown.stage if shown.enabled else lambda _: None)
+    if args.json:
+        print(json.dumps(msgspec.to_builtins(done), indent=2))
+    else:
+        for finding in done.findings:
+            print(finding)
+        if not args.quiet:
+            numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
+            print(", ".join(counted(n, what) for n, what in numbers))
+    return EXIT_FAILURE if done.findings else 0
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet release verify``. Returns the exit status."""
+    return run_checked(parser(), argv, check, act, "nothing was changed")
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,137 @@
+"""A release of SGD's train and dev with dialogues under SGD-X: built, compared, tampered with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.main import main
+from schemas import layout
+from schemas.dialogue_table import DIALOGUES, dialogue_file, schema_file
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+
+TOML = """
+name = "sgd_slice"
+version = "1.0.0"
+licence = "CC-BY-SA-4.0"
+title = "A slice of SGD under the schema variants of SGD-X"
+description = "Dialogues of SGD's train and dev under the names of SGD-X."
+
+[[authors]]
+name = "Ada Example"
+
+[[sources]]
+title = "The Schema-Guided Dialogue Dataset"
+url = "https://github.com/google-research-datasets/dstc8-schema-guided-dialogue"
+licence = "CC-BY-SA-4.0"
+
+[[corpora]]
+path = "{sgd}"
+name = "original"
+kind = "original"
+
+[[corpora]]
+path = "dialogues"
+kind = "variants"
+"""
+
+
+@pytest.fixture(scope="module")
+def work(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``release.toml`` beside the rewritten dialogues, and the release in ``out``."""
+    folder = tmp_path_factory.mktemp("sgd")
+    sgd = real_data / "sgd"
+    flags = ["--sgd", str(sgd), "--variants", str(sgd / "sgd_x" / "data"), "--variant", "v1,v5"]  # two, for the time
+    assert main(["rewrite", *flags, "--output", str(folder / "dialogues"), "--quiet"]) == 0
+    (folder / "release.toml").write_text(TOML.format(sgd=sgd))
+    assert build(folder, "out") == 0
+    return folder
+
+
+def build(folder: Path, out: str, *flags: str, toml: str = "release.toml") -> int:
+    config = ["--config", str(folder / toml), "--output", str(folder / out)]
+    return main(["release", "build", *config, "--quiet", *flags])
+
+
+def root(folder: Path, out: str = "out", version: str = "1.0.0") -> Path:
+    return folder / out / "sgd_slice" / version
+
+
+def test_built_elsewhere_on_two_processes_it_is_the_same(work: Path) -> None:
+    assert build(work, "elsewhere", *TWO_PROCESSES) == 0
+    assert (root(work, "elsewhere") / "SHA256SUMS").read_bytes() == (root(work) / "SHA256SUMS").read_bytes()
+
+
+def test_it_verifies_and_its_rows_are_the_files(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["release", "verify", str(root(work)), "--quiet"]) == 0
+    for path in sorted((root(work) / "sgd").rglob("*.json")):
+        corpus, split = path.parts[-3:-1]
+        config = "schemas" if path.name == "schema.json" else corpus
+        rows = [
+            row
+            for shard in sorted((root(work) / "data" / config).glob(f"{split}-*.parquet"))
+            for row in pq.ParquetFile(shard).read().to_pylist()
+        ]
+        if config == "schemas":
+            assert schema_file(row for row in rows if row["variant"] == corpus) == path.read_bytes()
+        else:
+            assert dialogue_file(row for row in rows if row["file"] == path.name) == path.read_bytes()
+
+
+def test_a_changed_copy_is_another_version_and_the_difference_is_named(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = work / "changed"
+    shutil.copytree(work / "dialogues", changed / "dialogues")
+    path = changed / "dialogues" / "v5" / "dev" / "dialogues_002.json"
+    dialogues = json.loads(path.read_bytes())
+    dialogues[7]["turns"][0]["utterance"] += " Thanks!"
+    gone = dialogues.pop()
+    path.write_bytes(layout.dialogue_bytes(dialogues))
+    shutil.copytree(work / "out", changed / "out")
+    (changed / "release.toml").write_text((work / "release.toml").read_text().replace("1.0.0", "2.0.0"))
+    assert build(changed, "out") == 0
+    assert main(["release", "diff", str(root(work)), str(root(changed, version="2.0.0"))]) == 0
+    said = capsys.readouterr().out
+    assert dialogues[7]["dialogue_id"] in said
+    assert "turns[0].utterance" in said
+    assert gone["dialogue_id"] in said
+    assert "major" in said
+
+
+def test_an_edited_row_is_found_and_named_though_every_sum_was_mended(
+    work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "sgd_slice" / "1.0.0"
+    shutil.copytree(root(work), copy)
+    path = copy / "data" / "v1" / "dev-00000-of-00001.parquet"
+    rows = pq.ParquetFile(path).read().to_pylist()
+    rows[10]["turns"][1]["utterance"] = "Something else."
+    table = DIALOGUES.empty_table().from_pylist(rows, DIALOGUES)
+    before = hashlib.sha256(path.read_bytes()).hexdigest()
+    pq.write_table(table, path, compression="zstd")
+    after = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest = (copy / "MANIFEST.json").read_text().replace(before, after)
+    sums = (copy / "SHA256SUMS").read_text().replace(before, after)
+    old = hashlib.sha256((copy / "MANIFEST.json").read_bytes()).hexdigest()
+    (copy / "MANIFEST.json").write_text(manifest)
+    (copy / "SHA256SUMS").write_text(sums.replace(old, hashlib.sha256(manifest.encode()).hexdigest()))
+    assert main(["release", "verify", str(copy), "--quiet"]) == 1
+    said = capsys.readouterr().out
+    assert any(rows[10]["dialogue_id"] in line and "turns[1].utterance" in line for line in said.splitlines())
+
+
+def test_datasets_loads_it(work: Path, tmp_path: Path) -> None:
+    program = "import sys, datasets; d = datasets.load_dataset(sys.argv[1], 'v5'); print({k: len(d[k]) for k in d})"
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    command = [sys.executable, "-W", "ignore", "-c", program, str(root(work))]
+    told = subprocess.run(command, capture_output=True, text=True, env=offline, check=True).stdout
+    assert told.strip() == "{'train': 128, 'dev': 384}"

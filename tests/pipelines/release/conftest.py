@@ -1,0 +1,25 @@
+"""A small release, and what it is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from release_corpora import Built, build, make
+
+from schemas import layout
+
+
+@pytest.fixture
+def toml(tmp_path: Path, sample: Path) -> Path:
+    """A ``release.toml`` of one's own, to change."""
+    return make(tmp_path, sample)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A release to look at."""
+    folder = tmp_path_factory.mktemp("release")
+    toml = make(folder, layout.sample_root())
+    assert build(toml, folder / "out", "--quiet") == 0
+    return Built(toml, folder / "out" / "small" / "1.0.0")

@@ -1,0 +1,117 @@
+"""A small corpus with variants, an audit and a table, and the ``release.toml`` that makes a release of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.main import main
+from schemas import layout
+from schemas.responses import AuditRow, audit_table
+from transforms.variants import compose_variant
+
+TOML = """
+name = "small"
+version = "1.0.0"
+licence = "CC0-1.0"
+title = "A small set"
+description = "Dialogues and *variants*."
+changes = "First."
+date = 2026-01-02
+
+[[authors]]
+name = "Ada Example"
+
+[[sources]]
+title = "The sample"
+url = "https://example.org/sample"
+licence = "CC0-1.0"
+
+[[corpora]]
+path = "sgd"
+name = "original"
+kind = "original"
+
+[[corpora]]
+path = "variants"
+kind = "variants"
+
+[[audits]]
+path = "compose"
+
+[[tables]]
+path = "memory.parquet"
+name = "memory"
+kind = "translation memory"
+key = ["source", "pivot"]
+
+[[statistics]]
+path = "statistics.json"
+name = "sgd_x"
+"""
+
+MEMORY = [{"source": f"text {i}", "pivot": pivot, "text": "x" * i} for i in range(5) for pivot in ("ja", "zh")]
+AUDIT = [
+    AuditRow(f"3A{i}:slot_{i}", "S_1/slot/x", "name", "t", "t", disposition, reason, None, None, "0a1b2c", 1, 2, i)
+    for i, (disposition, reason) in enumerate([("used", ""), ("rejected", "too_short: 1"), ("review", "copy")])
+]
+
+
+def make(folder: Path, sample: Path) -> Path:
+    """Everything below ``folder``; gives the TOML."""
+    shutil.copytree(sample, folder / "sgd", ignore=shutil.ignore_patterns("crowd"))
+    for split in layout.read_root(sample):
+        for k in (1, 2):
+            place = folder / "variants" / f"v{k}" / split.split
+            place.mkdir(parents=True)
+            variants = [variant(raw, k) for raw in split.raw]
+            (place / "schema.json").write_bytes(layout.schema_bytes(variants))
+            if k == 1:
+                for path in layout.dialogue_files(sample, split.split):
+                    (place / path.name).write_bytes(path.read_bytes())
+    # v1 has the dialogues of the original: under its own names its schemas are not asked here.
+    for split in layout.SPLITS:
+        shutil.copy(folder / "sgd" / split / "schema.json", folder / "variants" / "v1" / split / "schema.json")
+    (folder / "compose").mkdir()
+    pq.write_table(audit_table(AUDIT), folder / "compose" / "responses.parquet")
+    pq.write_table(pa.Table.from_pylist(MEMORY), folder / "memory.parquet")
+    (folder / "statistics.json").write_text(json.dumps({"self_bleu": 4.5}))
+    (folder / "release.toml").write_text(TOML)
+    return folder / "release.toml"
+
+
+def variant(raw: dict, k: int) -> dict:
+    """The service with new names for slots and intents."""
+    names = {f"slot_{i}": f"other_{slot['name']}" for i, slot in enumerate(raw["slots"])}
+    names |= {f"intent_{i}": f"Other{intent['name']}" for i, intent in enumerate(raw["intents"])}
+    return compose_variant(raw, k, names, dict.fromkeys((*names, "service"), "what it is"))
+
+
+def edit(toml: Path, *changes: tuple[str, str]) -> None:
+    """Replaces texts in the TOML."""
+    text = toml.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    toml.write_text(text)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class Built(msgspec.Struct):
+    """A release that was built once for all tests that only look at it."""
+
+    toml: Path
+    root: Path
+
+
+def build(toml: Path, output: Path, *flags: str) -> int:
+    """Runs ``parapet release build``."""
+    return main(["release", "build", "--config", str(toml), "--output", str(output), *flags])

@@ -1,0 +1,320 @@
+"""``parapet release build`` as a person runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from release_corpora import AUDIT, MEMORY, Built, build, edit, files_of
+
+from pipelines.main import main
+from schemas import layout
+from schemas.dialogue_table import dialogue_row, service_row
+from transforms.release import publishing
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+
+
+def manifest_of(root: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((root / "MANIFEST.json").read_bytes())
+    return manifest
+
+
+def rows_of(root: Path, config: str, split: str) -> list[dict[str, Any]]:
+    return [
+        row
+        for path in sorted((root / "data" / config).glob(f"{split}-*.parquet"))
+        for row in pq.ParquetFile(path).read().to_pylist()
+    ]
+
+
+def test_the_rows_are_those_of_a_plain_reading(built: Built) -> None:
+    folder = built.toml.parent
+    corpora = {"original": folder / "sgd", **{f"v{k}": folder / "variants" / f"v{k}" for k in (1, 2)}}
+    for split in layout.SPLITS:
+        services = [
+            service_row(raw, name, i)
+            for name, root in corpora.items()
+            for i, raw in enumerate(json.loads((root / split / "schema.json").read_bytes()))
+        ]
+        expected = sorted(services, key=lambda row: f"{row['variant']}\0{row['service_name']}")
+        assert rows_of(built.root, "schemas", split) == expected
+        for name in ("original", "v1"):
+            dialogues = [
+                dialogue_row(raw, path.name, i)
+                for path in layout.dialogue_files(corpora[name], split)
+                for i, raw in enumerate(json.loads(path.read_bytes()))
+            ]
+            assert rows_of(built.root, name, split) == sorted(dialogues, key=lambda row: str(row["dialogue_id"]))
+    assert not (built.root / "data" / "v2").exists()
+    assert rows_of(built.root, "memory", "full") == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
+    paraphrases = rows_of(built.root, "paraphrases", "full")
+    assert [row["response_id"] for row in paraphrases] == [row.response_id for row in AUDIT]
+    assert [row["work_seconds"] for row in paraphrases] == [row.work_seconds for row in AUDIT]
+
+
+def test_the_corpora_are_there_byte_for_byte(built: Built) -> None:
+    folder = built.toml.parent
+    expected = {f"original/{path}": data for path, data in files_of(folder / "sgd").items() if "/" in path}
+    expected |= files_of(folder / "variants")
+    assert files_of(built.root / "sgd") == expected
+
+
+def test_every_file_has_its_checksum(built: Built) -> None:
+    files = files_of(built.root)
+    sums = dict(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
+    assert list(sums) == sorted(files.keys() - {"SHA256SUMS"})
+    assert {path: hashlib.sha256(files[path]).hexdigest() for path in sums} == sums
+    listed = {file["path"]: (file["sha256"], file["bytes"]) for file in manifest_of(built.root)["files"]}
+    assert listed == {path: (sums[path], len(files[path])) for path in sums if path != "MANIFEST.json"}
+    assert json.loads((built.root.parent / "latest.json").read_bytes()) == {"name": "small", "version": "1.0.0"}
+    assert sorted(path.name for path in built.root.parent.iterdir()) == ["1.0.0", "latest.json"]
+
+
+def test_the_manifest_says_what_went_in_and_what_came_out(built: Built) -> None:
+    manifest = manifest_of(built.root)
+    folder = built.toml.parent
+    inputs = {one["name"]: one for one in manifest["inputs"]}
+    assert {name: one["kind"] for name, one in inputs.items()} == {
+        "original": "original",
+        "v1": "variants",
+        "v2": "variants",
+        "paraphrases": "audit",
+        "memory": "translation memory",
+    }
+    for name, root in (("original", folder / "sgd"), ("v2", folder / "variants" / "v2")):
+        for file in inputs[name]["files"]:
+            assert file["sha256"] == hashlib.sha256((root / file["path"]).read_bytes()).hexdigest()
+    dialogues = {
+        split: sum(len(json.loads(path.read_bytes())) for path in layout.dialogue_files(folder / "sgd", split))
+        for split in layout.SPLITS
+    }
+    assert manifest["counts"]["dialogues"] == {"original": dialogues, "v1": dialogues}
+    assert {name: config["splits"] for name, config in manifest["configs"].items()}["original"].keys() == {*dialogues}
+    assert manifest["dispositions"] == {"rejected": 1, "review": 1, "used": 1}
+    assert manifest["rejections"] == {"too_short": 1}
+    assert manifest["statistics"] == {"sgd_x": {"self_bleu": 4.5}}
+    assert (manifest["created"], manifest["parent"], manifest["known_problems"]) == ("2026-01-02", None, {})
+    config = json.dumps(manifest["configuration"], sort_keys=True, separators=(",", ":")).encode()
+    assert manifest["configuration_sha256"] == hashlib.sha256(config).hexdigest()
+
+
+def test_nothing_of_the_machine_or_of_workers_is_in_it(built: Built) -> None:
+    for path, data in files_of(built.root).items():
+        for secret in (str(built.toml.parent).encode(), b"0a1b2c", b"worker_hash"):
+            assert secret not in data, path
+
+
+def test_what_was_built_passes_verification(built: Built, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["release", "verify", str(built.root)]) == 0, capsys.readouterr()
+
+
+def test_it_says_what_it_made_and_two_processes_make_the_same(
+    built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build(built.toml, tmp_path / "elsewhere", *TWO_PROCESSES) == 0
+    root = tmp_path / "elsewhere" / "small" / "1.0.0"
+    assert files_of(root) == files_of(built.root)
+    lines = capsys.readouterr().out.splitlines()
+    size = sum(file["bytes"] for file in manifest_of(root)["files"])
+    assert "memory: full 10" in lines
+    assert lines[-2:] == [
+        f"{root}: {len(files_of(root))} files, {size / 1e6:.1f} MB",
+        f"report: {root}/report/index.html",
+    ]
+
+
+def test_several_files_a_split_hold_the_same_rows(built: Built, toml: Path, tmp_path: Path) -> None:
+    path = toml.parent / "sgd" / "train" / "dialogues_001.json"
+    first = json.loads(path.read_bytes())
+    many = [{**one, "dialogue_id": f"{i}_{one['dialogue_id']}"} for i in range(12) for one in first]
+    path.write_bytes(layout.dialogue_bytes(many))
+    edit(toml, ('version = "1.0.0"', 'version = "1.0.0"\nshard_mb = 1'))
+    assert build(toml, tmp_path / "out", "--quiet") == 0
+    root = tmp_path / "out" / "small" / "1.0.0"
+    shards = sorted((root / "data" / "original").glob("train-*.parquet"))
+    assert len(shards) == -(-sum(path.stat().st_size for path in (toml.parent / "sgd" / "train").glob("d*")) // 2**20)
+    assert len(shards) > 1
+    assert sorted(row["dialogue_id"] for row in rows_of(root, "original", "train")) == sorted(
+        dialogue["dialogue_id"]
+        for path in layout.dialogue_files(toml.parent / "sgd", "train")
+        for dialogue in json.loads(path.read_bytes())
+    )
+    assert main(["release", "verify", str(root)]) == 0
+
+
+def test_a_version_that_is_there_is_refused(built: Built, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files_of(built.root.parent)
+    latest = built.root.parent / "latest.json"
+    latest.unlink()  # as if the run had been killed just before it was written
+    assert build(built.toml, built.root.parents[1]) == 2
+    said = f"{built.root}: is there already, and releases do not change: raise 'version'"
+    assert said in capsys.readouterr().err
+    assert files_of(built.root.parent) == before
+
+
+def test_the_version_must_say_what_changed(toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert build(toml, out, "--quiet") == 0
+
+    def refused(version: str, said: str) -> None:
+        edit(toml, (f'version = "{last}"', f'version = "{version}"'))
+        assert build(toml, out, "--quiet") == 1
+        assert said in capsys.readouterr().err
+        assert sorted(path.name for path in (out / "small").iterdir()) == sorted([*there, "latest.json"])
+        edit(toml, (f'version = "{version}"', f'version = "{last}"'))
+
+    def accepted(version: str) -> dict[str, Any]:
+        nonlocal last
+        edit(toml, (f'version = "{last}"', f'version = "{version}"'))
+        assert build(toml, out, "--quiet") == 0
+        assert json.loads((out / "small" / "latest.json").read_bytes())["version"] == version
+        last = version
+        there.append(version)
+        return manifest_of(out / "small" / version)
+
+    last, there = "1.0.0", ["1.0.0"]
+    edit(toml, ('name = "memory"', 'name = "other_memory"'))
+    refused("1.1.0", "1.1.0 is a minor version after 1.0.0, but the data has changed at the major level")
+    edit(toml, ('name = "other_memory"', 'name = "memory"'), ('changes = "First."', 'changes = "A table."'))
+    toml.write_text(
+        toml.read_text()
+        + '\n[[tables]]\npath = "memory.parquet"\nname = "more"\nkind = "m"\nkey = ["source", "pivot"]\n'
+    )
+    refused("1.0.1", "1.0.1 is a patch version after 1.0.0, but the data has changed at the minor level")
+    manifest = accepted("1.1.0")
+    assert (manifest["parent"]["version"], manifest["changes"]["level"]) == ("1.0.0", "minor")
+    digest = hashlib.sha256((out / "small" / "1.0.0" / "MANIFEST.json").read_bytes()).hexdigest()
+    assert manifest["parent"]["manifest_sha256"] == digest
+    changelog = (out / "small" / "1.1.0" / "CHANGELOG.md").read_text()
+    assert changelog.index("1.1.0") < changelog.index("A table.") < changelog.index("1.0.0") < changelog.index("First.")
+    assert accepted("1.1.1")["changes"] == {"level": "patch", "splits": []}
+    # A corpus that comes puts its services beside the others' and changes nothing of theirs.
+    shutil.copytree(toml.parent / "variants" / "v2", toml.parent / "variants" / "v3")
+    refused("1.1.2", "1.1.2 is a patch version after 1.1.1, but the data has changed at the minor level")
+    assert accepted("1.2.0")["changes"]["level"] == "minor"
+
+
+def test_an_older_number_is_refused_before_anything_runs(
+    built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toml = built.toml.with_name("older.toml")
+    toml.write_text(built.toml.read_text().replace('version = "1.0.0"', 'version = "0.9.0"'))
+    assert build(toml, built.root.parents[1]) == 2
+    assert "older.toml: version: 0.9.0 does not come after 1.0.0" in capsys.readouterr().err
+
+
+def test_faults_are_named_and_published_only_where_that_is_asked_for(
+    toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = toml.parent / "sgd" / "test" / "dialogues_001.json"
+    dialogues = json.loads(path.read_bytes())
+    dialogues[1]["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
+    path.write_bytes(layout.dialogue_bytes(dialogues))
+    assert build(toml, tmp_path / "out", "--quiet") == 1
+    said = capsys.readouterr().err
+    assert "the dialogues have faults (reference 1), so nothing was published" in said
+    where = f"{path}: {dialogues[1]['dialogue_id']}: turns[0].frames[0].state.active_intent: "
+    assert f"{where}the service has no intent 'NoSuch'" in said
+    assert not list((tmp_path / "out" / "small").iterdir())
+    edit(toml, ('version = "1.0.0"', 'version = "1.0.0"\nallow_problems = ["reference"]'))
+    assert build(toml, tmp_path / "out", "--quiet") == 0
+    root = tmp_path / "out" / "small" / "1.0.0"
+    assert manifest_of(root)["known_problems"] == {"reference": 1}
+    assert main(["release", "verify", str(root)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such folder"),
+        ('licence = "CC0-1.0"\ntitle', 'licence = "My-Own"\ntitle', "release.toml: licence: "),
+        (
+            '"https://example.org/sample"\nlicence = "CC0-1.0"',
+            '"x"\nlicence = "CC-BY-SA-4.0"',
+            "release.toml: licence: ",
+        ),
+        ('path = "statistics.json"', 'path = "none.json"', "none.json: statistics: there is no such file"),
+        ('title = "A small set"', 'allow_problems = ["spam"]', "there is no kind 'spam'"),
+        ('title = "A small set"', 'licence_file = "none"', "none: licence_file: cannot be read"),
+        ('title = "A small set"', 'parent = "0.1.0"', "0.1.0: there is no such folder"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_runs(
+    old: str, new: str, said: str, toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(toml, (old, new))
+    assert build(toml, tmp_path / "out") == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_no_release_is_in_the_way(
+    toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out" / "small" / "1.0.0").mkdir(parents=True)
+    assert build(toml, tmp_path / "out") == 2
+    assert "small/1.0.0: is in the way, and is no release: move it" in capsys.readouterr().err
+
+
+def test_the_same_key_twice_is_an_error(toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = toml.parent / "sgd" / "test"
+    (folder / "dialogues_900.json").write_bytes((folder / "dialogues_001.json").read_bytes())
+    assert build(toml, tmp_path / "out", "--quiet") == 1
+    said = capsys.readouterr().err
+    assert "two rows have the key" in said
+    assert "(in dialogues_001.json and dialogues_900.json)" in said
+
+
+class Killed(BaseException):
+    """In place of a signal: nothing in the program may catch it."""
+
+
+@pytest.mark.parametrize("at", ["write_documents", "publish", "update_latest"])
+def test_cut_off_anywhere_the_rerun_ends_the_same(
+    at: str, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, at, killed)
+        with pytest.raises(Killed):
+            build(built.toml, tmp_path, "--quiet")
+    root = tmp_path / "small" / "1.0.0"
+    assert (root / "SHA256SUMS").exists() == (at == "update_latest")
+    assert build(built.toml, tmp_path, "--quiet") == (2 if at == "update_latest" else 0)
+    assert files_of(tmp_path / "small") == files_of(built.root.parent)
+
+
+def test_killed_while_it_works(built: Built, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pipelines.release",
+        "build",
+        "--config",
+        str(built.toml),
+        "--output",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.rglob("*.json")) and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "small" / "1.0.0").exists()
+    assert build(built.toml, tmp_path, "--quiet") == 0
+    assert files_of(tmp_path / "small") == files_of(built.root.parent)

@@ -1,0 +1,152 @@
+"""``parapet release verify``, ``diff`` and ``show``: what they print, and their exit statuses."""
+
+import json
+import logging
+
+import pyarrow as pa
+import pytest
+import release_folder as folder
+
+from pipelines.release import diff, show, verify
+
+
+@pytest.fixture(autouse=True)
+def quiet_end():
+    yield
+    logging.getLogger().handlers.clear()
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    return folder.write_release(tmp_path_factory.mktemp("commands"), folder.sample_corpora(2))
+
+
+@pytest.fixture
+def second(first, tmp_path):
+    """A version with other rows, whose number does not say so."""
+    corpora = folder.sample_corpora(2)
+    corpora["original"]["train"]["dialogues_001.json"][0]["turns"][1]["utterance"] += "<b>Other</b>"
+    return folder.write_release(tmp_path, corpora, version="1.0.1")
+
+
+def test_verify_says_what_it_read(first, capsys):
+    assert verify.run([str(first)]) == 0
+    said = capsys.readouterr()
+    assert said.out == "40 files, 46 rows, 0 findings\n"
+    assert said.err == ""
+    assert verify.run([str(first.parent), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_verify_finds_nothing_in_what_build_writes(built, capsys):
+    assert verify.run([str(built.root)]) == 0
+    assert capsys.readouterr().out.endswith(", 0 findings\n")
+    assert diff.run([str(built.root), str(built.root)]) == 0
+
+
+def test_verify_names_what_it_finds(second, capsys):
+    (second / "LICENSE").write_text("mine")
+    assert verify.run([str(second)]) == 1
+    *lines, summary = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["LICENSE"] * 3
+    assert summary == "40 files, 46 rows, 3 findings"
+    assert verify.run([str(second), "--quiet"]) == 1
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_verify_as_json(second, capsys):
+    (second / "CHANGELOG.md").unlink()
+    assert verify.run([str(second), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["findings"] == [{"check": "checksums", "path": "CHANGELOG.md", "where": "", "reason": "is missing"}]
+    assert (told["files"], told["rows"]) == (39, 46)
+
+
+@pytest.mark.parametrize(
+    ("command", "argv", "told"),
+    [
+        (verify, [], "the following arguments are required: PATH"),
+        (verify, ["{empty}"], "is no release: there is neither MANIFEST.json nor SHA256SUMS"),
+        (verify, ["{empty}/none"], "there is no such folder"),
+        (verify, ["{empty}", "--jsn"], "unknown flag --jsn: did you mean --json?"),
+        (diff, ["{first}"], "the following arguments are required: NEW"),
+        (diff, ["{first}", "{empty}"], "is no release: there is no MANIFEST.json"),
+        (diff, ["{first}", "{empty}/none"], "there is no such folder"),
+        (show, ["{empty}"], "is no release"),
+        (show, ["{empty}/none"], "there is no such folder"),
+    ],
+)
+def test_wrong_usage(first, tmp_path, capsys, command, argv, told):
+    assert command.run([one.format(first=first, empty=tmp_path) for one in argv]) == 2
+    said = capsys.readouterr()
+    assert told in said.err
+    assert said.out == ""
+
+
+def test_diff_says_what_changed_and_what_the_version_should_be(first, second, capsys):
+    assert diff.run([str(first), str(second)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "little 1.0.0 -> little 1.0.1"
+    assert "original/train: 0 added, 0 removed, 1 changed (major)" in lines
+    assert lines[lines.index("  ~ 1_00000") + 1].startswith("      turns[1].utterance: '")
+    assert lines[-1].startswith("the version number is wrong: 1.0.1 is a patch version after 1.0.0")
+
+
+def test_diff_of_the_same_is_fine(first, capsys):
+    assert diff.run([str(first), str(first.parent)]) == 0
+    assert capsys.readouterr().out == "little 1.0.0 -> little 1.0.0\n\nnothing differs\n"
+
+
+def test_diff_as_json_and_as_a_page(first, second, tmp_path, capsys):
+    page = tmp_path / "diff.html"
+    assert diff.run([str(first), str(second), "--json", "--output", str(page)]) == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert told["level"] == "major"
+    assert [(one["config"], one["changed"]) for one in told["splits"]] == [("original", 1)]
+    assert "&lt;b&gt;Other&lt;/b&gt;" in page.read_text()
+    assert said.err == f"wrote {page}\n"
+
+
+def test_diff_warns_of_two_datasets(first, tmp_path, capsys):
+    tables = {"n": ("row", ["a", "b"], pa.schema([("a", pa.int64()), ("b", pa.string())]), [{"a": 1, "b": "b"}])}
+    other = folder.write_release(tmp_path, {}, tables, name="other", version="2.0.0")
+    assert diff.run([str(first), str(other)]) == 0
+    assert capsys.readouterr().err == "warning: these are two datasets: little and other\n"
+
+
+def test_diff_of_a_damaged_release_fails(first, second, capsys):
+    next(second.glob("data/original/train-*")).unlink()
+    assert diff.run([str(first), str(second)]) == 1
+    assert "is missing" in capsys.readouterr().err
+
+
+def test_show(first, capsys):
+    assert show.run([str(first)]) == 0
+    assert capsys.readouterr().out.startswith("little 1.0.0: A little set\nlicence  CC-BY-SA-4.0\n")
+    assert show.run([str(first), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["configs"]["original"]["splits"] == {"train": 4, "test": 2}
+    assert show.run([str(first.parent)]) == 0
+    assert capsys.readouterr().out.startswith("little, latest 1.0.0\n")
+    assert show.run([str(first.parent), "--json"]) == 0
+    assert [one["version"] for one in json.loads(capsys.readouterr().out)["versions"]] == ["1.0.0"]
+
+
+def test_a_release_in_a_bucket_is_read_in_the_same_way(first, capsys):
+    """Any place that fsspec knows is read through the same calls; memory stands for a bucket here."""
+    from upath import UPath
+
+    bucket = UPath("memory://bucket/little")
+    for path in first.parent.rglob("*"):
+        if path.is_file():
+            copy = bucket / path.relative_to(first.parent).as_posix()
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    assert verify.run(["memory://bucket/little/1.0.0"]) == 0
+    assert verify.run(["memory://bucket/little"]) == 0
+    assert diff.run([str(first), "memory://bucket/little"]) == 0
+    assert show.run(["memory://bucket/little"]) == 0
+    capsys.readouterr()
+    (bucket / "1.0.0/extra").write_bytes(b"x")
+    assert verify.run(["memory://bucket/little/1.0.0"]) == 1
+    assert "extra: is not listed in SHA256SUMS" in capsys.readouterr().out

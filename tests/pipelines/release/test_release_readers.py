@@ -1,0 +1,93 @@
+"""The programs with which people read releases, on one as it was built."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow.dataset
+import pytest
+from release_corpora import MEMORY, Built
+
+from schemas import layout
+from schemas.dialogue_table import dialogue_of
+
+# In a process of its own: the library reads these settings once, when it is imported.
+WITH_DATASETS = """
+import json, sys
+from datasets import load_dataset
+root, config, split, streaming = sys.argv[1:]
+found = load_dataset(root, config, split=split, streaming=streaming == "streaming")
+json.dump(list(found), sys.stdout, default=str)
+"""
+WITH_CROISSANT = """
+import json, sys
+import mlcroissant
+path, config = sys.argv[1:]
+found = mlcroissant.Dataset(jsonld=path)
+assert not found.metadata.issues.errors, found.metadata.issues.errors
+rows = [{key.rpartition("/")[2]: value for key, value in row.items()} for row in found.records(config)]
+json.dump(rows, sys.stdout, default=lambda value: value.decode() if isinstance(value, bytes) else str(value))
+"""
+
+
+def run(program: str, cache: Path, *arguments: str) -> list[dict[str, Any]]:
+    """What a program prints, without a network."""
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(cache), "HOME": str(cache)}
+    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
+    told = subprocess.run(command, capture_output=True, text=True, env=offline, check=False)
+    assert told.returncode == 0, told.stderr
+    rows: list[dict[str, Any]] = json.loads(told.stdout)
+    return rows
+
+
+def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
+    """Those that went in, in the order of the release."""
+    paths = layout.dialogue_files(built.toml.parent / "sgd", split)
+    found = [dialogue for path in paths for dialogue in json.loads(path.read_bytes())]
+    return sorted(found, key=lambda dialogue: str(dialogue["dialogue_id"]))
+
+
+@pytest.mark.parametrize("how", ["whole", "streaming"])
+def test_datasets(how: str, built: Built, tmp_path: Path) -> None:
+    rows = run(WITH_DATASETS, tmp_path, str(built.root), "original", "test", how)
+    assert [dialogue_of(row) for row in rows] == dialogues(built, "test")
+
+
+def test_datasets_tables(built: Built, tmp_path: Path) -> None:
+    rows = run(WITH_DATASETS, tmp_path, str(built.root), "memory", "full", "whole")
+    assert rows == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
+    services = run(WITH_DATASETS, tmp_path, str(built.root), "schemas", "dev", "whole")
+    assert {row["variant"] for row in services} == {"original", "v1", "v2"}
+
+
+def test_pandas(built: Built) -> None:
+    frame = pandas.read_parquet(built.root / "data" / "original" / "train-00000-of-00001.parquet")
+    expected = dialogues(built, "train")
+    assert frame["dialogue_id"].tolist() == [dialogue["dialogue_id"] for dialogue in expected]
+    first = [turn["utterance"] for turn in frame["turns"][0]]
+    assert first == [turn["utterance"] for turn in expected[0]["turns"]]
+    memory = pandas.read_parquet(built.root / "data" / "memory")
+    assert memory["text"].tolist() == [row["text"] for row in sorted(MEMORY, key=lambda r: (r["source"], r["pivot"]))]
+
+
+def test_pyarrow_datasets(built: Built) -> None:
+    table = pyarrow.dataset.dataset(built.root / "data" / "v1", format="parquet").to_table()
+    expected = [dialogue for split in layout.SPLITS for dialogue in dialogues(built, split)]
+    found = {(row["file"], row["dialogue_id"], len(row["turns"])) for row in table.to_pylist()}
+    assert {name for _, name, _ in found} == {dialogue["dialogue_id"] for dialogue in expected}
+    assert table.num_rows == len(expected)
+
+
+def test_croissant(built: Built, tmp_path: Path) -> None:
+    rows = run(WITH_CROISSANT, tmp_path, str(built.root / "croissant.json"), "memory")
+    assert sorted(rows, key=lambda row: (row["source"], row["pivot"])) == [
+        {"split": "full", **row} for row in sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
+    ]
+    expected = [dialogue["dialogue_id"] for split in layout.SPLITS for dialogue in dialogues(built, split)]
+    found = run(WITH_CROISSANT, tmp_path, str(built.root / "croissant.json"), "original")
+    assert sorted(row["dialogue_id"] for row in found) == sorted(expected)

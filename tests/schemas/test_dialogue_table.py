@@ -1,0 +1,179 @@
+"""Dialogues and services as rows, and back: nothing is lost, byte for byte where the file is laid out as SGD's are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.dialogue_table import (
+    DIALOGUES,
+    SERVICES,
+    dialogue_file,
+    dialogue_of,
+    dialogue_row,
+    dialogue_rows,
+    schema_file,
+    service_of,
+    service_row,
+    service_rows,
+)
+from schemas.layout import dialogue_bytes, schema_bytes
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+TEXTS = st.lists(TEXT, max_size=3)
+MAYBE = st.none() | TEXTS
+
+
+def through_arrow(rows: list[dict[str, Any]], columns: pa.Schema) -> list[dict[str, Any]]:
+    back: list[dict[str, Any]] = pa.Table.from_pylist(rows, columns).to_pylist()
+    assert back == rows
+    return back
+
+
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects that have, or lack, each of the fields."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+ACTION = st.builds(
+    lambda base, more: {**base, **more},
+    st.fixed_dictionaries({"act": TEXT, "slot": TEXT, "values": TEXTS}),
+    some(canonical_values=TEXTS),
+)
+SPAN = st.builds(
+    lambda base, more: {**base, **more},
+    st.fixed_dictionaries({"slot": TEXT}),
+    some(start=st.integers(0, 99), exclusive_end=st.integers(0, 99), copy_from=TEXT, value=TEXT | TEXTS),
+)
+FRAME = st.builds(
+    lambda base, more: {**base, **more},
+    st.fixed_dictionaries({"service": TEXT}),
+    some(
+        slots=st.lists(SPAN, max_size=2),
+        actions=st.lists(ACTION, max_size=2),
+        state=st.fixed_dictionaries(
+            {
+                "active_intent": TEXT,
+                "requested_slots": TEXTS,
+                "slot_values": st.dictionaries(TEXT, TEXTS, max_size=2),
+            }
+        ),
+        service_call=st.fixed_dictionaries({"method": TEXT, "parameters": st.dictionaries(TEXT, TEXT, max_size=2)}),
+        service_results=st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=2),
+        another_programs=TEXT,
+    ),
+)
+TURN = st.fixed_dictionaries({"speaker": TEXT, "utterance": TEXT, "frames": st.lists(FRAME, max_size=2)})
+DIALOGUE = st.fixed_dictionaries({"dialogue_id": TEXT, "services": TEXTS, "turns": st.lists(TURN, max_size=2)})
+
+
+@settings(deadline=None)
+@given(st.lists(DIALOGUE, max_size=3))
+def test_any_dialogues_come_back(dialogues: list[dict[str, Any]]) -> None:
+    data = dialogue_bytes(dialogues)
+    rows = through_arrow(dialogue_rows(dialogues, "dialogues_001.json", data), DIALOGUES)
+    assert [dialogue_of(row) for row in rows] == dialogues
+    assert dialogue_file(rows[::-1]) == data
+
+
+def test_source_json_only_where_the_columns_do_not_say_everything() -> None:
+    turn: dict[str, Any] = {"speaker": "USER", "utterance": "Hi", "frames": [{"service": "A_1", "slots": []}]}
+    plain = {"dialogue_id": "1", "services": ["A_1"], "turns": [turn]}
+    assert dialogue_row(plain, "f", 0)["source_json"] is None
+    other = {**plain, "mood": "good"}
+    assert json.loads(dialogue_row(other, "f", 0)["source_json"]) == other
+    no_slots = {**plain, "turns": [{**turn, "frames": [{"service": "A_1"}]}]}
+    assert json.loads(dialogue_row(no_slots, "f", 0)["source_json"]) == no_slots
+
+
+@pytest.mark.parametrize(
+    ("layout", "change"),
+    [
+        ("published", lambda data: data),
+        ("no_newline", lambda data: data[:-1]),
+        ("other", lambda data: json.dumps(json.loads(data)).encode()),
+    ],
+)
+def test_the_layout_of_a_file(layout: str, change: Callable[[bytes], bytes], sample: Path) -> None:
+    for name, rows_of, file_of in (
+        ("test/dialogues_001.json", lambda raw, data: dialogue_rows(raw, "f", data), dialogue_file),
+        ("test/schema.json", lambda raw, data: service_rows(raw, "original", data), schema_file),
+    ):
+        data = change((sample / name).read_bytes())
+        rows = rows_of(json.loads(data), data)
+        assert {row["layout"] for row in rows} == {layout}
+        assert file_of(rows) == data if layout != "other" else json.loads(file_of(rows)) == json.loads(data)
+
+
+SERVICE: dict[str, Any] = {
+    "service_name": "A_1",
+    "description": "Ä",
+    "slots": [{"name": "city", "description": "", "is_categorical": True, "possible_values": ["x"]}],
+    "intents": [
+        {
+            "name": "Find",
+            "description": "",
+            "is_transactional": False,
+            "required_slots": ["city"],
+            "optional_slots": {"z": "1", "a": "dontcare"},
+            "result_slots": [],
+        }
+    ],
+}
+
+
+def test_a_service_in_the_published_order_needs_no_source_json() -> None:
+    row = service_row(SERVICE, "v1", 3)
+    assert (row["variant"], row["position"], row["source_json"]) == ("v1", 3, None)
+    (back,) = through_arrow([row], SERVICES)
+    assert json.dumps(service_of(back)) == json.dumps(SERVICE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda service: dict(reversed(service.items())),
+        lambda service: {**service, "domain": "travel"},
+        lambda service: {**service, "slots": [{"name": "city", "description": ""}]},
+        lambda service: {**service, "intents": [{"name": "Find", "description": "", "unknown": 1}]},
+    ],
+)
+def test_any_other_service_comes_back_too(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    service = change(SERVICE)
+    (back,) = through_arrow([service_row(service, "v1", 0)], SERVICES)
+    assert json.dumps(service_of(back)) == json.dumps(service)
+
+
+def every_file(root: Path) -> list[Path]:
+    found = sorted(root.rglob("schema.json")) + sorted(root.rglob("dialogues_*.json"))
+    assert found
+    return found
+
+
+def check_file(path: Path) -> None:
+    data = path.read_bytes()
+    raw = json.loads(data)
+    if path.name == "schema.json":
+        assert schema_file(through_arrow(service_rows(raw, "v1", data), SERVICES)) == data, path
+        assert schema_bytes(raw).startswith(data)
+    else:
+        rows = through_arrow(dialogue_rows(raw, path.name, data), DIALOGUES)
+        assert dialogue_file(rows) == data, path
+        assert not [row["dialogue_id"] for row in rows if row["source_json"] is not None]
+
+
+def test_the_sample_comes_back_byte_for_byte(sample: Path) -> None:
+    for path in every_file(sample):
+        check_file(path)
+
+
+def test_sgd_and_sgd_x_come_back_byte_for_byte(real_data: Path) -> None:
+    for path in every_file(real_data / "sgd"):
+        check_file(path)

@@ -1,0 +1,89 @@
+"""``release.toml``: what is read, and what is refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import InputError
+from schemas.release_config import read_config
+
+GOOD = """
+name = "my_set"
+version = "1.0.0"
+licence = "CC0-1.0"
+description = "A set."
+
+[[authors]]
+name = "Ada"
+
+[[corpora]]
+path = "sgd"
+name = "original"
+kind = "original"
+"""
+
+
+def read(folder: Path, text: str) -> None:
+    (folder / "release.toml").write_text(text, encoding="utf-8")
+    read_config(folder / "release.toml")
+
+
+def test_what_is_left_out_has_defaults(tmp_path: Path) -> None:
+    (tmp_path / "release.toml").write_text(GOOD)
+    config = read_config(tmp_path / "release.toml")
+    assert (config.name, config.version, config.language, config.shard_mb, config.parent) == (
+        "my_set",
+        "1.0.0",
+        ["en"],
+        64,
+        "",
+    )
+    assert (config.corpora[0].path, config.corpora[0].splits, config.allow_problems) == ("sgd", [], [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('name = "my_set"\n', "", "release.toml: Object missing required field `name`"),
+        ("my_set", "../up", "release.toml: name: a name has letters"),
+        ("my_set", "a/b", "release.toml: name: a name has letters"),
+        ("1.0.0", "1.0", "release.toml: version: '1.0' is not MAJOR.MINOR.PATCH"),
+        ("1.0.0", "01.0.0", "release.toml: version: '01.0.0' is not MAJOR.MINOR.PATCH"),
+        ("A set.", " ", "release.toml: description: is empty"),
+        ('kind = "original"', 'kin = "original"', "release.toml: corpora[0]: Object contains unknown field `kin`"),
+        ('kind = "original"', "kind = 3", "release.toml: corpora[0].kind: Expected `str`, got `int`"),
+        ('kind = "original"', 'kind = "o"\nkindd = 1', "corpora[0]: Object contains unknown field `kindd`"),
+        ('name = "original"', 'name = "schemas"', "release.toml: corpora[0].name: 'schemas' cannot be one"),
+        ('name = "original"', 'name = "a b"', "release.toml: corpora[0].name: 'a b' cannot be one"),
+        ('version = "1.0.0"', 'version = "1.0.0"\nshard_mb = 0', "release.toml: shard_mb: must be 1 or more"),
+        ('name = "my_set"', "name = my_set", "release.toml: not TOML: "),
+        ('[[authors]]\nname = "Ada"', "authors = []", "release.toml: authors: name at least one"),
+    ],
+)
+def test_what_cannot_be_is_said(old: str, new: str, said: str, tmp_path: Path) -> None:
+    assert old in GOOD
+    with pytest.raises(InputError) as error:
+        read(tmp_path, GOOD.replace(old, new))
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('name = "a"\nkey = []', "tables[0].key: name the columns"),
+        ('name = "paraphrases"\nkey = ["x"]', "tables[0].name: 'paraphrases' cannot be one"),
+        ('name = "a"\nkey = ["x"]\nsplit = "all"', "tables[0].split: 'all' cannot be one"),
+        ('name = "a"\nkey = ["x"]\nsplit = "te-st"', "tables[0].split: 'te-st' cannot be one"),
+    ],
+)
+def test_a_table_that_cannot_be(table: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, f'{GOOD}\n[[tables]]\npath = "x"\nkind = "memory"\n{table}')
+    assert said in str(error.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file; docs/release"):
+        read_config(tmp_path / "release.toml")

@@ -1,0 +1,116 @@
+"""What must hold in a dialogue of a release."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas import layout
+from schemas.dialogue_table import dialogue_row
+from schemas.errors import InputError
+from schemas.service import Service
+from transforms.release.checks import Fault, check_kinds, faults_of
+
+
+@pytest.fixture
+def services(sample: Path) -> dict[str, Service]:
+    return layout.services_by_name(layout.read_root(sample))
+
+
+@pytest.fixture
+def dialogue(sample: Path) -> dict[str, Any]:
+    """One with a span in the first turn that has any."""
+    found: list[dict[str, Any]] = json.loads((sample / "train" / "dialogues_001.json").read_bytes())
+    return copy.deepcopy(found[0])
+
+
+def first_span(dialogue: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Its place, the turn, the span."""
+    for t, turn in enumerate(dialogue["turns"]):
+        for f, frame in enumerate(turn["frames"]):
+            if frame["slots"]:
+                return f"turns[{t}].frames[{f}].slots[0]", turn, frame["slots"][0]
+    raise AssertionError("no span")
+
+
+def faults(dialogue: dict[str, Any], services: dict[str, Service]) -> list[Fault]:
+    return list(faults_of(dialogue_row(dialogue, "f", 0), services))
+
+
+def test_the_sample_has_no_faults(sample: Path, services: dict[str, Service]) -> None:
+    paths = [path for split in layout.SPLITS for path in layout.dialogue_files(sample, split)]
+    assert paths
+    for path in paths:
+        for dialogue in json.loads(path.read_bytes()):
+            assert faults(dialogue, services) == [], path
+
+
+def test_a_span_that_is_off_by_one(dialogue: dict[str, Any], services: dict[str, Service]) -> None:
+    where, turn, span = first_span(dialogue)
+    span["start"] -= 1
+    text = turn["utterance"][span["start"] : span["exclusive_end"]]
+    assert faults(dialogue, services) == [Fault("span_value", where, f"{text!r} is no value of its slot")]
+
+
+def test_a_span_outside(dialogue: dict[str, Any], services: dict[str, Service]) -> None:
+    where, turn, span = first_span(dialogue)
+    span["exclusive_end"] = len(turn["utterance"]) + 1
+    assert Fault("span", where, f"span {span['start']}-{span['exclusive_end']} is not inside the utterance") in faults(
+        dialogue, services
+    )
+
+
+def test_a_frame_without_values_says_nothing_of_its_spans(
+    dialogue: dict[str, Any], services: dict[str, Service]
+) -> None:
+    _, _, span = first_span(dialogue)
+    for turn in dialogue["turns"]:
+        for frame in turn["frames"]:
+            for key in ("actions", "state"):
+                frame.pop(key, None)
+    span["start"] -= 1
+    assert faults(dialogue, services) == []
+
+
+def rename_slot(dialogue: dict[str, Any]) -> None:
+    first_span(dialogue)[2]["slot"] = "no_such"
+
+
+def rename_service(dialogue: dict[str, Any]) -> None:
+    dialogue["turns"][0]["frames"][0]["service"] = "No_1"
+
+
+def rename_intent(dialogue: dict[str, Any]) -> None:
+    dialogue["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (rename_slot, "the service has no slot 'no_such'"),
+        (rename_service, "no schema for service 'No_1'"),
+        (rename_intent, "the service has no intent 'NoSuch'"),
+    ],
+)
+def test_a_reference_that_leads_nowhere(
+    change: Callable[[dict[str, Any]], None], said: str, dialogue: dict[str, Any], services: dict[str, Service]
+) -> None:
+    change(dialogue)
+    assert ("reference", said) in [(fault.kind, fault.reason) for fault in faults(dialogue, services)]
+
+
+def test_a_dialogue_of_another_format(dialogue: dict[str, Any], services: dict[str, Service]) -> None:
+    row = dialogue_row(dialogue, "f", 0)
+    row["turns"][0]["speaker"] = "ROBOT"
+    assert list(faults_of(row, services)) == [Fault("format", "turns[0].speaker", "Invalid enum value 'ROBOT'")]
+
+
+def test_only_kinds_that_there_are_may_be_allowed() -> None:
+    check_kinds(["span", "reference"])
+    with pytest.raises(InputError, match="there is no kind 'spans': format, reference, span, span_value"):
+        check_kinds(["spans"])

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from release_manifests import SGD, manifest
+
+from schemas.release_config import Author, Source
+from transforms.release.documents import names
+from transforms.release.documents.citation import bibtex, citation_cff
+from transforms.release.documents.names import Name
+
+# Of the schema of CFF 1.2.0: the keys that this file may have, and what they look like.
+URL = r"https?://.+"
+CFF = {
+    "cff-version": r"1\.2\.0",
+    "message": r"(?s).+",
+    "type": "dataset",
+    "title": r"(?s).+",
+    "version": r".+",
+    "date-released": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "abstract": r"(?s).+",
+    "license": r"[A-Za-z0-9.\-]+",
+    "license-url": URL,
+    "url": URL,
+}
+REFERENCE = {"type": "data", "title": r"(?s).+", "url": URL, "license": CFF["license"], "notes": r"(?s).+"}
+PERSON = {
+    "family-names": r".+",
+    "given-names": r".+",
+    "affiliation": r".+",
+    "orcid": r"https://orcid\.org/[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{3}[0-9X]",
+}
+ENTITY = {"name": r".+", "orcid": PERSON["orcid"]}
+
+
+def fits(found: dict[str, Any], rules: dict[str, str]) -> None:
+    for key, value in found.items():
+        assert isinstance(value, str), key
+        assert re.fullmatch(rules[key], value), (key, value)
+
+
+def people_fit(found: list[dict[str, Any]]) -> None:
+    assert found
+    for i, one in enumerate(found):
+        fits(one, ENTITY if "name" in one else PERSON)
+        assert one not in found[:i]
+
+
+def read(text: str) -> dict[str, Any]:
+    """The file, checked against the schema as far as it concerns us."""
+    found = yaml.safe_load(text)
+    assert {"cff-version", "message", "title", "authors"} <= set(found)
+    lists = {key: found[key] for key in ("authors", "references", "keywords") if key in found}
+    fits({key: value for key, value in found.items() if key not in lists}, CFF)
+    people_fit(found["authors"])
+    for reference in lists.get("references", []):
+        assert {"type", "title", "authors"} <= set(reference)
+        people_fit(reference["authors"])
+        fits({key: value for key, value in reference.items() if key != "authors"}, REFERENCE)
+    return dict(found)
+
+
+def test_citation_cff() -> None:
+    found = read(citation_cff(manifest()))
+    assert found["title"] == "Tiny X: a release for tests"
+    assert found["date-released"] == "2026-02-03"
+    assert found["license"] == "CC-BY-SA-4.0"
+    assert found["authors"] == [
+        {
+            "family-names": "Lovelace",
+            "given-names": "Ada",
+            "affiliation": "Analytical Society",
+            "orcid": "https://orcid.org/0000-0002-1825-0097",
+        },
+        {"family-names": "Hopper", "given-names": "Grace Brewster"},
+        {"name": "The Parapet authors"},
+    ]
+    [reference] = found["references"]
+    assert reference["title"] == SGD.title
+    assert [one["family-names"] for one in reference["authors"]] == ["Rastogi", "Zang", "Khaitan"]
+    assert reference["notes"] == SGD.citation
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    source = Source("Some data", "not an address", "Their-Own")
+    text = citation_cff(
+        manifest(licence="Our-Own", created="", homepage="ftp:/x", sources=[source, source], authors=[Author("X")] * 2)
+    )
+    found = read(text)
+    assert not {"license", "license-url", "url", "date-released"} & set(found)
+    assert found["authors"] == [{"name": "X"}]
+    assert found["references"] == [{"type": "data", "title": "Some data", "authors": [{"name": "anonymous"}]}]
+    assert read(citation_cff(manifest(licence="CDLA-Permissive-2.0")))["license-url"].startswith("https://cdla.dev")
+    assert "references" not in read(citation_cff(manifest(sources=[])))
+
+
+LINES = st.one_of(
+    st.sampled_from(
+        ["a: b # c", "- x", "'\"", "---\n...", "{x}", "[y]", "*a", "&b", "!c", "%d", "@e", "yes", "1.0", "~"]
+    ),
+    st.text(min_size=1, max_size=30),
+).filter(names.one_line)
+
+
+@given(LINES, LINES, LINES, LINES)
+@settings(max_examples=150, deadline=None)
+def test_any_text_is_valid_yaml(title: str, name: str, line: str, citation: str) -> None:
+    source = Source(title, "https://example.org/" + line, "MIT", line, citation)
+    found = read(citation_cff(manifest(title=title, authors=[Author(name, line)], sources=[source], description=line)))
+    assert found["title"] == names.one_line(title)
+    assert found["references"][0]["title"] == found["title"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("Ada Lovelace", Name("Lovelace", "Ada")),
+        ("Lovelace, Ada", Name("Lovelace", "Ada")),
+        ("Ludwig van Beethoven", Name("Beethoven", "Ludwig van")),
+        ("Plato", Name("Plato")),
+        ("Google", Name("Google")),
+        ("The Parapet authors", Name("The Parapet authors")),
+        ("Acme, Inc.", Name("Acme, Inc.")),
+        ("University of Somewhere", Name("University of Somewhere")),
+        ("Theo Labrador", Name("Labrador", "Theo")),
+        (",", Name(",")),
+    ],
+)
+def test_names(name: str, parts: Name) -> None:
+    assert names.name_of(name) == parts
+
+
+def test_an_orcid_is_a_persons() -> None:
+    author = Author("Jo Group", orcid="https://orcid.org/0000-0002-1825-009X")
+    assert names.author_name(author) == Name("Group", "Jo")
+    assert names.orcid_url(author) == "https://orcid.org/0000-0002-1825-009X"
+    assert names.orcid_url(Author("A B", orcid="0000")) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "families"),
+    [
+        ("Ada Lovelace and Grace Hopper", ["Lovelace", "Hopper"]),
+        ("Ada Lovelace, Grace Hopper, and Alan Turing", ["Lovelace", "Hopper", "Turing"]),
+        ("Lovelace, Ada and Hopper, Grace", ["Lovelace", "Hopper"]),
+        ("Lovelace, Ada; Hopper, Grace", ["Lovelace", "Hopper"]),
+        ("Lovelace et al.", ["Lovelace et al."]),
+        ("", ["anonymous"]),
+        (";", [";"]),
+    ],
+)
+def test_names_of_a_line(line: str, families: list[str]) -> None:
+    assert [name.family for name in names.names_of(line)] == families
+
+
+def test_bibtex() -> None:
+    assert bibtex(manifest(title="50% of {it} & more_\n#1", homepage="https://example.org/a%20#x")) == (
+        "@misc{tiny-x-1-1-0,\n"
+        "  author = {Lovelace, Ada and Hopper, Grace Brewster and {The Parapet authors}},\n"
+        "  title = {{50\\% of it \\& more\\_ \\#1}},\n"
+        "  year = {2026},\n"
+        "  version = {1.1.0},\n"
+        "  url = {https://example.org/a\\%20\\#x},\n"
+        "  note = {Version 1.1.0. Creative Commons Attribution-ShareAlike 4.0 International},\n"
+        "}\n"
+    )
+
+
+@given(st.text())
+@settings(max_examples=100, deadline=None)
+def test_bibtex_stays_balanced(title: str) -> None:
+    text = bibtex(manifest(title=title, created=""))
+    assert text.count("{") == text.count("}")
+    assert [line.split(" = ")[0].strip() for line in text.splitlines()[1:-1]] == [
+        "author",
+        "title",
+        "version",
+        "url",
+        "note",
+    ]

@@ -1,0 +1,270 @@
+"""``diff``: against a plain reference, and what is told of it."""
+
+import copy
+
+import pyarrow as pa
+import pytest
+import release_folder as folder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from schemas.release_manifest import Changes, SplitChange
+from transforms.release.diff.compare import MOST, changes_of, compare
+from transforms.release.diff.differences import Differing, differing
+from transforms.release.diff.text import diff_lines, diff_page
+from transforms.release.opening import Release, open_release
+
+SCHEMA = folder.NUMBERS
+
+
+def release_of(output, tables, version="1.0.0", corpora=None, **given):
+    """A release of tables alone: (columns, rows) by configuration."""
+    made = {name: ("row", ["a", "b"], columns, rows) for name, (columns, rows) in tables.items()}
+    return open_release(folder.write_release(output, corpora or {}, made, version=version, **given))
+
+
+def numbers(n=10):
+    return [{"a": i, "b": f"b{i}", "x": i / 7} for i in range(n)]
+
+
+def only(difference):
+    (split,) = difference.splits
+    return split
+
+
+def test_a_release_is_like_itself_however_it_is_cut(tmp_path):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())}, shards=3)
+    new = release_of(tmp_path / "new", {"n": (SCHEMA, numbers())}, "1.0.1", shards=1)
+    difference = compare(old, new)
+    assert (difference.level, difference.splits, difference.contradiction) == ("patch", [], "")
+    assert changes_of(difference) == Changes("patch", [])
+
+
+rows = st.dictionaries(
+    st.tuples(st.integers(0, 5), st.sampled_from("abc")), st.sampled_from([0.0, 1.5, None]), max_size=12
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(before=rows, after=rows, shards=st.tuples(st.integers(1, 3), st.integers(1, 3)))
+def test_it_finds_what_a_dict_of_rows_finds(tmp_path_factory, before, after, shards):
+    output = tmp_path_factory.mktemp("plain")
+    old, new = (
+        write_numbers(output / version, {"n": found} if found else {}, version, n)
+        for version, found, n in (("1.0.0", before, shards[0]), ("1.0.1", after, shards[1]))
+    )
+    difference = compare(old, new)
+    added, removed = after.keys() - before.keys(), before.keys() - after.keys()
+    changed = {key for key in before.keys() & after.keys() if before[key] != after[key]}
+    if not (added or removed or changed):
+        assert difference.splits == []
+        return
+    split = only(difference)
+    assert (split.added, split.removed, split.changed) == (len(added), len(removed), len(changed))
+    if split.state == "changed":
+        assert split.added_keys == as_keys(added)
+        assert split.removed_keys == as_keys(removed)
+        assert [row.key for row in split.changed_rows] == as_keys(changed)
+        assert all(len(row.places) == 1 and row.places[0].path == "x" for row in split.changed_rows)
+    assert split.level == ("minor" if split.state == "new" else "major")
+
+
+def as_keys(keys):
+    return sorted([str(a), b] for a, b in keys)
+
+
+def write_numbers(output, tables, version, shards):
+    made = {name: (SCHEMA, [{"a": a, "b": b, "x": x} for (a, b), x in found.items()]) for name, found in tables.items()}
+    return release_of(output, made, version, shards=shards)
+
+
+def test_many_rows_are_counted_and_the_first_are_named(tmp_path):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers(60))})
+    changed = [{**row, "x": -1.0} for row in numbers(60)[:30]] + [
+        {**row, "a": 100 + row["a"]} for row in numbers(60)[30:]
+    ]
+    split = only(compare(old, release_of(tmp_path / "new", {"n": (SCHEMA, changed)})))
+    assert (split.added, split.removed, split.changed) == (30, 30, 30)
+    for found, wanted in (
+        (split.added_keys, [[str(100 + i), f"b{i}"] for i in range(30, 60)]),
+        (split.removed_keys, [[str(i), f"b{i}"] for i in range(30, 60)]),
+        ([row.key for row in split.changed_rows], [[str(i), f"b{i}"] for i in range(30)]),
+    ):
+        assert found == sorted(wanted, key="\0".join)[:MOST]
+
+
+def test_a_column_that_came_is_minor_where_the_others_are_the_same(tmp_path):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
+    wider = SCHEMA.append(pa.field("y", pa.string()))
+    new = release_of(tmp_path / "new", {"n": (wider, [{**row, "y": "y"} for row in numbers()])}, "1.1.0")
+    difference = compare(old, new)
+    split = only(difference)
+    assert (difference.level, difference.suggested, difference.contradiction) == ("minor", "1.1.0", "")
+    assert (split.changed, [column.name for column in split.columns_added]) == (0, ["y"])
+    back = compare(new, old)
+    assert (back.level, [column.name for column in only(back).columns_removed]) == ("major", ["y"])
+    assert back.contradiction == "version 1.0.0 does not come after 1.1.0"
+    changed = release_of(tmp_path / "3", {"n": (wider, [{**row, "x": 0.0, "y": "y"} for row in numbers()])}, "1.1.0")
+    difference = compare(old, changed)
+    assert (difference.level, only(difference).changed) == ("major", 9)  # the first was 0 before
+    assert "but the data has changed at the major level" in difference.contradiction
+
+
+def test_a_column_of_another_type_is_major(tmp_path):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
+    new = release_of(tmp_path / "new", {"n": (SCHEMA.set(0, pa.field("a", pa.int32())), numbers())}, "2.0.0")
+    split = only(compare(old, new))
+    assert (split.level, split.added, split.removed, split.changed) == ("major", 0, 0, 0)
+    assert [(column.name, column.old, column.new) for column in split.columns_retyped] == [("a", "int64", "int32")]
+    assert changes_of(compare(old, new)).splits == [SplitChange("n", "full", "major", 0, 0, 0, ["a"], ["a"])]
+
+
+def test_how_lists_name_their_items_is_no_difference(tmp_path):
+    listed = pa.schema([("a", pa.int64()), ("b", pa.string()), ("l", pa.list_(pa.field("item", pa.string())))])
+    row = {"a": 1, "b": "b", "l": ["x"]}
+    old = release_of(tmp_path / "old", {"n": (listed, [row])})
+    new = copy.deepcopy(old)
+    new.manifest.configs["n"].columns[2].type = "list<element: string>"
+    assert compare(old, new).splits == []
+
+
+def test_another_key_makes_other_rows(tmp_path):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
+    new = copy.deepcopy(old)
+    new.manifest.configs["n"].key = ["a"]
+    split = only(compare(old, new))
+    assert (split.level, split.added, split.removed, split.new_key) == ("major", 10, 10, ["a"])
+
+
+def test_configurations_and_splits_that_came_or_went(tmp_path):
+    both = {"n": (SCHEMA, numbers()), "m": (SCHEMA, numbers(3))}
+    old = release_of(tmp_path / "old", {"n": both["n"]})
+    new = release_of(tmp_path / "new", both, "1.1.0")
+    came, went = compare(old, new), compare(new, old)
+    assert (came.level, only(came).state, only(came).added) == ("minor", "new", 3)
+    assert (went.level, only(went).state, only(went).removed) == ("major", "gone", 3)
+    assert changes_of(came).splits == [SplitChange("m", "full", "minor", 3, 0, 0, [], [])]
+
+
+def test_of_a_dialogue_the_place_is_told_as_json_has_it(tmp_path):
+    corpora = folder.sample_corpora()
+    old = release_of(tmp_path / "old", {}, corpora=corpora)
+    changed = copy.deepcopy(corpora)
+    dialogue = changed["original"]["train"]["dialogues_001.json"][0]
+    dialogue["turns"][0]["frames"][0]["state"]["slot_values"]["city"] = ["Elsewhere"]
+    new = release_of(tmp_path / "new", {}, "2.0.0", corpora=changed)
+    split = only(compare(old, new))
+    place = "turns[0].frames[0].state.slot_values.city[0]"
+    assert [(row.key, row.places) for row in split.changed_rows] == [
+        (["1_00000"], [Differing(place, "'Wexcombe'", "'Elsewhere'")])
+    ]
+
+
+def test_it_compares_a_folder_that_has_only_data_yet(tmp_path):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
+    new = release_of(tmp_path / "new", {"n": (SCHEMA, numbers(11))}, "1.0.1")
+    staging = tmp_path / ".incomplete"
+    staging.mkdir()
+    (new.root / "data").rename(staging / "data")
+    difference = compare(old, Release(staging, new.manifest))
+    assert changes_of(difference) == Changes("major", [SplitChange("n", "full", "major", 1, 0, 0, [], [])])
+
+
+@pytest.mark.parametrize(
+    ("break_it", "reason"),
+    [
+        (lambda release: next(release.root.glob("data/n/*")).unlink(), "is missing"),
+        (lambda release: next(release.root.glob("data/n/*")).write_bytes(b"x"), "cannot be read as Parquet"),
+        (
+            lambda release: release.manifest.configs["n"].splits["full"].files.append("../x"),
+            "leaves the release's folder",
+        ),
+        (lambda release: setattr(release.manifest, "version", "new"), "a version is MAJOR.MINOR.PATCH"),
+        (lambda release: setattr(release.manifest.configs["n"].columns[0], "name", "z"), "has no column for its key"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(tmp_path, break_it, reason):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
+    new = release_of(tmp_path / "new", {"n": (SCHEMA, numbers(11))}, "2.0.0")
+    break_it(new)
+    with pytest.raises(InputError, match=reason):
+        compare(old, new)
+
+
+# Where two values differ.
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1}, {"a": 2}, [("a", "1", "2")]),
+        ({"a": 1}, {"a": "1"}, [("a", "1", "'1'")]),
+        ({"a": 1}, {"a": 1.0}, [("a", "1", "1.0")]),
+        ({"a": True}, {"a": 1}, [("a", "true", "1")]),
+        ({"a": None}, {}, [("a", "null", "nothing")]),
+        ({}, {"b": [1]}, [("b", "nothing", "[1]")]),
+        ({"a": [1, 2]}, {"a": [1]}, [("a[1]", "2", "nothing")]),
+        ([{"key": "k", "value": 1}], [{"key": "k", "value": 2}], [("k", "1", "2")]),
+        ({"s": []}, {"s": [{"key": "k", "value": 2}]}, [("s.k", "nothing", "2")]),
+        ("x" * 50 + "a", "x" * 50 + "b" * 99, [("", f"'…{'x' * 20}a'", f"'…{'x' * 20}{'b' * 40}…'")]),
+        ("a\nb", "a\tb", [("", r"'a\nb'", r"'a\tb'")]),
+        (1, {"a": list(range(99))}, [("", "1", '{"a":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,…')]),
+    ],
+)
+def test_places(old, new, told):
+    assert [(one.path, one.old, one.new) for one in differing(old, new)] == told
+
+
+def test_only_the_first_places_are_told():
+    assert [one.path for one in differing(list(range(9)), [0] * 9, 2)] == ["[1]", "[2]"]
+
+
+# What is told.
+
+
+@pytest.fixture
+def difference(tmp_path):
+    hostile = "<script>alert(1)</script>\x1b[31m"
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers(60)), "gone": (SCHEMA, numbers(2))})
+    rows = [{**row, "b": hostile} for row in numbers(31)[30:]] + [{**row, "x": 9.0} for row in numbers(30)]
+    new = release_of(tmp_path / "new", {"n": (SCHEMA, rows), "came": (SCHEMA, numbers(1))}, "1.0.1")
+    (new.root / "README.md").write_text("# New\n")
+    folder.mend_all(new.root)
+    return compare(old, open_release(new.root))
+
+
+def test_lines(difference):
+    lines = list(diff_lines(difference))
+    assert lines[0] == "little 1.0.0 -> little 1.0.1"
+    assert "n/full: 1 added, 30 removed, 30 changed (major)" in lines
+    assert "  + 30/<script>alert(1)</script>\\x1b[31m" in lines
+    assert "  - and 10 more" in lines
+    assert "  ~ 1/b1" in lines
+    assert "      x: 0.14285714285714285 -> 9.0" in lines
+    assert "  ~ and 10 more" in lines
+    assert "gone/full: the split is gone, 2 rows (major)" in lines
+    assert "came/full: the split is new, 1 row (minor)" in lines
+    assert "  ~ README.md" in lines
+    assert lines[-2].startswith("level: major (")
+    assert lines[-2].endswith("after 1.0.0 may follow 2.0.0")
+    assert lines[-1] == (
+        "the version number is wrong: 1.0.1 is a patch version after 1.0.0, but the data has changed at the major level"
+    )
+
+
+def test_the_page_escapes_what_it_shows(difference):
+    page = diff_page(difference)
+    assert "<script" not in page
+    assert "30/&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "and 10 more" in page
+    assert "next version after 1.0.0" in page
+    assert diff_page(difference) == page
+
+
+def test_two_datasets_are_two(tmp_path):
+    old = release_of(tmp_path, {"n": (SCHEMA, numbers())})
+    new = release_of(tmp_path, {"n": (SCHEMA, numbers())}, "1.0.1", name="other")
+    assert "these are two datasets: little and other" in list(diff_lines(compare(old, new)))
+    assert "These are two datasets: little and other." in diff_page(compare(old, new))

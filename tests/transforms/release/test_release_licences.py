@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+from release_manifests import SGD, manifest
+
+from schemas.release_config import Author, Source
+from transforms.release.documents import licences
+
+
+def source(licence: str) -> Source:
+    return Source("Some data", "https://example.org", licence)
+
+
+def problems(licence: str, *sources: str, has_file: bool = False) -> list[str]:
+    return list(licences.problems(licence, [source(one) for one in sources], has_file))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("CC-BY-SA-4.0", "CC-BY-SA-4.0"),
+        ("CC-BY-SA-4.0", "CC-BY-SA-3.0"),
+        ("cc-by-sa-4.0", "CC-BY-4.0"),
+        ("CC0-1.0", "MIT"),
+        ("CC-BY-NC-4.0", "CC-BY-NC-3.0"),
+        ("CC-BY-NC-SA-4.0", "CC-BY-NC-4.0"),
+        ("ODbL-1.0", "ODbL-1.0"),
+    ],
+)
+def test_what_may_be_published(ours: str, theirs: str) -> None:
+    assert problems(ours, theirs) == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "reason"),
+    [
+        ("CC-BY-4.0", "CC-BY-SA-4.0", "asks that the release carry the same licence; it has CC-BY-4.0"),
+        ("CC-BY-4.0", "CC-BY-SA-3.0", "the same licence, or CC-BY-SA-4.0; it has CC-BY-4.0"),
+        ("CC-BY-SA-3.0", "CC-BY-SA-4.0", "the same licence; it has CC-BY-SA-3.0"),
+        ("CC-BY-SA-4.0", "CC-BY-NC-SA-4.0", "the same licence; it has CC-BY-SA-4.0"),
+        ("CC-BY-NC-SA-4.0", "CC-BY-SA-4.0", "the same licence; it has CC-BY-NC-SA-4.0"),
+        ("CC-BY-SA-4.0", "ODbL-1.0", "the same licence; it has CC-BY-SA-4.0"),
+        ("MIT", "CC-BY-NC-4.0", "does not allow commercial use; MIT does"),
+        ("CC-BY-ND-4.0", "CC-BY-ND-4.0", "does not allow to publish anything that is made from it"),
+    ],
+)
+def test_what_may_not(ours: str, theirs: str, reason: str) -> None:
+    found = problems(ours, theirs)
+    assert len(found) == 1
+    assert found[0].startswith(f"'Some data' is under {theirs}, which ")
+    assert found[0].endswith(reason)
+
+
+def test_unknown_licences_need_a_text() -> None:
+    assert problems("CC BY SA 4.0") == [
+        "the licence 'CC BY SA 4.0' is not one that Parapet knows by name (is CC-BY-SA-4.0 meant?); "
+        "or give licence_file"
+    ]
+    assert "(is" not in problems("Our-Own")[0]
+    assert problems("Our-Own", has_file=True) == []
+    assert problems("Our-Own", "Their-Own", has_file=True) == []
+    assert "'Their-Own', which is not one that Parapet knows" in problems("MIT", "Their-Own")[0]
+    # A text of one's own does not undo what a known licence asks.
+    assert "same licence" in problems("Our-Own", "CC-BY-SA-4.0", has_file=True)[0]
+
+
+def test_the_table_of_licences() -> None:
+    for spdx, licence in licences.LICENCES.items():
+        assert licence.spdx == spdx
+        assert licence.url.startswith("https://")
+        assert licence.tag == licence.tag.lower()
+    sa = licences.LICENCES["CC-BY-NC-SA-3.0"]
+    assert sa.name == "Creative Commons Attribution-NonCommercial-ShareAlike 3.0 Unported"
+    assert sa.url == "https://creativecommons.org/licenses/by-nc-sa/3.0/"
+    assert (sa.tag, sa.share_alike, sa.commercial, sa.adaptation) == ("cc-by-nc-sa-3.0", True, False, True)
+
+
+def test_the_notice_names_authors_and_sources() -> None:
+    text = licences.licence_text(manifest())
+    assert text.startswith(
+        "Tiny X: a release for tests, version 1.1.0\n"
+        "Copyright 2026 Ada Lovelace, Grace Brewster Hopper and The Parapet authors\n\n"
+        "Licence: Creative Commons Attribution-ShareAlike 4.0 International (CC-BY-SA-4.0)\n"
+        "Text: https://creativecommons.org/licenses/by-sa/4.0/\n"
+    )
+    assert "- publish what you make from this dataset under the same licence" in text
+    assert f"- {SGD.title}\n  by {SGD.authors}\n  {SGD.url}\n" in text
+    assert text.endswith("AAAI 2020\n  Changes were made.\n")
+
+
+def test_an_own_text_comes_first() -> None:
+    text = licences.licence_text(manifest(licence="Our-Own", sources=[]), "Do as you like.\n\n")
+    assert text.startswith("Do as you like.\n\nTiny X")
+    assert text.endswith("Licence: Our-Own, as above.\n")
+
+
+def test_nobody_holds_what_is_given_away() -> None:
+    text = licences.licence_text(manifest(licence="CC0-1.0", created="", authors=[Author("A\nB")], sources=[]))
+    assert text.splitlines()[:4] == [
+        "Tiny X: a release for tests, version 1.1.0",
+        "Made by A B",
+        "",
+        "Licence: Creative Commons Zero 1.0 Universal (CC0-1.0)",
+    ]
+    assert "In short" not in text

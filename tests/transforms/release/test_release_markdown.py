@@ -1,0 +1,122 @@
+"""Text of strangers in Markdown, read back by a CommonMark parser."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from transforms.release.documents import markdown as md
+
+HOSTILE = (
+    "a | b",
+    "<script>alert(1)</script>",
+    "line\n\n# heading",
+    "`code` ``two``",
+    "*bold* _under_ ~~gone~~",
+    "[link](javascript:x) ![image](x)",
+    "---",
+    "1. one",
+    "- item",
+    "trailing \\",
+    "&lt;b&gt; &amp;",
+    "| --- |",
+    "$x$",
+    "===",
+)
+TEXTS = st.one_of(
+    st.sampled_from(HOSTILE), st.text(alphabet="ab1. |<>`*_[]()#-+=~!&;\\\n\t$:/", max_size=20), st.text()
+)
+
+
+def parse(text: str) -> list[Token]:
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+
+
+def flat(tokens: list[Token]) -> list[Token]:
+    return [one for token in tokens for one in (token, *flat(token.children or []))]
+
+
+def shown(tokens: list[Token]) -> str:
+    return "".join(token.content for token in tokens if token.type in ("text", "code_inline"))
+
+
+@given(TEXTS)
+@example("1)")
+@settings(max_examples=300, deadline=None)
+def test_text_shows_as_it_is(value: str) -> None:
+    tokens = flat(parse(md.text(value)))
+    kinds = {token.type for token in tokens}
+    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
+    assert shown(tokens) == md.one_line(value)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_a_table_keeps_its_cells(rows: list[tuple[str, str]]) -> None:
+    tokens = parse(md.table(("text", "code"), [(one, md.code(two)) for one, two in rows]))
+    assert [tokens[0].type, tokens[-1].type] == ["table_open", "table_close"]
+    cells = [shown(token.children or []) for token in tokens if token.type == "inline"][2:]
+    assert cells == [md.one_line(cell) for row in rows for cell in row]
+    assert not {"html_inline", "html_block", "link_open", "image"} & {token.type for token in flat(tokens)}
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_a_list_keeps_its_items(items: list[str]) -> None:
+    tokens = parse(md.bullets(items))
+    kinds = [token.type for token in tokens]
+    assert kinds.count("list_item_open") == len(items)
+    assert not {"heading_open", "html_block", "fence", "code_block", "hr"} & set(kinds)
+    assert [shown(token.children or []) for token in tokens if token.type == "inline"] == [
+        md.one_line(item) for item in items if md.one_line(item)
+    ]
+
+
+@given(st.lists(st.one_of(TEXTS, st.sampled_from(("```", "~~~~ x", "    code", "# h", "<!--", "<div>", "a\n---")))))
+@settings(max_examples=300, deadline=None)
+def test_prose_brings_no_html_and_ends(parts: list[str]) -> None:
+    tokens = parse(f"## Above\n\n{md.prose(chr(10).join(parts), 2)}\n\n## Below\n")
+    assert not {"html_inline", "html_block"} & {token.type for token in flat(tokens)}
+    headings = [(token.tag, tokens[i + 1].content) for i, token in enumerate(tokens) if token.type == "heading_open"]
+    assert headings[0] == ("h2", "Above")
+    assert headings[-1] == ("h2", "Below")
+    assert not {"h1", "h2"} & {tag for tag, _ in headings[1:-1]}
+
+
+def test_prose_stays_markdown() -> None:
+    said = md.prose("# Title\n\nA *word*, <https://example.org>\n\n```python\n# no heading\n```\n", 2)
+    assert said == "### Title\n\nA *word*, <https://example.org>\n\n```python\n# no heading\n```"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("0.28", "0.28"),
+        ("-", "\\-"),
+        ("1. first", "1\\. first"),
+        ("# x", "\\# x"),
+        ("-5", "-5"),
+        ("a_b|c", "a\\_b\\|c"),
+        ("a < b & c", "a &lt; b &amp; c"),
+    ],
+)
+def test_only_what_would_be_read_as_markdown_is_escaped(value: str, written: str) -> None:
+    assert md.text(value) == written
+    assert md.text(md.text(value)) == written
+
+
+def test_links_go_to_web_addresses_only() -> None:
+    assert md.link("a]b", "https://example.org/a b>") == "[a\\]b](<https://example.org/a%20b%3E>)"
+    assert md.link("a", "javascript:alert(1)") == "a"
+    assert md.link("a", "https://") == "a"
+
+
+def test_code_that_a_table_would_break_is_text() -> None:
+    assert md.code("a b") == "`a b`"
+    assert md.code("a|b") == "a\\|b"
+    assert md.code("a`b") == "a\\`b"
+    assert md.code("a\nb") == "a b"
+    assert md.code("") == ""

@@ -1,0 +1,146 @@
+"""What a ``release.toml`` comes to: files to read, configurations to make; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from schemas.errors import InputError
+from schemas.release_config import ReleaseConfig
+from schemas.responses import RESPONSES
+from transforms.release.plan import Plan, has_map, make_plan
+
+MEMORY = pa.table({"source": ["a", "b"], "pivot": ["zh", "zh"], "text": ["x", None]})
+
+
+@pytest.fixture
+def place(tmp_path: Path, sample: Path) -> Path:
+    """``original`` with dialogues, ``many/v1`` with schemas alone, ``many/v10``; an audit, a table of two files."""
+    shutil.copytree(sample, tmp_path / "original")
+    for name in ("v10", "v2"):
+        (tmp_path / "many" / name / "test").mkdir(parents=True)
+        shutil.copy(sample / "test" / "schema.json", tmp_path / "many" / name / "test")
+    (tmp_path / "compose").mkdir()
+    pq.write_table(RESPONSES.empty_table(), tmp_path / "compose" / "responses.parquet")
+    (tmp_path / "memory").mkdir()
+    for name in ("b", "a"):
+        pq.write_table(MEMORY, tmp_path / "memory" / f"{name}.parquet")
+    return tmp_path
+
+
+def config(*corpora: dict[str, Any], **more: Any) -> ReleaseConfig:
+    raw = {
+        "name": "set",
+        "version": "1.0.0",
+        "licence": "CC0-1.0",
+        "description": "A set.",
+        "authors": [{"name": "Ada"}],
+        "corpora": corpora or ORIGINAL,
+        **more,
+    }
+    return msgspec.convert(raw, ReleaseConfig)
+
+
+ORIGINAL = ({"path": "original", "name": "original", "kind": "original"},)
+MANY = {"path": "many", "kind": "variants"}
+TABLE = {"path": "memory", "name": "memory", "kind": "translation memory", "key": ["source", "pivot"]}
+
+
+def names_of(plan: Plan, record: str) -> list[tuple[str, str, str, str]]:
+    return [(s.config, s.corpus, s.split, s.relative) for s in plan.sources if s.record == record]
+
+
+def test_corpora_audits_and_tables(place: Path) -> None:
+    plan = make_plan(config(*ORIGINAL, MANY, audits=[{"path": "compose"}], tables=[TABLE]), place)
+    assert plan.inputs == [
+        ("original", "original"),
+        ("v2", "variants"),
+        ("v10", "variants"),
+        ("paraphrases", "audit"),
+        ("memory", "translation memory"),
+    ]
+    assert names_of(plan, "service") == [
+        *(("schemas", "original", split, f"{split}/schema.json") for split in ("train", "dev", "test")),
+        ("schemas", "v2", "test", "test/schema.json"),
+        ("schemas", "v10", "test", "test/schema.json"),
+    ]
+    dialogues = names_of(plan, "dialogue")
+    assert ("original", "original", "test", "test/dialogues_001.json") in dialogues
+    assert {corpus for _, corpus, _, _ in dialogues} == {"original"}
+    assert names_of(plan, "paraphrase") == [("paraphrases", "paraphrases", "full", "responses.parquet")]
+    assert [name for *_, name in names_of(plan, "row")] == ["a.parquet", "b.parquet"]
+    assert {name: (kept.record, kept.key) for name, kept in plan.configs.items()} == {
+        "schemas": ("service", ["variant", "service_name"]),
+        "original": ("dialogue", ["dialogue_id"]),
+        "paraphrases": ("paraphrase", ["response_id"]),
+        "memory": ("row", ["source", "pivot"]),
+    }
+    assert plan.services["v2"]["test"].keys() == plan.services["original"]["test"].keys()
+    assert [source.copy for source in plan.sources if source.corpus == "v2"] == ["sgd/v2/test/schema.json"]
+
+
+def test_nothing_of_workers_or_times_is_published(place: Path) -> None:
+    plan = make_plan(config(audits=[{"path": "compose/responses.parquet"}]), place)
+    assert set(RESPONSES.names) - set(plan.configs["paraphrases"].columns.names) == {
+        "worker_hash",
+        "accept_time",
+        "submit_time",
+    }
+
+
+def test_only_the_splits_that_are_named(place: Path) -> None:
+    plan = make_plan(config({**ORIGINAL[0], "splits": ["test"]}), place)
+    assert {source.split for source in plan.sources} == {"test"}
+
+
+def test_the_number_of_files_is_that_of_the_bytes(place: Path) -> None:
+    folder = place / "original" / "train"
+    dialogue = json.loads((folder / "dialogues_001.json").read_bytes())[:1]
+    (folder / "dialogues_900.json").write_text(json.dumps(dialogue) + " " * 2_200_000)
+    plan = make_plan(config(shard_mb=1), place)
+    assert {source.shards for source in plan.sources if source.split == "train" and source.record == "dialogue"} == {3}
+    assert {source.shards for source in plan.sources if source.split == "test"} == {1}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (config({**MANY, "path": "none"}), "none: corpora[0].path: there is no such folder"),
+        (config({**ORIGINAL[0], "name": ""}), "original: corpora[0]: this is one corpus: give it a 'name'"),
+        (config({**MANY, "name": "x"}), "many: corpora[0]: 'x' cannot be the name of several corpora"),
+        (config({**MANY, "path": "memory"}), "memory: corpora[0]: no corpus here, and no folders of any"),
+        (config(*ORIGINAL, *ORIGINAL), "original: corpora[1]: there are two corpora called 'original'"),
+        (config({**ORIGINAL[0], "splits": ["dev", "tset"]}), "original: splits: has no split tset"),
+        (
+            config(audits=[{"path": "memory/a.parquet"}]),
+            "audits[0]: is no audit of 'parapet compose': it has no column",
+        ),
+        (config(audits=[{"path": "none.parquet"}]), "none.parquet: audits[0].path: there is no such file"),
+        (config(audits=[{"path": "original/test/schema.json"}]), "audits[0].path: cannot be read as Parquet"),
+        (config(tables=[{**TABLE, "path": "many"}]), "many: tables[0].path: no .parquet files here"),
+        (config(tables=[{**TABLE, "key": ["id"]}]), "tables[0].key: has no column 'id' (it has source, pivot, text)"),
+        (config(tables=[{**TABLE, "name": "original"}]), "tables[0].name: a corpus is called 'original'"),
+        (config(tables=[{**TABLE, "path": "worker.parquet"}]), "the column 'worker_id' may tell who a worker is"),
+        (config(tables=[{**TABLE, "path": "map.parquet"}]), "'text' is a map: make it a list of key and value"),
+    ],
+)
+def test_what_cannot_be_is_said(made: ReleaseConfig, said: str, place: Path) -> None:
+    pq.write_table(MEMORY.append_column("worker_id", pa.array(["A", "B"])), place / "worker.parquet")
+    maps = pa.array([[("a", "b")], []], pa.map_(pa.string(), pa.string()))
+    pq.write_table(MEMORY.set_column(2, "text", maps), place / "map.parquet")
+    with pytest.raises(InputError) as error:
+        make_plan(made, place)
+    assert said in str(error.value).replace(f"{place}/", "")
+
+
+def test_a_map_is_found_wherever_it_is() -> None:
+    inner = pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int8()))]))
+    assert has_map(inner)
+    assert not has_map(pa.list_(pa.struct([("x", pa.list_(pa.string()))])))

@@ -1,0 +1,79 @@
+"""``show``: what a release says of itself, and a dataset of its versions."""
+
+import json
+
+import pytest
+import release_folder as folder
+
+from schemas.errors import InputError
+from schemas.release_manifest import Changes, Parent
+from transforms.release.show import (
+    aligned,
+    dataset_lines,
+    dataset_overview,
+    overview,
+    read_dataset,
+    release_lines,
+    size,
+)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    output = tmp_path_factory.mktemp("shown")
+    corpora = folder.sample_corpora(1)
+    folder.write_release(output, corpora, version="1.10.0", parent=Parent("1.9.0", ""), changes=Changes("minor", []))
+    folder.write_release(output, corpora, version="1.9.0", known_problems={"span": 2}, created="")
+    (output / "little" / ".2.0.0.incomplete").mkdir()
+    (output / "little" / "2.0.0").mkdir()  # without a manifest it is no release yet
+    return read_dataset(output / "little")
+
+
+def test_versions_stand_in_their_order(dataset):
+    assert [release.manifest.version for release in dataset.versions] == ["1.9.0", "1.10.0"]
+    lines = list(dataset_lines(dataset))
+    assert lines[0] == "little, latest 1.9.0"
+    assert lines[2].split() == ["version", "created", "licence", "level", "rows", "size"]
+    assert lines[3].split()[:4] == ["1.9.0", "–", "CC-BY-SA-4.0", "first"]
+    assert lines[4].split()[:4] == ["1.10.0", "2026-01-02", "CC-BY-SA-4.0", "minor"]
+    told = dataset_overview(dataset)
+    assert (told["name"], told["latest"]) == ("little", "1.9.0")
+    assert [one["version"] for one in told["versions"]] == ["1.9.0", "1.10.0"]
+
+
+def test_a_release_at_a_glance(dataset):
+    first, second = (list(release_lines(release.manifest)) for release in dataset.versions)
+    assert second[0] == "little 1.10.0: A little set"
+    assert "follows  1.9.0, a minor change" in second
+    assert "problems  span 2" in first
+    assert any(line.split() == ["original", "original", "dialogues", "2", "1", "–"] for line in second)
+    assert any(line.split()[:3] == ["original", "train", "4"] for line in second)
+    assert "  SGD, CC-BY-SA-4.0, https://example.org/sgd" in second
+    assert any(line == "answers  rejected 1, used 7" for line in second)
+
+
+def test_the_overview_is_json_and_adds_up(dataset):
+    manifest = dataset.versions[0].manifest
+    told = json.loads(json.dumps(overview(manifest)))
+    assert told["rows"] == sum(n for config in told["configs"].values() for n in config["splits"].values())
+    assert told["bytes"] == sum((dataset.versions[0].root / file.path).stat().st_size for file in manifest.files)
+    assert told["parent"] is None
+    assert told["sources"] == [{"title": "SGD", "url": "https://example.org/sgd", "licence": "CC-BY-SA-4.0"}]
+
+
+def test_a_folder_without_releases_is_said(tmp_path):
+    for place, reason in ((tmp_path, "is no release"), (tmp_path / "none", "there is no such folder")):
+        with pytest.raises(InputError, match=reason):
+            read_dataset(place)
+
+
+def test_columns_are_aligned_and_stay_on_their_line():
+    assert list(aligned([["a", "n"], ["long\n", "1,000"]], numbers=1)) == ["a           n", "long\\n  1,000"]
+
+
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (2_340_000, "2.3 MB"), (5_000_000_000_000, "5,000.0 GB")],
+)
+def test_sizes(n, told):
+    assert size(n) == told

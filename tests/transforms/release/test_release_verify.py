@@ -1,0 +1,444 @@
+"""``verify``: each way of damaging a release is found, and named by file, row and reason."""
+
+import json
+import os
+import shutil
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import release_folder as folder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from release_folder import told
+
+from schemas.errors import InputError
+from transforms.release.opening import open_release
+from transforms.release.verify.examine import examine, find_release, verify
+from transforms.release.verify.findings import MOST, Finding, Findings
+
+TRAIN = "sgd/original/train/dialogues_001.json"
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    return folder.write_release(tmp_path_factory.mktemp("pristine"))
+
+
+@pytest.fixture
+def root(pristine, tmp_path):
+    shutil.copytree(pristine.parent, tmp_path / "little")
+    return tmp_path / "little" / "1.0.0"
+
+
+def shard_with(root, dialogue_id, config="original", split="train"):
+    for path in sorted((root / "data" / config).glob(f"{split}-*.parquet")):
+        if any(row["dialogue_id"] == dialogue_id for row in folder.rows_in(path)):
+            return path
+    raise AssertionError(dialogue_id)
+
+
+def name(root, path):
+    return path.relative_to(root).as_posix()
+
+
+# What is whole.
+
+
+def test_a_whole_release_has_no_findings(pristine):
+    done = examine(pristine)
+    assert done.findings == []
+    assert done.files == sum(path.is_file() for path in pristine.rglob("*"))
+    assert done.rows == sum(len(folder.rows_in(path)) for path in pristine.rglob("*.parquet"))
+    assert verify(open_release(pristine)) == []
+
+
+def test_it_tells_which_file_it_reads(pristine):
+    read = Counter()
+    examine(pristine, lambda path: read.update([path]))
+    assert set(read) >= {"README.md", TRAIN, "MANIFEST.json"}
+    assert max(read.values()) == 2  # once for its hash, once for what it holds
+
+
+@pytest.mark.parametrize("layout", [json.dumps, lambda items: json.dumps(items, indent=2, sort_keys=True)])
+def test_files_of_any_layout_pass(tmp_path, monkeypatch, layout):
+    monkeypatch.setattr(folder, "dialogue_bytes", lambda items: layout(items).encode())
+    assert told(folder.write_release(tmp_path)) == []
+
+
+def test_a_corpus_without_splits_or_dialogues_passes(tmp_path):
+    corpora = folder.sample_corpora()
+    schemas_only = {split: {"schema.json": files["schema.json"]} for split, files in corpora["original"].items()}
+    assert told(folder.write_release(tmp_path, {"v1": schemas_only, **corpora})) == []
+
+
+# Bytes.
+
+
+@pytest.mark.parametrize(
+    "path", ["README.md", "LICENSE", "report/index.html", TRAIN, "data/numbers/full-00000-of-00003.parquet"]
+)
+def test_a_flipped_bit_is_found(root, path):
+    data = bytearray((root / path).read_bytes())
+    data[len(data) // 2] ^= 1
+    (root / path).write_bytes(data)
+    assert any(
+        line.startswith(f"{path}: its SHA-256 is ") and "SHA256SUMS and MANIFEST.json" in line for line in told(root)
+    )
+
+
+@pytest.fixture(scope="module")
+def little(tmp_path_factory):
+    return folder.write_release(tmp_path_factory.mktemp("flips"), folder.sample_corpora(1))
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_any_flipped_byte_is_found(little, data):
+    path = data.draw(st.sampled_from(sorted(path for path in little.rglob("*") if path.is_file())))
+    before = path.read_bytes()
+    place = data.draw(st.integers(0, len(before) - 1))
+    byte = data.draw(st.integers(1, 255))
+    try:
+        path.write_bytes(before[:place] + bytes([before[place] ^ byte]) + before[place + 1 :])
+        assert told(little)
+        if path.name not in ("SHA256SUMS", "MANIFEST.json"):
+            sums = (little / "SHA256SUMS").read_bytes()
+            folder.mend(little)
+            assert any(line.startswith(name(little, path)) for line in told(little))
+            (little / "SHA256SUMS").write_bytes(sums)
+    finally:
+        path.write_bytes(before)
+
+
+def test_a_missing_shard_is_found_and_no_row_of_it_is_blamed(root):
+    gone = shard_with(root, "1_00000")
+    gone.unlink()
+    assert told(root) == [f"{name(root, gone)}: is missing"]
+
+
+def test_an_extra_file_is_found(root):
+    (root / "data" / "original" / "train-00003-of-00004.parquet").write_bytes(b"x")
+    (root / ".DS_Store").write_bytes(b"x")
+    assert told(root) == [
+        ".DS_Store: is not listed in SHA256SUMS",
+        "data/original/train-00003-of-00004.parquet: is not listed in SHA256SUMS",
+    ]
+
+
+def test_a_file_that_only_the_checksums_have_is_found(root):
+    (root / "notes.txt").write_bytes(b"x")
+    folder.mend(root)
+    assert told(root) == ["notes.txt: stands in SHA256SUMS, but not in MANIFEST.json"]
+
+
+def test_links_are_not_followed(root, tmp_path):
+    (tmp_path / "elsewhere").write_bytes((root / "LICENSE").read_bytes())
+    (root / "LICENSE").unlink()
+    (root / "LICENSE").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(root / "pipe")
+    lines = told(root)
+    assert "LICENSE: is a link: a release holds its files itself" in lines
+    assert "pipe: is neither a file nor a folder" in lines
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (
+            lambda text: text + f"{'0' * 64}  ../../outside\n",
+            "'../../outside' leaves the release's folder: it was not read",
+        ),
+        (lambda text: text + f"{'0' * 64}  /etc/hosts\n", "'/etc/hosts' leaves the release's folder: it was not read"),
+        (lambda text: text.upper(), "is not a SHA-256 in small letters"),
+        (lambda text: text.replace("  ", " "), "is not a SHA-256 in small letters"),
+        (lambda text: text[:-1], "does not end with a newline"),
+        (lambda text: text + text.splitlines()[-1] + "\n", "stands twice"),
+        (lambda text: "".join(reversed(text.splitlines(keepends=True))), "is not in the order of the paths"),
+        (lambda text: "", "lists no file"),
+    ],
+)
+def test_checksums_have_one_form(root, edit, reason):
+    sums = root / "SHA256SUMS"
+    sums.write_text(edit(sums.read_text()))
+    assert any(line.startswith("SHA256SUMS: ") and reason in line for line in told(root))
+
+
+def test_without_checksums_the_manifest_still_speaks(root):
+    (root / "SHA256SUMS").unlink()
+    (root / "LICENSE").write_text("mine")
+    (root / "extra").write_text("x")
+    lines = told(root)
+    assert "SHA256SUMS: is missing" in lines
+    assert "extra: is not listed in MANIFEST.json" in lines
+    assert any(line.startswith("LICENSE: its SHA-256 is") for line in lines)
+
+
+# Rows.
+
+
+def edit_turn(rows, dialogue_id="1_00000"):
+    for row in rows:
+        if row["dialogue_id"] == dialogue_id:
+            row["turns"][3]["utterance"] = "Tampered."
+    return rows
+
+
+@pytest.mark.parametrize("mend", [lambda root: None, folder.mend, folder.mend_all])
+def test_an_edited_row_is_named_however_much_was_mended(root, mend):
+    path = shard_with(root, "1_00000")
+    folder.edit_rows(path, edit_turn)
+    mend(root)
+    lines = told(root)
+    start = f"{name(root, path)}: dialogue 1_00000: turns[3].utterance: 'Tampered.' is "
+    assert any(line.startswith(start) and line.endswith(f"in {TRAIN}") for line in lines)
+    assert (mend is folder.mend_all) == (not any("its SHA-256 is" in line for line in lines))
+
+
+def test_an_edited_service_is_named(root):
+    path = next(iter(sorted(root.glob("data/schemas/test-*.parquet"))))
+    first = folder.rows_in(path)[0]
+
+    def edit(rows):
+        rows[0]["slots"][0]["description"] = "x"
+        return rows
+
+    folder.edit_rows(path, edit)
+    folder.mend_all(root)
+    where = f"service {first['variant']}/{first['service_name']}"
+    (line,) = told(root)
+    assert line.startswith(f"{name(root, path)}: {where}: slots[0].description: 'x' is ")
+
+
+def test_the_order_of_a_services_keys_is_part_of_it(root):
+    def edit(items):
+        items[0]["slots"][0] = dict(reversed(items[0]["slots"][0].items()))
+
+    folder.edit_json(root / "sgd/original/test/schema.json", edit)
+    folder.mend_all(root)
+    assert ["has its keys in another order than sgd/original/test/schema.json" in line for line in told(root)] == [True]
+
+
+def test_an_edited_dialogue_in_json_is_named(root):
+    folder.edit_json(root / TRAIN, lambda items: items[1]["turns"][0].update(speaker="SYSTEM"))
+    folder.mend_all(root)
+    path = name(root, shard_with(root, "1_00001"))
+    assert told(root) == [f"{path}: dialogue 1_00001: turns[0].speaker: 'USER' is 'SYSTEM' in {TRAIN}"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("position", 7, "position: 7 is 0"),
+        ("file", "dialogues_002.json", "file: 'dialogues_002.json' is 'dialogues_001.json'"),
+        ("layout", "no_newline", "layout: 'no_newline' is 'published'"),
+    ],
+)
+def test_what_restores_a_file_is_checked_too(root, column, value, reason):
+    path = shard_with(root, "1_00000")
+    folder.edit_rows(
+        path, lambda rows: [{**row, column: value} if row["dialogue_id"] == "1_00000" else row for row in rows]
+    )
+    folder.mend_all(root)
+    assert told(root) == [f"{name(root, path)}: dialogue 1_00000: {reason} for {TRAIN}"]
+
+
+def test_an_edited_table_is_found_by_its_hash(root):
+    path = root / "data/numbers/full-00001-of-00003.parquet"
+    folder.edit_rows(path, lambda rows: [{**row, "x": row["x"] + 1} for row in rows])
+    folder.mend(root)
+    assert f"{name(root, path)}: its rows are not those whose hash the manifest has" in told(root)
+
+
+def test_swapped_shards_are_found(root):
+    one, other = sorted(root.glob("data/original/train-*.parquet"))[:2]
+    one_bytes, other_bytes = one.read_bytes(), other.read_bytes()
+    one.write_bytes(other_bytes)
+    other.write_bytes(one_bytes)
+    folder.mend_all(root)
+    lines = told(root)
+    assert any(line.startswith(f"{name(root, one)}: row 0 (") and "belongs into shard 1 of 3" in line for line in lines)
+    assert any(
+        line.startswith(f"{name(root, other)}: row 0 (") and "belongs into shard 0 of 3" in line for line in lines
+    )
+
+
+def test_rows_out_of_order_are_found(root):
+    path = max(root.glob("data/original/train-*.parquet"), key=lambda path: path.stat().st_size)
+    folder.edit_rows(path, lambda rows: rows[::-1])
+    folder.mend_all(root)
+    assert any("row 1 (" in line and "comes after a row with a greater key" in line for line in told(root))
+
+
+def test_a_row_that_stands_twice_is_found(root):
+    path, other = sorted(root.glob("data/original/train-*.parquet"))[:2]
+    row = folder.rows_in(path)[0]
+    folder.edit_rows(path, lambda rows: [rows[0], *rows])
+    folder.edit_rows(other, lambda rows: sorted([row, *rows], key=lambda row: row["dialogue_id"]))
+    folder.mend_all(root)
+    lines = told(root)
+    assert f"{name(root, path)}: row 1 ({row['dialogue_id']}): is not the only row with this key" in lines
+    assert any(line.endswith(f"is not the only row with this key, also in {name(root, path)}") for line in lines)
+
+
+def test_a_row_taken_from_parquet_and_manifest_is_found(root):
+    path = shard_with(root, "1_00002")
+    folder.edit_rows(path, lambda rows: [row for row in rows if row["dialogue_id"] != "1_00002"])
+    folder.mend_all(root)
+    lines = told(root)
+    assert f"{TRAIN}: dialogue 1_00002: has no row in data/original/train" in lines
+    assert "MANIFEST.json: counts.dialogues.original.train: is 10, but there are 9" in lines
+    assert "README.md: dataset_info.original.train: num_examples is 10, 9 in the manifest" in lines
+
+
+def test_a_row_that_no_json_has_is_found(root):
+    folder.edit_json(root / TRAIN, lambda items: items.pop())
+    folder.mend_all(root)
+    assert any("dialogue 1_00004: is in no file below sgd/" in line for line in told(root))
+
+
+def test_columns_are_those_of_the_manifest(root):
+    path = root / "data/numbers/full-00000-of-00003.parquet"
+    table = pq.ParquetFile(path).read()
+    pq.write_table(table.append_column("more", pa.array([1] * len(table))).drop_columns(["x"]), path)
+    folder.mend_all(root)
+    assert told(root) == [f"{name(root, path)}: it has no column 'x'; the manifest has no column 'more'"]
+
+
+def test_what_is_no_parquet_is_said_and_the_rest_goes_on(root):
+    first = root / "data/numbers/full-00000-of-00003.parquet"
+    first.write_bytes(b"PAR1 nothing PAR1")
+    path = shard_with(root, "1_00000")
+    folder.edit_rows(path, edit_turn)
+    lines = told(root)
+    assert any(line.startswith(f"{name(root, first)}: cannot be read as Parquet") for line in lines)
+    assert any(line.startswith(f"{name(root, path)}: dialogue 1_00000: turns[3].utterance") for line in lines)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b'[{"dialogue_id": 3}]', b"[" * 2000, b"\xff"])
+def test_json_that_is_none_is_said(root, data):
+    (root / TRAIN).write_bytes(data)
+    folder.mend_all(root)
+    assert [line.partition(": ")[0] for line in told(root)] == [TRAIN]
+
+
+# What the records say.
+
+
+def change_dialogue(root, change, corpus="original"):
+    """Changes a dialogue of the test split everywhere, so that only its annotation is wrong."""
+    corpora = folder.sample_corpora()
+    change(corpora[corpus]["test"]["dialogues_001.json"][0])
+    return folder.write_release(root / "again", corpora)
+
+
+def test_a_slot_that_no_schema_has_is_found(tmp_path):
+    def change(dialogue):
+        dialogue["turns"][0]["frames"][0]["actions"][0]["slot"] = "nowhere"
+
+    root = change_dialogue(tmp_path, change)
+    lines = [line for line in told(root) if "actions[0]" in line]
+    path = name(root, shard_with(root, "1_00000", split="test"))
+    reason = "turns[0].frames[0].actions[0].slot: the service has no slot 'nowhere'"
+    assert lines == [f"{path}: dialogue 1_00000: {reason}"]
+
+
+def with_span_off(dialogue):
+    for turn in dialogue["turns"]:
+        for span in turn["frames"][0]["slots"]:
+            span["start"] += 1
+            return
+
+
+def test_a_span_that_is_off_by_one_is_found(tmp_path):
+    (line,) = told(change_dialogue(tmp_path, with_span_off, "noisy"))
+    assert line.startswith("data/noisy/test-")
+    assert line.endswith("is no value of its slot")
+
+
+def test_faults_that_are_known_are_fine_as_long_as_there_are_no_more(tmp_path):
+    corpora = folder.sample_corpora()
+    for dialogue in corpora["original"]["test"]["dialogues_001.json"][:2]:
+        with_span_off(dialogue)
+    assert told(folder.write_release(tmp_path / "a", corpora, known_problems={"span_value": 2})) == []
+    lines = told(folder.write_release(tmp_path / "b", corpora, known_problems={"span_value": 1}))
+    assert len(lines) == 3
+    assert lines[0].startswith("MANIFEST.json: known_problems.span_value: 2 faults of this kind")
+    assert lines[0].endswith("1 of them known")
+
+
+def test_a_service_that_breaks_a_rule_is_found(tmp_path):
+    corpora = folder.sample_corpora()
+    corpora["original"]["test"]["schema.json"][0]["intents"][0]["required_slots"] = ["nowhere"]
+    lines = told(folder.write_release(tmp_path, corpora))
+    where = "service original/Ferries_1: intents[0].required_slots"
+    assert any(f"{where}: service 'Ferries_1': intent" in line and "'nowhere'" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (
+            lambda manifest: manifest.counts["dialogues"]["original"].update(train=11),
+            "MANIFEST.json: counts.dialogues.original.train: is 11, but there are 10",
+        ),
+        (
+            lambda manifest: manifest.counts["services"].pop("noisy"),
+            "MANIFEST.json: counts.services.noisy.test: is 0, but there are 4",
+        ),
+        (
+            lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
+            "MANIFEST.json: counts.turns.v9.train: is 1, but there are 0",
+        ),
+        (
+            lambda manifest: manifest.dispositions.update(used=6),
+            "MANIFEST.json: dispositions.used: is 6, but there are 7",
+        ),
+        (lambda manifest: manifest.rejections.clear(), "MANIFEST.json: rejections.echo: is 0, but there are 1"),
+    ],
+)
+def test_wrong_counts_are_found(root, change, line):
+    folder.edit_manifest(root, change)
+    assert line in told(root)
+
+
+# What is damaged beyond.
+
+
+@pytest.mark.parametrize("keep", [0, 1, 1000, -2])
+def test_a_truncated_manifest_is_named_and_the_files_are_still_checked(root, keep):
+    (root / "MANIFEST.json").write_bytes((root / "MANIFEST.json").read_bytes()[:keep])
+    (root / "LICENSE").write_bytes(b"mine")
+    lines = told(root)
+    assert any(line.startswith("MANIFEST.json: its SHA-256 is") for line in lines)
+    assert any(line.startswith("MANIFEST.json: ") and "SHA-256" not in line for line in lines)
+    assert any(line.startswith("LICENSE: its SHA-256 is") for line in lines)
+
+
+def test_a_missing_manifest_is_named(root):
+    (root / "MANIFEST.json").unlink()
+    assert told(root) == ["MANIFEST.json: is missing"]
+
+
+def test_a_folder_that_is_no_release_is_told_from_a_damaged_one(root, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for place, reason in ((tmp_path / "empty", "is no release"), (tmp_path / "none", "there is no such folder")):
+        with pytest.raises(InputError, match=reason):
+            find_release(place)
+    assert find_release(root) == find_release(root.parent) == root
+
+
+def test_many_findings_of_a_kind_are_counted():
+    found = Findings()
+    for i in range(MOST + 3):
+        found.add("order", "b", f"row {i}", "wrong")
+    found.add("order", "a", "", "wrong")
+    listed = found.listed()
+    assert listed[0] == Finding("order", "a", "", "wrong")
+    assert len(listed) == MOST + 2
+    assert str(listed[-1]) == "b: and 3 more of this kind"
+
+
+def test_a_finding_stays_on_its_line():
+    assert str(Finding("order", "a\nb", "", "\x1b[31mred é\ud800")) == "a\\nb: \\x1b[31mred é\\ud800"

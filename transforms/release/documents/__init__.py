@@ -1,0 +1,1 @@
+"""What a release tells people and programs: card, report, Croissant, citation, licence, changelog."""

@@ -1,0 +1,161 @@
+"""The manifest of a release: what it was made of, what it holds, how it differs from the one before."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+from collections.abc import Mapping
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from schemas.errors import InputError
+from schemas.layout import as_path
+from schemas.release_config import ReleaseConfig
+from schemas.release_manifest import FORMAT, MANIFEST, Column, Config, File, Input, Manifest, Parent, SplitInfo
+from transforms.release.diff.compare import changes_of, compare
+from transforms.release.logical import split_sha256
+from transforms.release.opening import Release
+from transforms.release.plan import Plan, described
+from transforms.release.summary import Summary
+from transforms.release.versions import bumped, contradiction
+
+COUNTED = ("services", "intents", "slots", "dialogues", "turns")
+
+_LIBRARIES = ("apache-beam", "msgspec", "orjson", "pyarrow")
+_PACKAGES = ("schemas", "transforms", "crowd_templates", "pipelines")
+_SHOWN = 10
+
+
+def check_faults(summary: Summary, allowed: list[str]) -> None:
+    """Raises InputError where the data has faults of a kind that is not allowed, with counts and the first of them."""
+    totals = {kind: n for kind, n in summary.totals("fault").items() if kind not in allowed}
+    if not totals:
+        return
+    kinds = ", ".join(f"{kind} {n:,}" for kind, n in totals.items())
+    shown = [str(found) for found in summary.faults if found.fault.kind in totals][:_SHOWN]
+    more = sum(totals.values()) - len(shown)
+    hint = "mend them, or name the kind in 'allow_problems' to publish them as they are, counted"
+    lines = [f"the dialogues have faults ({kinds}), so nothing was published: {hint}", *shown]
+    raise InputError("\n  ".join([*lines, f"and {more:,} more"] if more else lines))
+
+
+def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistics: Mapping[str, Any]) -> Manifest:
+    """The manifest of the data, before there are documents, and before it is compared with its parent."""
+    raw = _configuration(config)
+    return Manifest(
+        format=FORMAT,
+        name=config.name,
+        version=config.version,
+        title=config.title or config.name,
+        description=config.description.strip(),
+        licence=config.licence,
+        language=config.language,
+        created=_created(config),
+        homepage=config.homepage,
+        authors=config.authors,
+        sources=config.sources,
+        release_notes=config.changes.strip(),
+        parent=None,
+        changes=None,
+        code={"parapet": metadata.version("parapet"), "sha256": code_sha256()},
+        libraries={name: metadata.version(name) for name in _LIBRARIES},
+        configuration=raw,
+        configuration_sha256=hashlib.sha256(orjson.dumps(raw, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+        inputs=[Input(name, kind, files) for (name, kind), files in zip(plan.inputs, summary.inputs, strict=True)],
+        configs=_configs(plan, summary.files),
+        counts={what: summary.counts[what] for what in COUNTED if what in summary.counts},
+        statistics=dict(statistics),
+        dispositions=summary.totals("disposition"),
+        rejections=summary.totals("rejection"),
+        known_problems=summary.totals("fault"),
+        files=summary.files,
+    )
+
+
+def _configuration(config: ReleaseConfig) -> dict[str, Any]:
+    """``release.toml`` as it shaped the release; of paths the last part: the others are of a machine, or a person."""
+    raw: dict[str, Any] = msgspec.to_builtins(config)
+    for inputs in ("corpora", "audits", "tables", "statistics"):
+        for one in raw.get(inputs, ()):
+            one["path"] = Path(one["path"]).name
+    return raw
+
+
+def _created(config: ReleaseConfig) -> str:
+    if config.date is not None:
+        return config.date.isoformat()
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return ""
+    try:
+        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise InputError(f"{epoch!r} is no number of seconds", "SOURCE_DATE_EPOCH") from None
+
+
+def code_sha256() -> str:
+    """SHA-256 over the names and bytes of Parapet's own files."""
+    digest = hashlib.sha256()
+    for package in _PACKAGES:
+        root = Path(str(resources.files(package)))
+        for path in sorted(root.rglob("*")):
+            if path.suffix in (".py", ".jinja", ".css", ".js"):
+                digest.update(f"{package}/{path.relative_to(root).as_posix()}\0".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _configs(plan: Plan, files: list[File]) -> dict[str, Config]:
+    of_split: dict[str, dict[str, list[File]]] = {}
+    for file in files:
+        if file.rows is not None:
+            _, name, shard = file.path.split("/")
+            of_split.setdefault(name, {}).setdefault(shard.partition("-")[0], []).append(file)
+    return {
+        name: Config(
+            kept.kind,
+            kept.record,
+            kept.key,
+            [Column(**column) for column in described(kept.columns)],
+            {split: _split(of_split[name][split]) for split in _in_order(of_split[name])},
+        )
+        for name, kept in plan.configs.items()
+        if name in of_split
+    }
+
+
+def _in_order(splits: Mapping[str, Any]) -> list[str]:
+    usual = ("train", "dev", "test")
+    return sorted(splits, key=lambda split: (usual.index(split) if split in usual else len(usual), split))
+
+
+def _split(files: list[File]) -> SplitInfo:
+    rows = sum(file.rows or 0 for file in files)
+    return SplitInfo(rows, [file.path for file in files], split_sha256(file.logical_sha256 for file in files))
+
+
+def follow(manifest: Manifest, staging: str, parent: Release | None) -> None:
+    """Compares with the parent, and enters that into the manifest.
+
+    Raises:
+      InputError: the version number does not say what has changed.
+    """
+    if parent is None:
+        return
+    sha256 = hashlib.sha256(parent.read(MANIFEST)).hexdigest()
+    manifest.parent = Parent(parent.manifest.version, sha256)
+    manifest.changes = changes_of(compare(parent, Release(as_path(staging), manifest)))
+    level = manifest.changes.level
+    if wrong := contradiction(parent.manifest.version, manifest.version, level):
+        what = "; ".join(
+            f"{change.config}/{change.split}: {change.added:,} added, {change.removed:,} removed, "
+            f"{change.changed:,} changed"
+            for change in manifest.changes.splits[:_SHOWN]
+        )
+        hint = f"the next version is {bumped(parent.manifest.version, level)}"
+        raise InputError(f"{wrong}: {hint}" + (f" ({what})" if what else ""), "release.toml", "version")

@@ -1,0 +1,214 @@
+"""From ``release.toml`` to the files that there are to read, and the configurations that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.dialogue_table import DIALOGUES, SERVICES
+from schemas.errors import InputError
+from schemas.layout import as_path, dialogue_files, is_root, read_root, variant_roots
+from schemas.release_config import CONFIG_NAME, RESERVED, Corpus, ReleaseConfig, TableInput
+from schemas.responses import RESPONSES
+from schemas.service import Service
+
+SCHEMAS = "schemas"
+PARAPHRASES = "paraphrases"
+WHOLE = "full"  # the split of what has none; ``datasets`` keeps ``all`` for itself
+
+# What could tell who a worker is, or when somebody was at work.
+PRIVATE = ("worker_hash", "accept_time", "submit_time")
+PARAPHRASE_COLUMNS = pa.schema([field for field in RESPONSES if field.name not in PRIVATE])
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A file to read.
+
+    Attributes:
+      record: what it holds: ``dialogue``, ``service``, ``paraphrase`` or ``row``.
+      config: the configuration that its rows go to.
+      corpus: the corpus it is of, or the name of its table.
+      split: the split.
+      path: where it is.
+      input: the place of its input in ``Plan.inputs``.
+      relative: its path below that input.
+      shards: files of its configuration and split.
+    """
+
+    record: str
+    config: str
+    corpus: str
+    split: str
+    path: str
+    input: int
+    relative: str
+    shards: int = 1
+
+    @property
+    def copy(self) -> str:
+        """Where the file itself is kept, below the release; only corpora are."""
+        return f"sgd/{self.corpus}/{self.relative}"
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A configuration: what it is, what a row is, its key, its columns."""
+
+    kind: str
+    record: str
+    key: list[str]
+    columns: pa.Schema
+
+
+class Plan(msgspec.Struct):
+    """What there is to read, and what it makes.
+
+    Attributes:
+      inputs: (name, kind) of each.
+      configs: by name.
+      services: corpus -> split -> the services that its dialogues may speak of.
+      sources: the files.
+    """
+
+    inputs: list[tuple[str, str]]
+    configs: dict[str, Kept]
+    services: dict[str, dict[str, dict[str, Service]]]
+    sources: list[Source]
+
+
+def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
+    """Finds and checks the inputs; reads schemas, of the others only where they are.
+
+    Args:
+      config: ``release.toml``.
+      base: its folder; paths are relative to it.
+
+    Raises:
+      InputError: an input is missing or of another kind, or two make one corpus.
+    """
+    plan = Plan([], {}, {}, [])
+    for i, corpus in enumerate(config.corpora):
+        where = f"corpora[{i}]"
+        for name, root in _roots(corpus, _below(base, corpus.path), where):
+            if name in plan.services:
+                raise InputError(f"there are two corpora called {name!r}; set 'name', or leave one out", root, where)
+            _add_corpus(plan, corpus, name, root)
+    for i, audit in enumerate(config.audits):
+        _add_audit(plan, _below(base, audit.path), f"audits[{i}]")
+    for i, table in enumerate(config.tables):
+        if table.name in plan.configs:
+            raise InputError(f"a corpus is called {table.name!r}", "", f"tables[{i}].name")
+        _add_table(plan, table, _below(base, table.path), f"tables[{i}]")
+    plan.sources = _with_shards(plan.sources, config.shard_mb * 2**20)
+    return plan
+
+
+def _below(base: str | Path, path: str) -> Path:
+    return as_path(path) if "://" in path else as_path(base) / path
+
+
+def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]:
+    if not path.is_dir():
+        raise InputError("there is no such folder", path, f"{where}.path")
+    if is_root(path):
+        if not corpus.name:
+            raise InputError("this is one corpus: give it a 'name'", path, where)
+        yield corpus.name, path
+        return
+    found = variant_roots(path)
+    if not found:
+        raise InputError("no corpus here, and no folders of any: expected train/schema.json or v1/...", path, where)
+    if corpus.name:
+        raise InputError(f"{corpus.name!r} cannot be the name of several corpora: leave 'name' out", path, where)
+    for name, root in found.items():
+        if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
+            raise InputError(f"the folder's name {name!r} cannot name a configuration", path, where)
+        yield name, root
+
+
+def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
+    splits = [split for split in read_root(root) if not corpus.splits or split.split in corpus.splits]
+    if missing := set(corpus.splits) - {split.split for split in splits}:
+        raise InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
+    plan.inputs.append((name, corpus.kind))
+    of_input = len(plan.inputs) - 1
+    plan.configs.setdefault(SCHEMAS, Kept("schemas", "service", ["variant", "service_name"], SERVICES))
+    plan.services[name] = {}
+    for split in splits:
+        plan.services[name][split.split] = {service.service_name: service for service in split.services}
+        schema = split.relative_path
+        plan.sources.append(Source("service", SCHEMAS, name, split.split, str(root / schema), of_input, schema))
+        for path in dialogue_files(root, split.split):
+            relative = f"{split.split}/{path.name}"
+            plan.sources.append(Source("dialogue", name, name, split.split, str(path), of_input, relative))
+            plan.configs.setdefault(name, Kept(corpus.kind, "dialogue", ["dialogue_id"], DIALOGUES))
+
+
+def _add_audit(plan: Plan, path: Path, where: str) -> None:
+    path = path / "responses.parquet" if path.is_dir() else path
+    found = set(_columns(path, where).names)
+    if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in found]:
+        raise InputError(f"is no audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
+    plan.configs[PARAPHRASES] = Kept("paraphrases of crowdworkers", "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
+    plan.inputs.append((PARAPHRASES, "audit"))
+    plan.sources.append(
+        Source("paraphrase", PARAPHRASES, PARAPHRASES, WHOLE, str(path), len(plan.inputs) - 1, path.name)
+    )
+
+
+def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
+    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not paths:
+        raise InputError("no .parquet files here", path, f"{where}.path")
+    columns = _columns(paths[0], where)
+    if missing := [name for name in table.key if name not in columns.names]:
+        raise InputError(f"has no column {missing[0]!r} (it has {', '.join(columns.names)})", path, f"{where}.key")
+    for field in columns:
+        if field.name.startswith("worker") or field.name in PRIVATE:
+            raise InputError(f"the column {field.name!r} may tell who a worker is: leave it out", path, where)
+        if has_map(field.type):
+            raise InputError(f"{field.name!r} is a map: make it a list of key and value", path, where)
+    plan.configs[table.name] = Kept(table.kind, "row", table.key, columns)
+    plan.inputs.append((table.name, table.kind))
+    plan.sources += [
+        Source("row", table.name, table.name, table.split, str(one), len(plan.inputs) - 1, one.name) for one in paths
+    ]
+
+
+def _columns(path: Path, where: str) -> pa.Schema:
+    try:
+        with path.open("rb") as handle:
+            return pq.read_schema(handle).remove_metadata()
+    except FileNotFoundError:
+        raise InputError("there is no such file", path, f"{where}.path") from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot be read as Parquet: {error}", path, f"{where}.path") from None
+
+
+def has_map(kind: pa.DataType) -> bool:
+    """Whether a type is, or has in it, a map, which ``datasets`` cannot read."""
+    if pa.types.is_map(kind):
+        return True
+    return any(has_map(kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _with_shards(sources: Sequence[Source], shard_bytes: int) -> list[Source]:
+    """The number of files of each split, by the bytes that go into it."""
+    sizes: dict[tuple[str, str], int] = {}
+    for source in sources:
+        place = (source.config, source.split)
+        sizes[place] = sizes.get(place, 0) + as_path(source.path).stat().st_size
+
+    def shards(source: Source) -> int:
+        return max(1, -(-sizes[source.config, source.split] // shard_bytes))
+
+    return [msgspec.structs.replace(source, shards=shards(source)) for source in sources]
+
+
+def described(columns: pa.Schema) -> list[dict[str, Any]]:
+    """The columns, as the manifest has them: with Parquet's name for what is in a list, not Arrow's."""
+    return [{"name": field.name, "type": str(field.type).replace("list<item: ", "list<element: ")} for field in columns]

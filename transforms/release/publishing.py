@@ -1,0 +1,106 @@
+"""From the data of a release to the release: documents, checksums, and the name that it is published under."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import orjson
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from schemas.errors import InputError
+from schemas.layout import as_path
+from schemas.release_config import VERSION, ReleaseConfig
+from schemas.release_manifest import CHANGELOG, MANIFEST, SUMS, File, Manifest, manifest_bytes
+from transforms.files import clear, is_object_store, join, make_folder, move, read_written, whole
+from transforms.release.documents.every import documents
+from transforms.release.opening import LATEST, Release
+from transforms.release.summary import FILE
+from transforms.release.versions import parse
+
+_AT_ONCE = 100  # files a request to a bucket
+
+
+def folder_of(output: str, config: ReleaseConfig) -> str:
+    """Where the release will stand."""
+    return join(join(output, config.name), config.version)
+
+
+def staging_of(output: str, config: ReleaseConfig) -> str:
+    """Where it is built."""
+    return join(join(output, config.name), f".{config.version}.incomplete")
+
+
+def prepare(output: str, config: ReleaseConfig) -> None:
+    """Clears what a killed run left.
+
+    Raises:
+      InputError: the version is there, something that is no release stands in its place, or nothing can be written.
+    """
+    folder, staging = folder_of(output, config), staging_of(output, config)
+    if (as_path(folder) / SUMS).is_file():
+        update_latest(output, config.name)  # a run may have been killed just before it did so
+        raise InputError("is there already, and releases do not change: raise 'version'", folder)
+    if as_path(folder).exists():
+        # Only a bucket can hold half a release: a folder is renamed in one step.
+        if not is_object_store(folder) or not as_path(staging).exists():
+            raise InputError("is in the way, and is no release: move it", folder)
+        clear(folder)
+    try:
+        clear(staging)
+        make_folder(staging)
+    except (BeamIOError, OSError) as error:
+        raise InputError(f"cannot write here: {error}", output) from None
+
+
+def write_documents(manifest: Manifest, staging: str, parent: Release | None, licence_text: str) -> None:
+    """Writes documents, manifest and, last, checksums beside the data."""
+    previous = parent.read(CHANGELOG).decode() if parent is not None else ""
+    made = [_write(staging, path, data) for path, data in documents(manifest, previous, licence_text).items()]
+    manifest.files = sorted([*manifest.files, *made], key=lambda file: file.path)
+    every = [*manifest.files, _write(staging, MANIFEST, manifest_bytes(manifest))]
+    sums = "".join(f"{file.sha256}  {file.path}\n" for file in sorted(every, key=lambda file: file.path))
+    _write(staging, SUMS, sums.encode())
+
+
+def _write(folder: str, relative: str, data: bytes) -> File:
+    with whole(join(folder, relative)) as handle:
+        handle.write(data)
+    return File(relative, len(data), hashlib.sha256(data).hexdigest())
+
+
+def publish(staging: str, folder: str) -> None:
+    """Gives the release its name: on a disk in one step; in a bucket file by file, checksums last."""
+    FileSystems.delete([join(staging, FILE)])
+    if not is_object_store(folder):
+        try:
+            os.rename(staging, folder)
+        except OSError as error:
+            raise InputError(f"cannot be published: {error.strerror}", folder) from None
+        return
+    sums = read_written(staging, SUMS).decode()
+    paths = [line.partition("  ")[2] for line in sums.splitlines()]
+    for i in range(0, len(paths), _AT_ONCE):
+        move([(join(staging, path), join(folder, path)) for path in paths[i : i + _AT_ONCE]])
+    move([(join(staging, SUMS), join(folder, SUMS))])
+    clear(staging)
+
+
+def update_latest(output: str, name: str) -> None:
+    """``latest.json``, the one file of a dataset that changes: the highest of its versions."""
+    place = join(output, name)
+    data = orjson.dumps(
+        {"name": name, "version": max(versions_of(place), key=parse)},
+        option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
+    )
+    if not FileSystems.exists(join(place, LATEST)) or read_written(place, LATEST) != data:
+        with whole(join(place, LATEST)) as handle:
+            handle.write(data)
+
+
+def versions_of(place: str) -> list[str]:
+    """The versions that stand in a dataset's folder, the oldest first."""
+    folder = as_path(place)
+    found = [path.name for path in folder.iterdir() if (path / SUMS).is_file()] if folder.is_dir() else []
+    return sorted((name for name in found if VERSION.fullmatch(name)), key=parse)

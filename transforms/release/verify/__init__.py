@@ -1,0 +1,1 @@
+"""Whether a release is what it says: files, rows, references, documents."""

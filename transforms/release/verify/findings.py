@@ -1,0 +1,69 @@
+"""What ``verify`` finds: one record for each thing that does not hold, with file, place and reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from schemas.errors import InputError
+from transforms.release.diff.differences import printable
+
+MOST = 10  # findings of one check on one file that are told in full
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that does not hold.
+
+    Attributes:
+      check: which check found it: ``checksums``, ``manifest``, ``parquet``, ``order``, ``keys``, ``restore``,
+        ``faults``, ``counts``, ``documents``, ``private``.
+      path: the file at fault, below the release.
+      where: the place inside it: ``row 7``, ``dialogue 1_00000``.
+      reason: what is wrong.
+    """
+
+    check: str
+    path: str
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return printable(": ".join(part for part in (self.path, self.where, self.reason) if part))
+
+
+class Findings:
+    """Collects findings; of many of one kind in one file the first are kept and the others counted."""
+
+    def __init__(self) -> None:
+        self._kept: list[Finding] = []
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def add(self, check: str, path: str, where: str, reason: str) -> None:
+        """Enters one."""
+        self._seen[check, path] += 1
+        if self._seen[check, path] <= MOST:
+            self._kept.append(Finding(check, path, where, reason))
+
+    @contextmanager
+    def guard(self, check: str, path: str, where: str = "") -> Iterator[None]:
+        """Turns whatever goes wrong in the block into a finding: one damaged file must not hide the others."""
+        try:
+            yield
+        except InputError as error:
+            inside = error.where.lstrip("$.")
+            self.add(check, path, ": ".join(part for part in (where, inside) if part), error.reason)
+        except Exception as error:  # a file of a stranger can raise anything
+            self.add(check, path, where, f"cannot be read: {str(error) or type(error).__name__}")
+
+    def listed(self) -> list[Finding]:
+        """All, by file; those of one file in the order of the checks."""
+        more = [
+            Finding(check, path, "", f"and {n - MOST:,} more of this kind")
+            for (check, path), n in self._seen.items()
+            if n > MOST
+        ]
+        order = {place: i for i, place in enumerate(self._seen)}
+        return sorted([*self._kept, *more], key=lambda one: (one.path, order[one.check, one.path]))
