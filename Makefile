@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test lint bench clean help
+.PHONY: demo test test-all lint bench clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
 	@echo "make test   install what the tests need, lint, type-check, test"
+	@echo "make test-all  the same, and the tests that take long"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make bench  the benchmarks' tables (minutes)"
 	@echo "make clean  remove .venv and what the demo wrote"
@@ -37,9 +38,13 @@ lint: $(VENV)/.test
 test: lint
 	$(BIN)/python -m pytest -n 2
 
+test-all: lint
+	PARAPET_KILLS=230 $(BIN)/python -m pytest -n 2 -m ""
+
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compose
 	$(BIN)/python -m benchmarks.rewrite
+	$(BIN)/python -m benchmarks.translate
 	$(BIN)/python -m benchmarks.mturk
 
 clean:

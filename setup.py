@@ -25,9 +25,14 @@ CORE = [
     "wordfreq>=3.1,<4",
 ]
 GCP = ["apache-beam[gcp]>=2.77,<2.80", "gcsfs>=2026.1"]
+GOOGLE = ["google-cloud-translate>=3.28,<4"]
+# Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
+LOCAL = ["ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "torch>=2.6,<2.14", "transformers>=4.50,<6"]
 MTURK = ["boto3>=1.35,<2"]
 TEST = [
     *GCP,
+    *GOOGLE,
+    *LOCAL,
     *MTURK,
     "datasets>=3,<6",
     "gcp-storage-emulator>=2024,<2027",
@@ -58,7 +63,14 @@ setup(
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },
     install_requires=CORE,
-    extras_require={"gcp": GCP, "mturk": MTURK, "test": TEST, "lint": LINT},
+    extras_require={
+        "gcp": GCP,
+        "google": GOOGLE,
+        "lint": LINT,
+        "local": LOCAL,
+        "mturk": MTURK,
+        "test": TEST,
+    },
     entry_points={"console_scripts": ["parapet=pipelines.main:main"]},
     zip_safe=False,
 )

@@ -59,8 +59,18 @@ kind = "original"
 path = "rewrite"
 kind = "variants"
 
+[[corpora]]
+path = "back_translate"
+kind = "back-translations"
+
 [[audits]]
 path = "compose"
+
+[[tables]]
+path = "back_translate/memory.parquet"
+name = "translation_memory"
+kind = "translation memory"
+key = ["provider", "model", "source", "target", "text"]
 
 [[statistics]]
 path = "statistics"
@@ -113,6 +123,29 @@ def stages(output: str) -> list[Stage]:
                 ("What each name became", "mapping.json"),
                 ("Dialogues under the names of v5", "v5/test/dialogues_001.json"),
                 ("Dialogues left out: compose was short of answers to their service", "dead_letters.jsonl"),
+            ],
+        ),
+        Stage(
+            "back_translate",
+            "The schemas through Chinese, Japanese and Korean and back, replayed from a memory written by hand",
+            [],
+            [("How the names came back, and how far they are from the original", "report.html")],
+        ),
+        Stage(
+            "augment",
+            "Training sets: the dialogues also under back-translated, crowdsourced and corrupted schemas",
+            [
+                "--backtrans",
+                str(Path(output) / "back_translate"),
+                "--oracle",
+                str(Path(output) / "compose"),
+                "--sets",
+                "none,backtrans,oracle,corrupted",
+                "--leave_out",
+            ],
+            [
+                ("The training set with back-translations", "backtrans/train/dialogues_001.json"),
+                ("What the corruptions did to each text", "corruptions/changes.jsonl"),
             ],
         ),
         Stage(

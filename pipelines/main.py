@@ -14,6 +14,8 @@ PIPELINES = {
     "compose": "schemas + crowd answers -> vetted, ranked, composed variants v1...v5, audit, review page",
     "rewrite": "dialogues + variants -> the same dialogues under each variant's names, as SGD-X has them",
     "statistics": "schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page",
+    "back_translate": "schemas -> one variant per pivot language, translated there and back; a translation memory",
+    "augment": "dialogues + any variants -> training sets: back-translated, crowdsourced, corrupted, mixed",
     "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
 }
 
@@ -22,7 +24,7 @@ USAGE = f"""usage: parapet PIPELINE [flags]
 Builds robustness test data for schema-guided dialogue systems.
 
 pipelines:
-{chr(10).join(f"  {name:12}{what}" for name, what in PIPELINES.items())}
+{chr(10).join(f"  {name:15}{what}" for name, what in PIPELINES.items())}
 
 Without --schemas or --sgd a pipeline runs on the bundled sample. Runner flags (--runner, --project, ...)
 go through to Apache Beam.

@@ -179,7 +179,12 @@ main(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("renames", [0, 4, 19, 30, 44])
+def thorough(renames: int) -> object:
+    """A point that stands for others, and is tried where there is time."""
+    return pytest.param(renames, marks=pytest.mark.thorough)
+
+
+@pytest.mark.parametrize("renames", [0, thorough(4), 19, thorough(30), 44])
 def test_killed_and_run_again_ends_where_an_undisturbed_run_does(
     renames: int, composed: Path, tmp_path: Path, sample: Path, csvs: list[Path], crowd: Path
 ) -> None:
@@ -387,7 +392,7 @@ def test_a_file_of_somebody_elses_is_never_replaced(tmp_path: Path, capsys: pyte
     assert not (tmp_path / "run.json").exists()
 
 
-@pytest.mark.parametrize("renames", [10, 26, 35])
+@pytest.mark.parametrize("renames", [thorough(10), 26, thorough(35)])
 def test_a_killed_rerun_of_another_shape_leaves_nothing_behind(renames: int, tmp_path: Path, sample: Path) -> None:
     """Over an earlier output: killed while staging or publishing, then run again as before."""
     whole, out = tmp_path / "whole", tmp_path / "out"

@@ -29,6 +29,8 @@ def chain(corpus: str, out: str) -> dict[str, list[str]]:
         "statistics": ["--sgd", corpus, "--variants", f"{out}/compose"],
         "rewrite": ["--sgd", corpus, "--variants", f"{out}/compose", "--mapping", "position"],
         "hits": ["--task", "rewrites", "--dialogues", corpus, "--split", "test", "--turns", "3"],
+        "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
+        "augment": ["--sgd", corpus, "--backtrans", f"{out}/back_translate", "--sets", "backtrans,corrupted"],
     }
 
 
@@ -108,7 +110,7 @@ def test_cut_off_at_any_step_of_publishing(bucket: Bucket, monkeypatch: pytest.M
                 raise CutOffError
         return real(session, method, url, *args, **options)
 
-    for k in itertools.count(1, 4):
+    for k in itertools.count(1, 8):
         prefix = f"cut/{k}"
         output = f"{bucket.url}/{prefix}"
         publish(output, CONTENTS)

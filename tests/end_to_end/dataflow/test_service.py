@@ -130,6 +130,8 @@ STEPS = {
     "compose": ["Read responses", "Merge", "Settle", "Write audit", "Publish/Publish"],
     "statistics": ["Count service", "Make files", "Publish/Publish"],
     "rewrite": ["Rewrite/Rewrite file", "Write/Write file", "Publish/Publish"],
+    "back_translate": ["Translations/Map(decode)", "Make files", "Publish/Publish"],
+    "augment": ["Augment/Augment file", "Parquet/Write shard", "Publish/Publish"],
 }
 
 
@@ -152,6 +154,8 @@ def on(bucket: Bucket, variants: str) -> dict[str, list[str]]:
         "compose": ["--schemas", corpus, "--responses", *crowd],
         "statistics": ["--sgd", corpus, "--variants", variants],
         "rewrite": ["--sgd", corpus, "--variants", variants],
+        "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
+        "augment": ["--sgd", corpus, "--oracle", variants],
     }
 
 

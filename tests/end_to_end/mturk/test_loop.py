@@ -69,7 +69,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("credentials")
-@pytest.mark.parametrize("corpus", ["sample", "sgd"])
+@pytest.mark.parametrize("corpus", ["sample", pytest.param("sgd", marks=pytest.mark.thorough)])
 def test_the_whole_loop(corpus: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if corpus == "sample":
         sample: Path = request.getfixturevalue("sample")

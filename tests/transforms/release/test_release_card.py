@@ -225,7 +225,7 @@ def usual_parts() -> tuple[dict[str, Any], list[Token]]:
 
 
 @given(st.lists(TEXTS, min_size=12, max_size=12))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_text_of_strangers_changes_nothing_but_itself(texts: list[str]) -> None:
     title, name, kind, reason, said, number, column, fault, corpus, author, licence, notes = texts
     found = manifest()

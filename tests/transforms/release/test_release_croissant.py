@@ -136,7 +136,7 @@ TEXTS = st.one_of(
 
 
 @given(TEXTS, TEXTS, TEXTS, st.sampled_from(["int8", "string", "list<item: string>", "struct<{0}: int8>", "?"]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_any_text_is_valid(title: str, column: str, name: str, kind: str) -> None:
     found = manifest(title=title, description=title, release_notes=name, authors=[Author(name)], homepage=name)
     columns = [Column(column, kind.replace("{0}", name)), Column("text", "string")]

@@ -106,7 +106,7 @@ TEXTS = st.one_of(st.sampled_from(["<script>alert(1)</script>", '"><b>', "]]>", 
 
 
 @given(TEXTS, TEXTS, TEXTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_text_of_strangers_is_text(one: str, two: str, three: str) -> None:
     hostile = manifest(
         title=one,

@@ -199,7 +199,7 @@ def renamings(draw: st.DrawFn) -> dict[str, Names]:
     return found
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 @given(dialogues(), renamings())
 def test_as_a_plain_reference_and_back_again(dialogue: dict[str, Any], names: dict[str, Names]) -> None:
     original, expected = json.dumps(dialogue), copy.deepcopy(dialogue)
@@ -217,7 +217,7 @@ def test_as_a_plain_reference_and_back_again(dialogue: dict[str, Any], names: di
     assert dialogue == json.loads(original)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=80)
 @given(dialogues(), st.randoms(use_true_random=False), st.sampled_from([None, 1, "x", [], {}, ["x"], {"x": 1}, [[]]]))
 def test_whatever_stands_there_is_taken_or_told(dialogue: dict[str, Any], random: Any, value: Any) -> None:
     """No other exception, and what is taken can be written."""

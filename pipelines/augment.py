@@ -1,0 +1,181 @@
+"""``parapet augment``: training sets in which the same dialogues appear under the original and under other schemas."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import Parser, check_apart, counted, run_command
+from schemas.errors import InputError
+from schemas.layout import SPLITS, sample_root
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.augment.plan import Plan
+
+EXAMPLE = """  parapet augment --sgd sgd --backtrans back_translated --oracle sgd/sgd_x/data \\
+    --sets none,backtrans,oracle,corrupted,backtrans+oracle --output training_sets"""
+
+
+def parser() -> Parser:
+    """The flags."""
+    what = "Dialogues x schema variants -> training sets: OUT/SET/train/dialogues_001.json and OUT/SET/parquet."
+    flags = Parser("augment", what, EXAMPLE)
+    add = flags.add_argument
+    add("--sgd", metavar="ROOT", help="the original corpus (default: the bundled sample)")
+    add(
+        "--sets",
+        metavar="LIST",
+        help="training sets, parted by commas: none (the originals alone), backtrans, oracle, corrupted, or mixes such "
+        "as backtrans+oracle; every set has the originals (default: none, corrupted, and those with a folder)",
+    )
+    add("--backtrans", metavar="DIR", help="back-translated variants: back_translate's OUT")
+    add("--oracle", metavar="DIR", help="crowdsourced variants: compose's OUT, or sgd_x/data")
+    add("--variant", metavar="NAMES", default="", help="which of these variants, parted by commas (default: all)")
+    add(
+        "--corruptions",
+        metavar="LIST",
+        default="replace,order,both",
+        help="the variants of the set corrupted (default: replace,order,both)",
+    )
+    add("--replace_rate", metavar="X", type=float, help="probability with which a word is replaced (default: 0.2)")
+    add("--order_rate", metavar="X", type=float, help="share of words that leave their place (default: 0.3)")
+    add("--seed", default="0", help="of the corruptions: any text (default: 0)")
+    add("--split", choices=SPLITS, default="train", help="whose dialogues (default: train)")
+    add(
+        "--leave_out",
+        action="store_true",
+        help="go on without the dialogues that a variant cannot have; OUT/dead_letters.jsonl has them",
+    )
+    return flags
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_command(parser(), argv, build, check, report, inputs)
+
+
+def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read: the dialogues."""
+    return [("--sgd", str(args.sgd or sample_root()))]
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads, matches and corrupts the schemas. Raises InputError where they do not match, with all mismatches."""
+    from transforms.augment import plan, sets
+    from transforms.augment.corrupt import Rates
+
+    check_apart(args.output, sgd=args.sgd, backtrans=args.backtrans, oracle=args.oracle)
+    folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(args, kind))}
+    chosen = sets.parse_sets(sets.default_sets(folders) if args.sets is None else args.sets)
+    sets.check_folders(chosen, folders)
+    operations = sets.parse_operations(args.corruptions)
+    given = {"replace": args.replace_rate, "order": args.order_rate}
+    rates = Rates(**{what: rate for what, rate in given.items() if rate is not None})
+    rates.check()
+    args.plan = made = plan.make_plan(
+        args.sgd or sample_root(),
+        args.split,
+        chosen,
+        folders,
+        [name for name in args.variant.split(",") if name],
+        plan.Corrupting(operations, rates, args.seed),
+    )
+    if made.problems and not args.leave_out:
+        what = f"{len(made.problems)} {'mismatch' if len(made.problems) == 1 else 'mismatches'}, nothing was written"
+        hint = "--leave_out goes on without the dialogues that need these services"
+        raise InputError("\n".join([f"{what}; {hint}:", *made.problems]))
+    for line in made.problems:
+        logging.warning("left out: %s", line)
+    for line in made.remarks:
+        logging.warning("%s", line)
+
+
+def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+    """Dialogue files -> those of each set, and Parquet; schemas, mappings and dead letters beside them."""
+    from functools import partial
+
+    import apache_beam as beam
+
+    from transforms import files
+    from transforms.augment import augmenting, outputs, tables
+    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+
+    plan: Plan = args.plan
+    work = plan.work
+    labels = [variant.name for variant in work.versions]
+    files.prepare(args.output, "augment")
+    augmented = (
+        pipeline | "Dialogue files" >> beam.Create(plan.files) | "Augment" >> augmenting.AugmentFiles(args.output, work)
+    )
+    shards = augmented[augmenting.ROWS] | "Parquet" >> tables.WriteShards(args.output, work.split, work.sets)
+    small = pipeline | "Small files" >> beam.Create(outputs.small_files(plan))
+    letters = (
+        pipeline
+        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
+        | "Letters file"
+        >> beam.Map(letters_file, letters=beam.pvalue.AsList(augmented[augmenting.DEAD]), leave_out=args.leave_out)
+    )
+    ids = (
+        pipeline
+        | "Unique" >> beam.Create(["unique_ids"], reshuffle=False)
+        | "Check ids"
+        >> beam.Map(augmenting.check_ids, ids=beam.pvalue.AsList(augmented[augmenting.IDS]), labels=labels[1:])
+    )
+    corrupted = pipeline | "Corrupted" >> beam.Create(outputs.corruption_counts(plan), reshuffle=False)
+    counts = (augmented[augmenting.COUNTS], shards[tables.COUNTS], ids, corrupted) | "Counts" >> beam.Flatten()
+    written = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    (
+        (augmented.written, shards.written, written)
+        | "All files" >> beam.Flatten()
+        | "Publish"
+        >> files.Publish(
+            args.output,
+            header(args),
+            counts,
+            partial(augmenting.check_balance, labels=labels, sets=work.sets),
+        )
+    )
+
+
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``run.json`` says besides files and counts."""
+    from importlib.metadata import version
+
+    from transforms.augment.outputs import options_of
+
+    options = {**options_of(args.plan), "leave_out": args.leave_out}
+    return {"pipeline": "augment", "version": version("parapet"), "options": options}
+
+
+def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
+    """Says what was written, by set, and how much the corruptions changed."""
+    from transforms.augment.outputs import shares_changed
+    from transforms.files import MANIFEST, read_written
+    from transforms.rewrite.rewriting import DEAD_LETTERS
+
+    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
+    if not args.quiet:
+        print(f"{counted(counts.get('dialogues', 0), 'dialogue')} in {counted(counts['files'], 'file')}")
+        for one in args.plan.work.sets:
+            print(
+                f"{one.name}: {counted(counts.get(f'dialogues/{one.name}', 0), 'dialogue')}: {', '.join(one.versions)}"
+            )
+        for line in shares_changed(counts):
+            print(line)
+    place = f"{args.output}/{DEAD_LETTERS}"
+    if counts.get("left_out"):
+        logging.warning("left out: %s of a dialogue, see %s", counted(counts["left_out"], "version"), place)
+    if counts.get("broken_files"):
+        logging.warning("could not be read: %s, see %s", counted(counts["broken_files"], "file"), place)
+    if counts.get("unknown_intents"):
+        logging.warning("left as they are: %s that no schema has", counted(counts["unknown_intents"], "intent"))
+
+
+if __name__ == "__main__":
+    sys.exit(run())

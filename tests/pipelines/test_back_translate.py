@@ -1,0 +1,310 @@
+"""``parapet back_translate`` as a person runs it: replays, engines against local servers, cuts and faults."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from google_server import GoogleServer, Request
+from libretranslate_server import LibreTranslateServer
+from pseudo_translator import translate
+
+from pipelines.main import main
+from schemas import layout
+from schemas.service import parse_service
+from transforms.naming import name_words
+from transforms.translation.batches import make_batches
+from transforms.translation.engine import Limits
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+PIVOTS = ("zh", "ja", "ko")
+
+
+def run(out: Path, *flags: str) -> int:
+    return main(["back_translate", "--output", str(out), *flags])
+
+
+def google(server: GoogleServer) -> list[str]:
+    return ["--engine", "google", "--google_project", "p", "--google_endpoint", server.url]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def services_of(root: Path) -> dict[str, dict[str, Any]]:
+    """Every service as the files have it."""
+    return {
+        raw["service_name"]: raw
+        for split in layout.SPLITS
+        if (root / split / "schema.json").exists()
+        for raw in json.loads((root / split / "schema.json").read_bytes())
+    }
+
+
+def texts_of(root: Path) -> set[str]:
+    """Everything in English that there is to translate."""
+    found = set()
+    for raw in services_of(root).values():
+        elements = [*raw["slots"], *raw["intents"]]
+        found |= {" ".join(name_words(one["name"])) for one in elements}
+        found |= {one["description"] for one in [raw, *elements]}
+    return found - {""}
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample from the memory that comes with it."""
+    out = tmp_path_factory.mktemp("replayed") / "out"
+    assert run(out, "--quiet") == 0
+    return out
+
+
+def test_the_sample_is_what_its_memory_says(replayed: Path, sample: Path) -> None:
+    """A plain reading of the CSV, name by name."""
+    with (sample / "translations.csv").open(newline="", encoding="utf-8") as handle:
+        said = {(row["source"], row["target"], row["text"]): row["translation"] for row in csv.DictReader(handle)}
+    for pivot in PIVOTS:
+
+        def back(text: str, pivot: str = pivot) -> str:
+            return said[pivot, "en", said["en", pivot, text]]
+
+        for split in layout.SPLITS:
+            originals = json.loads((sample / split / "schema.json").read_bytes())
+            variants = json.loads((replayed / pivot / split / "schema.json").read_bytes())
+            for original, variant in zip(originals, variants, strict=True):
+                assert variant["service_name"] == original["service_name"] + pivot
+                assert variant["description"] == back(original["description"])
+                for kind, join in (("slots", "_".join), ("intents", lambda words: "".join(map(str.capitalize, words)))):
+                    names = [join(back(" ".join(name_words(one["name"]))).split()) for one in original[kind]]
+                    twice = {name for name in names if names.count(name) > 1}
+                    for one, other, name in zip(original[kind], variant[kind], names, strict=True):
+                        assert other["name"] == name or (name in twice and other["name"] == one["name"])
+                        assert other["description"] == back(one["description"])
+
+
+def test_every_reference_is_renamed_and_names_are_unique(replayed: Path) -> None:
+    for path in replayed.glob("*/*/schema.json"):
+        for raw in json.loads(path.read_bytes()):
+            service = parse_service(raw)
+            for elements in (service.slots, service.intents):
+                names = [element.name for element in elements]
+                assert len(set(names)) == len(names)
+
+
+def test_the_audit_says_what_was_said_in_each_language(replayed: Path) -> None:
+    rows = {
+        (row["element_id"], row["field"], row["pivot"]): row
+        for row in pq.read_table(replayed / "translations.parquet").to_pylist()
+    }
+    row = rows["Ferries_1/slot/departure_port", "name", "zh"]
+    assert (row["original"], row["text"], row["pivot_text"]) == ("departure_port", "departure port", "出发港")
+    assert (row["back_text"], row["emitted"], row["reason"]) == ("port of departure", "port_of_departure", "")
+    kept = [(key, row["reason"]) for key, row in rows.items() if row["reason"] not in ("", "identical")]
+    assert [reason for _, reason in kept] == ["collision"]
+    assert {row["emitted"] == row["original"] for row in rows.values() if row["reason"]} == {True}
+
+
+def test_rewrite_and_statistics_take_it(replayed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rewrite", "--variants", str(replayed), "--output", str(tmp_path / "dialogues")]) == 0
+    assert "zh: 40 rewritten, 0 left out" in capsys.readouterr().out
+    assert json.loads((tmp_path / "dialogues" / "run.json").read_bytes())["options"]["matched_by"] == "mapping"
+    assert main(["statistics", "--variants", str(replayed), "--output", str(tmp_path / "statistics")]) == 0
+    ours = json.loads((replayed / "statistics.json").read_bytes())
+    theirs = json.loads((tmp_path / "statistics" / "statistics.json").read_bytes())
+    for pivot in PIVOTS:
+        for key in ("name_distance", "description_bleu"):
+            assert ours["pivots"][pivot][key] == theirs["variants"][pivot][key]
+    assert ours["self_bleu"] == theirs["self_bleu"]
+
+
+def test_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "out") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", "zh", "ja", "ko", "self-BLEU", "report:"]
+    assert lines[3].split()[-1] == "1"
+
+
+def test_two_processes_and_a_rerun_give_the_same(replayed: Path, tmp_path: Path) -> None:
+    assert run(tmp_path / "out", "--quiet", *TWO_PROCESSES) == 0
+    assert files_of(tmp_path / "out") == files_of(replayed)
+    assert run(tmp_path / "out", "--quiet") == 0
+    assert files_of(tmp_path / "out") == files_of(replayed)
+
+
+def test_google_cold_and_warm(tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each text once a leg, in no more requests than the limits ask for; a second run asks nothing."""
+    texts = texts_of(sample)
+    with GoogleServer() as server:
+        assert run(tmp_path / "out", *google(server)) == 0
+        legs = {("en", code): texts for code in ("zh-CN", "ja", "ko")}
+        legs |= {(code, "en"): {translate(text, "en", code) for text in texts} for _, code in legs}
+        expected = Counter((*leg, text) for leg, of_leg in legs.items() for text in of_leg)
+        assert server.texts == expected
+        assert {one.mime_type for one in server.requests} == {"text/plain"}
+        limits = Limits(1024, 5_000)
+        assert len(server.requests) == sum(len(make_batches(of, "", "", limits)[0]) for of in legs.values())
+        sent = sum(len(text) for _, _, text in expected)
+        told = capsys.readouterr().out
+        assert f"asked google: {sent:,} characters in {len(server.requests)} requests, ${sent * 20e-6:,.2f}\n" in told
+        before = files_of(tmp_path / "out")
+        asked = len(server.requests)
+        assert run(tmp_path / "out", *google(server), "--quiet") == 0
+        assert len(server.requests) == asked
+    assert files_of(tmp_path / "out") == before
+    for pivot in PIVOTS:
+        services = json.loads((tmp_path / "out" / pivot / "train" / "schema.json").read_bytes())
+        code = "zh-CN" if pivot == "zh" else pivot
+        original = services_of(sample)[services[0]["service_name"].removesuffix(pivot)]["description"]
+        assert services[0]["description"] == translate(translate(original, "en", code), code, "en")
+
+
+def test_a_memory_of_another_run_is_taken(tmp_path: Path) -> None:
+    with GoogleServer() as server:
+        assert run(tmp_path / "first", *google(server), "--pivots", "zh,ko", "--quiet") == 0
+        asked = len(server.requests)
+        memory = ["--memory", str(tmp_path / "first" / "memory.parquet")]
+        assert run(tmp_path / "second", *google(server), *memory, "--pivots", "ko,zh", "--quiet") == 0
+        assert len(server.requests) == asked
+        assert run(tmp_path / "replay", *memory, "--pivots", "zh", "--quiet") == 0
+    assert files_of(tmp_path / "replay" / "zh") == files_of(tmp_path / "second" / "zh")
+
+
+def test_a_limit_of_the_day_publishes_nothing_and_loses_nothing(
+    tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with GoogleServer(["", "", "daily_limit"]) as server:
+        assert run(tmp_path / "out", *google(server)) == 1
+        said = capsys.readouterr().err
+        assert "texts without a translation: " in said
+        assert "daily_limit" in said
+        assert "what was translated is kept, run the same command again" in said
+        assert not (tmp_path / "out" / "run.json").exists()
+        server.faults = ()
+        assert run(tmp_path / "out", *google(server), "--quiet") == 0
+        assert set(server.texts.values()) == {1}
+    with GoogleServer() as server:
+        assert run(tmp_path / "undisturbed", *google(server), "--quiet") == 0
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+def test_left_in_english_where_that_is_asked_for(
+    tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(request: Request) -> str:
+        return "invalid" if request.target == "ja" and any("ferry" in text for text in request.contents) else ""
+
+    with GoogleServer(refuse) as server:
+        assert run(tmp_path / "out", *google(server), "--leave_out") == 0
+    dead = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    expected = {text for text in texts_of(sample) if "ferry" in text}
+    assert {one["text"] for one in dead} == expected
+    assert {(one["source"], one["target"], one["reason"].partition(":")[0]) for one in dead} == {
+        ("en", "ja", "invalid")
+    }
+    assert f"left in English: {len(expected)} texts" in capsys.readouterr().err
+    rows = pq.read_table(tmp_path / "out" / "translations.parquet").to_pylist()
+    kept = {row["text"] for row in rows if row["reason"] == "not_translated"}
+    assert kept == expected
+    statistics = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["pivots"]
+    assert statistics["ja"]["description_fallbacks"]["not_translated"] > 0
+    assert statistics["zh"]["description_fallbacks"] == {}
+
+
+def test_killed_and_run_again_it_has_paid_for_nothing_in_vain(tmp_path: Path) -> None:
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def kill(request: Request) -> str:
+        if request.number == 4:
+            os.kill(processes[0].pid, signal.SIGKILL)
+            return "unavailable"
+        return ""
+
+    with GoogleServer(kill) as server:
+        command = [sys.executable, "-m", "pipelines.back_translate", "--output", str(tmp_path / "out"), *google(server)]
+        processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        assert processes[0].wait(120) == -signal.SIGKILL
+        assert not (tmp_path / "out" / "run.json").exists()
+        assert len(server.answered) == 4
+        assert run(tmp_path / "out", *google(server), "--quiet") == 0
+        assert set(server.texts.values()) == {1}
+    with GoogleServer() as server:
+        assert run(tmp_path / "undisturbed", *google(server), "--quiet") == 0
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+def test_libretranslate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: Path) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with LibreTranslateServer() as server:
+        flags = ["--engine", "libretranslate", "--libretranslate_url", server.url, "--pivots", "ko", "--quiet"]
+        assert run(tmp_path / "out", *flags) == 0
+        asked = Counter(text for one in server.requests for text in one.texts if one.source == "en")
+    assert asked == Counter(texts_of(sample))
+    memory = pq.read_table(tmp_path / "out" / "memory.parquet").to_pylist()
+    assert {(row["provider"], row["model"]) for row in memory} == {("libretranslate", "libretranslate")}
+
+
+def test_dry_run_says_what_it_would_cost(tmp_path: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with GoogleServer() as server:
+        assert run(tmp_path / "out", *google(server), "--dry_run") == 0
+        assert server.requests == []
+    lines = capsys.readouterr().out.splitlines()
+    texts = texts_of(sample)
+    size = sum(map(len, texts))
+    assert lines[0] == f"{len(texts)} texts, {size:,} characters, in English"
+    assert lines[1] == f"zh: {2 * len(texts)} texts to ask for, about {2 * size:,} characters"
+    assert lines[-1] == f"about {6 * size:,} characters, ${6 * size * 20e-6:,.2f}; nothing was asked or written"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--pivots", "zh,en"], "--pivots: 'en' is no pivot"),
+        (["--pivots", ","], "--pivots: '' is no pivot"),
+        (["--pivots", "../x"], "--pivots: '../x' is no pivot"),
+        (["--pivots", "de"], "the engine 'memory' only replays"),
+        (["--memory", "none.parquet"], "none.parquet: --memory: there is no such file or folder"),
+        (["--google_project", "p"], "--google_project: is for --engine google, and this is memory"),
+        (["--engine", "libretranslate"], "--libretranslate_url: say where the server is"),
+        (["--engine", "libretranslate", "--libretranslate_url", "nowhere"], "nowhere"),
+        (["--engine", "local"], "--model: name the folder of a model"),
+        (["--schemas", "none"], "none: there is no such file or folder"),
+    ],
+)
+def test_a_mistake_is_said(
+    flags: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    assert run(tmp_path / "out", *flags) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    assert run(tmp_path / "out", "--engine", "google") == 2
+    assert "--google_project: say which project pays, or set GOOGLE_CLOUD_PROJECT" in capsys.readouterr().err
+
+
+def test_sgd(real_data: Path, tmp_path: Path) -> None:
+    """Train of SGD, cold, then warm."""
+    train = real_data / "sgd" / "train" / "schema.json"
+    with GoogleServer() as server:
+        assert run(tmp_path / "out", "--schemas", str(train), *google(server), "--quiet") == 0
+        assert set(server.texts.values()) == {1}
+        asked = len(server.requests)
+        assert run(tmp_path / "out", "--schemas", str(train), *google(server), "--quiet") == 0
+        assert len(server.requests) == asked
+    statistics = json.loads((tmp_path / "out" / "statistics.json").read_bytes())
+    assert statistics["services"] == 26
+    assert all(0.02 < numbers["name_distance"] < 0.5 for numbers in statistics["pivots"].values())

@@ -1,0 +1,158 @@
+"""Words replaced and reordered: what must hold for any words, rates and seeds."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from schemas.service import Intent, Service, Slot
+from transforms.augment.corrupt import (
+    OPERATIONS,
+    Rates,
+    Vocabulary,
+    corrupt_words,
+    description_of,
+    description_words,
+    name_of,
+    reorder_words,
+    replace_words,
+    split_name,
+    vocabulary_of,
+)
+from transforms.naming import Convention, Conventions
+
+WORDS = st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=8)
+VOCABULARY = st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=12, unique=True).map(sorted)
+RATES = st.floats(0, 1)
+SEEDS = st.text(max_size=5)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
+
+
+@settings(deadline=None)
+@given(WORDS, VOCABULARY, RATES, RATES, SEEDS, st.sampled_from(OPERATIONS))
+def test_as_many_words_from_the_text_or_the_vocabulary(words, vocabulary, replace, order, seed, operation) -> None:
+    rates = Rates(replace, order)
+    found = corrupt_words(words, operation, vocabulary, rates, [seed])
+    assert len(found) == len(words)
+    assert set(found) <= {*words, *vocabulary}
+    if operation == "order":
+        assert Counter(found) == Counter(words)
+    assert found == corrupt_words(words, operation, vocabulary, rates, [seed])
+
+
+@settings(deadline=None)
+@given(WORDS, VOCABULARY, SEEDS, st.sampled_from(OPERATIONS))
+def test_rate_nought_changes_nothing(words, vocabulary, seed, operation) -> None:
+    assert corrupt_words(words, operation, vocabulary, Rates(0, 0), [seed]) == words
+
+
+@settings(deadline=None)
+@given(WORDS, VOCABULARY, SEEDS)
+def test_rate_one_replaces_every_word_by_another(words, vocabulary, seed) -> None:
+    for old, new in zip(words, replace_words(words, vocabulary, 1, [seed]), strict=True):
+        assert new in vocabulary
+        assert new != old or vocabulary == [old]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 9), SEEDS)
+def test_rate_one_moves_every_word(n, seed) -> None:
+    words = [str(i) for i in range(n)]
+    found = reorder_words(words, 1, [seed])
+    assert n == 1 or not [i for i, word in enumerate(found) if word == words[i]]
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_the_rates_are_shares(n: int, rate: float) -> None:
+    words = [f"w{i}" for i in range(n)]
+    vocabulary = sorted(f"v{i}" for i in range(30))
+    moved = replaced = 0
+    for seed in range(2000):
+        moved += sum(a != b for a, b in zip(words, reorder_words(words, rate, [str(seed)]), strict=True))
+        replaced += sum(a != b for a, b in zip(words, replace_words(words, vocabulary, rate, [str(seed)]), strict=True))
+    assert moved / (2000 * n) == pytest.approx(rate, abs=0.04)
+    assert replaced / (2000 * n) == pytest.approx(rate, abs=0.04)
+
+
+def test_all_words_are_drawn_alike() -> None:
+    drawn = Counter(replace_words(["b"], ["a", "b", "c", "d"], 1, [str(seed)])[0] for seed in range(3000))
+    assert set(drawn) == {"a", "c", "d"}
+    assert min(drawn.values()) > 900
+
+
+def test_keys_do_not_run_together() -> None:
+    words = [str(i) for i in range(9)]
+    assert reorder_words(words, 1, ["ab", "c"]) != reorder_words(words, 1, ["a", "bc"])
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_a_description_of_its_own_words_is_itself(text) -> None:
+    assert description_of(description_words(text), text) == text
+
+
+@settings(deadline=None)
+@given(TEXTS, st.randoms(use_true_random=False))
+def test_other_words_leave_the_rest_of_a_description(text, random) -> None:
+    words = description_words(text)
+    random.shuffle(words)
+    found = description_of(words, text)
+    assert len(description_words(found)) == len(words)
+    word = r"\w+(?:['\u2019-]\w+)*"
+    assert re.split(word, found) == re.split(word, text)
+
+
+@pytest.mark.parametrize(
+    ("words", "original", "expected"),
+    [
+        (["the", "of", "city"], "City of the.", "The of city."),
+        (["gym's", "the", "drop-off"], "Drop-off: the gym's", "Gym's: the drop-off"),
+        (["fees", "ATM"], "ATM fees", "Fees ATM"),
+        (["b", "a"], "a, (b)", "b, (a)"),
+        ([], "...", "..."),
+    ],
+)
+def test_descriptions(words: list[str], original: str, expected: str) -> None:
+    assert sorted(description_words(original)) == sorted(words)
+    assert description_of(words, original) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "original", "convention", "expected"),
+    [
+        (["code", "zip"], "zip_code", Convention.SNAKE, "code_zip"),
+        (["gym", "find"], "FindGym", Convention.CAMEL, "GymFind"),
+        (["area", "price"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-area_price"),
+        (["hotel", "area"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-hotel_area"),
+        (["HTTP"], "HTTP_", Convention.SNAKE, "HTTP"),
+        (["http"], "HTTP_", Convention.SNAKE, "HTTP_"),
+    ],
+)
+def test_names(words: list[str], original: str, convention: Convention, expected: str) -> None:
+    assert name_of(words, original, convention) == expected
+
+
+def test_the_domain_of_a_name_is_no_word_of_it() -> None:
+    assert split_name("hotel-price_range", Convention.DOMAIN_SLOT) == (("hotel",), ("price", "range"))
+    assert split_name("nohyphen", Convention.DOMAIN_SLOT) == ((), ("nohyphen",))
+
+
+def test_the_vocabulary_is_by_kind() -> None:
+    service = Service("A_1", "Rides there", [Slot("pick_up", "Where to")], [Intent("GetTaxi", "Get one of them")])
+    assert vocabulary_of([service, service], Conventions()) == Vocabulary(
+        ("pick", "up"), ("get", "taxi"), ("get", "of", "one", "rides", "them", "there", "to", "where")
+    )
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
+def test_a_rate_is_a_share(rate: float) -> None:
+    with pytest.raises(InputError, match=r"--replace_rate: .* is not between 0 and 1"):
+        Rates(rate, 0.5).check()
+    with pytest.raises(InputError, match="--order_rate"):
+        Rates(0.5, rate).check()

@@ -1,0 +1,130 @@
+"""Services as corruptions: names unique and nobody else's, every reference renamed, each text accounted for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas import layout
+from schemas.service import parse_service
+from transforms.augment.corrupt import OPERATIONS, Operation, Rates, vocabulary_of
+from transforms.augment.corrupted import REASONS, Corruption, corrupted, counts_of
+from transforms.naming import Convention, Conventions
+from transforms.rewrite.names import by_position
+
+
+def service_of(slots: list[str], intents: list[str]) -> dict[str, Any]:
+    return {
+        "service_name": "Shop_1",
+        "description": "Sells things",
+        "slots": [
+            {"name": name, "description": f"The {name}", "is_categorical": False, "possible_values": []}
+            for name in slots
+        ],
+        "intents": [
+            {
+                "name": name,
+                "description": "",
+                "is_transactional": True,
+                "required_slots": slots[:1],
+                "optional_slots": dict.fromkeys(slots[1:], "dontcare"),
+                "result_slots": slots,
+            }
+            for name in intents
+        ],
+    }
+
+
+def corruption_of(raw: dict[str, Any], operation: Operation, rates: Rates, seed: str = "0") -> Corruption:
+    conventions = Conventions()
+    return Corruption(operation, rates, seed, vocabulary_of([parse_service(raw)], conventions), conventions)
+
+
+SLOTS = st.lists(
+    st.lists(st.sampled_from(["a", "b", "c", "count"]), min_size=1, max_size=3).map("_".join),
+    min_size=1,
+    max_size=12,
+    unique=True,
+)
+
+
+@settings(deadline=None)
+@given(SLOTS, st.sampled_from(OPERATIONS), st.floats(0, 1), st.floats(0, 1), st.text(max_size=3))
+def test_names_are_unique_and_no_other_original(slots, operation, replace, order, seed) -> None:
+    """Few words, so that nearly everything collides."""
+    raw = service_of(slots, ["GetA", "GetB", "BGet", "AGetB"])
+    found, changes = corrupted(raw, corruption_of(raw, operation, Rates(replace, order), seed))
+    typed = parse_service(found)
+    names = by_position(parse_service(raw), typed)
+    for renamed in (names.slots, names.intents):
+        assert len(set(renamed.values())) == len(renamed)
+        assert all(new == old or new not in renamed for old, new in renamed.items())
+    assert not [new for old, new in names.slots.items() if new in ("intent", "count") and new != old]
+    assert typed.service_name == f"Shop_1{operation}"
+    assert all((change.emitted == change.original) == bool(change.reason) for change in changes)
+    assert {change.reason for change in changes} <= {"", *REASONS}
+    assert len(changes) == 2 * (len(slots) + 4) + 1
+
+
+def test_rate_nought_is_the_original_under_another_name(sample) -> None:
+    for raw in layout.raw_by_name(layout.read_root(sample)).values():
+        for operation in OPERATIONS:
+            found, changes = corrupted(raw, corruption_of(raw, operation, Rates(0, 0)))
+            assert found == {**raw, "service_name": raw["service_name"] + operation}
+            assert not [change for change in changes if not change.reason]
+
+
+def test_the_same_wherever_the_service_stands(sample) -> None:
+    """Nothing but the service itself, the seed and the vocabulary decides."""
+    services = layout.raw_by_name(layout.read_root(sample))
+    vocabulary = vocabulary_of(map(parse_service, services.values()), Conventions())
+
+    def made(seed: str, operation: Operation) -> dict[str, Any]:
+        corruption = Corruption(operation, Rates(0.5, 0.5), seed, vocabulary, Conventions())
+        return {name: corrupted(services[name], corruption)[0] for name in sorted(services, key=hash)}
+
+    assert made("x", "both") == made("x", "both")
+    assert made("x", "both") != made("y", "both")
+
+
+def test_what_cannot_change_is_told() -> None:
+    raw = service_of(["a", "a_b", "b_a", "\u00fc\u00fc"], ["Get"])
+    raw["slots"][3]["name"] = "\u4e2d"
+    raw["intents"][0]["optional_slots"] = {}
+    raw["intents"][0]["result_slots"] = []
+    _, changes = corrupted(raw, corruption_of(raw, "order", Rates(1, 1)))
+    names = {change.original: change.reason for change in changes if change.field == "name"}
+    assert names == {"Get": "one_word", "a": "one_word", "a_b": "collision", "b_a": "collision", "\u4e2d": "no_words"}
+    counts = counts_of(changes)
+    assert counts["corruptions/order/names"] == 5
+    assert counts["corruptions/order/names_collision"] == counts["corruptions/order/names_one_word"] == 2
+    for field in ("names", "descriptions"):
+        whole = f"corruptions/order/{field}"
+        assert counts[whole] == sum(n for name, n in counts.items() if name.startswith(f"{whole}_"))
+
+
+def test_a_collision_is_drawn_anew() -> None:
+    """Three words have two orders in which none stays: where one is taken, the other is found."""
+    raw = service_of(["a_b_c", "b_c_a"], ["Get"])
+    for seed in map(str, range(10)):
+        found, _ = corrupted(raw, corruption_of(raw, "order", Rates(1, 1), seed))
+        assert found["slots"][0]["name"] == "c_a_b"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_names_keep_the_convention(operation: Operation) -> None:
+    raw = service_of(["hotel-price_range", "hotel-stay_long", "hotel-area_code"], ["find_hotel", "book_hotel_room"])
+    conventions = Conventions(Convention.DOMAIN_SLOT, Convention.SNAKE)
+    vocabulary = vocabulary_of([parse_service(raw)], conventions)
+    found, changes = corrupted(raw, Corruption(operation, Rates(1, 1), "0", vocabulary, conventions))
+    for slot in found["slots"]:
+        domain, _, rest = slot["name"].partition("-")
+        assert domain == "hotel"
+        assert len(rest.split("_")) == 2
+        assert set(rest.split("_")) <= set(vocabulary.slots)
+    reasons = Counter(change.reason for change in changes if change.field == "name")
+    assert reasons == {"": 5} if operation != "both" else reasons[""] >= 3  # both together may lead back to the start

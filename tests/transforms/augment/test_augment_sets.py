@@ -1,0 +1,73 @@
+"""Which sets a list names, the ids of versions, and the counts."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from schemas.errors import InputError
+from transforms.augment.augmenting import check_balance, check_ids, version_id
+from transforms.augment.plan import TrainingSet
+from transforms.augment.sets import check_folders, default_sets, parse_operations, parse_sets
+
+
+def test_sets_and_their_kinds() -> None:
+    assert parse_sets("none, oracle,oracle+backtrans,corrupted,") == {
+        "none": (),
+        "oracle": ("oracle",),
+        "oracle+backtrans": ("backtrans", "oracle"),
+        "corrupted": ("corrupted",),
+    }
+    assert default_sets(["oracle"]) == "none,oracle,corrupted"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names no set: none, backtrans, oracle, corrupted, or a+b"),
+        ("orcale", "'orcale' of 'orcale' is no set: none, backtrans, oracle, corrupted, or a+b"),
+        ("oracle+", "'' of 'oracle+' is no set"),
+        ("oracle+oracle", "'oracle' of 'oracle+oracle' stands twice"),
+        ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' stands twice"),
+        ("none,none", "'none' stands twice"),
+        ("none+oracle", "'none+oracle': every set has the original dialogues, 'none' is them alone"),
+    ],
+)
+def test_lists_that_name_no_sets(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(f"--sets: {said}")):
+        parse_sets(text)
+
+
+def test_folders_and_sets_belong_together() -> None:
+    check_folders(parse_sets("none,oracle"), ["oracle"])
+    with pytest.raises(InputError, match="--sets: the set 'oracle' needs --oracle DIR"):
+        check_folders(parse_sets("none,oracle"), [])
+    with pytest.raises(InputError, match="--backtrans: no set of --sets has it \\(none, oracle\\)"):
+        check_folders(parse_sets("none,oracle"), ["oracle", "backtrans"])
+
+
+def test_operations() -> None:
+    assert parse_operations("both,replace") == ["replace", "both"]
+    for text, said in (("swap", "there is no corruption 'swap'"), (" ,", "names no corruption of")):
+        with pytest.raises(InputError, match=f"--corruptions: {said}"):
+            parse_operations(text)
+
+
+def test_ids() -> None:
+    assert (version_id("1", "original"), version_id("1", "v1")) == ("1", "1_v1")
+    assert check_ids("n", [("b", ["3", "1_v2"]), ("a", ["1"])], ["v1"]) == ("n", 3)
+    with pytest.raises(InputError, match="a and b: dialogue id '1' stands twice"):
+        check_ids("n", [("b", ["1"]), ("a", ["1"])], [])
+    with pytest.raises(InputError, match="b: dialogue id '1_v1' is taken, so '1' cannot be called so in variant 'v1'"):
+        check_ids("n", [("b", ["1_v1"]), ("a", ["1"])], ["v1"])
+
+
+def test_counts_that_do_not_balance_fail() -> None:
+    counts = {"dialogues": 2, "written": 3, "written/original": 2, "written/v1": 1, "left_out/v1": 1}
+    counts |= {"dialogues/x": 3, "rows/x": 3}
+    check = {"labels": ["original", "v1"], "sets": [TrainingSet("x", ["original", "v1"])]}
+    assert check_balance(counts, **check) == counts
+    for wrong in ("dialogues", "written", "written/v1", "left_out/v1", "dialogues/x", "rows/x"):
+        with pytest.raises(RuntimeError, match="the counts do not balance for "):
+            check_balance({**counts, wrong: counts[wrong] + 1}, **check)

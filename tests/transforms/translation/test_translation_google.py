@@ -1,0 +1,244 @@
+"""The Google engine, through the real client, against a server on this machine."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+grpc = pytest.importorskip("grpc", reason="google-cloud-translate is not installed")
+translate_v3 = pytest.importorskip("google.cloud.translate_v3")
+
+from google_server import GoogleServer  # noqa: E402
+from pseudo_translator import translate  # noqa: E402
+
+from schemas.errors import InputError  # noqa: E402
+from schemas.layout import read_root  # noqa: E402
+from transforms.translation.engine import Limits, Refused, Stopped  # noqa: E402
+from transforms.translation.google import Google  # noqa: E402
+
+TEXTS = ["restaurant name", "the city's date"]
+QUICK: dict[str, Any] = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
+
+
+@contextmanager
+def opened(server: GoogleServer, **given: Any) -> Iterator[Google]:
+    engine = Google("my-project", endpoint=server.url, **{**QUICK, **given})
+    engine.open()
+    try:
+        yield engine
+    finally:
+        engine.close()
+        engine.close()
+
+
+def test_what_is_asked_and_answered() -> None:
+    with GoogleServer() as server, opened(server) as engine:
+        there = engine.translate(TEXTS, "en", "zh")
+        back = engine.translate(there, "zh", "en")
+    assert there == [translate(text, "en", "zh-CN") for text in TEXTS]
+    assert not any(letter.isascii() and letter.isalpha() for text in there for letter in text)
+    assert back == [translate(text, "zh-CN", "en") for text in there]
+    first, second = server.requests
+    assert first.contents == tuple(TEXTS)
+    assert (first.source, first.target, second.source, second.target) == ("en", "zh-CN", "zh-CN", "en")
+    assert first.mime_type == "text/plain"
+    assert first.parent == "projects/my-project/locations/global"
+    assert first.model == "projects/my-project/locations/global/models/general/nmt"
+    assert first.glossary == ""
+    assert first.codepoints == 30
+
+
+def test_the_pseudo_translator_comes_back_with_other_words_for_some(sample: Any) -> None:
+    services = [service for split in read_root(sample) for service in split.services]
+    texts = sorted({slot.description for service in services for slot in service.slots})
+    back = [translate(translate(text, "en", "ko"), "ko", "en") for text in texts]
+    assert all(text and text.isascii() == original.isascii() for text, original in zip(back, texts, strict=True))
+    changed = sum(text != original for text, original in zip(back, texts, strict=True))
+    assert len(texts) / 2 < changed
+    assert back != [translate(translate(text, "en", "ja"), "ja", "en") for text in texts]
+
+
+def test_it_travels_pickled() -> None:
+    with GoogleServer() as server:
+        engine = pickle.loads(pickle.dumps(Google("my-project", endpoint=server.url)))
+        engine.open()
+        assert engine.translate(["a"], "en", "ko") == [translate("a", "en", "ko")]
+        engine.close()
+
+
+def test_its_name_in_the_memory_tells_models_and_glossaries_apart() -> None:
+    assert Google("p").model == "general/nmt"
+    assert Google("p", model="general/translation-llm").model == "general/translation-llm"
+    assert Google("p", location="us-central1", glossary="banking").model == "general/nmt+banking"
+    assert Google("p").limits == Limits(texts=1024, codepoints=5_000)
+    assert Google("p", codepoints=30_000).limits.codepoints == 30_000
+    assert Google("p").dollars_per_million == 20.0
+
+
+@pytest.mark.parametrize("fault", ["unavailable", "internal", "exhausted", "rate_limit", "stall", "cut"])
+def test_what_may_pass_is_tried_again(fault: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    seconds = 1.0 if fault == "stall" else 30
+    with GoogleServer([fault]) as server, opened(server, seconds=seconds, patience=60) as engine:
+        assert engine.translate(TEXTS, "en", "ko") == [translate(text, "en", "ko") for text in TEXTS]
+        assert {one.contents for one in server.requests} == {tuple(TEXTS)}
+        assert len(server.requests) == 2 or (fault == "stall" and len(server.requests) > 2)
+        # An answer that was lost on its way is charged like the one that was not.
+        assert len(server.answered) == (2 if fault == "cut" else 1)
+    assert "trying again" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("daily_limit", "daily_limit: Daily Limit Exceeded: go on after midnight"),
+        ("exhausted_day", "daily_limit: "),
+        ("disabled", "denied: "),
+        ("unauthenticated", "credentials: Google does not take them: run 'gcloud auth application-default login'"),
+        ("no_token", "credentials: Google does not take them: run 'gcloud auth application-default login'"),
+        ("not_found", "not_found: "),
+    ],
+)
+def test_what_no_further_request_could_mend_stops(fault: str, reason: str) -> None:
+    with GoogleServer([fault]) as server, opened(server) as engine:
+        with pytest.raises(Stopped) as stopped:
+            engine.translate(TEXTS, "en", "ko")
+        assert stopped.value.reason.startswith(reason)
+        assert len(server.requests) == 1
+
+
+def test_a_project_without_the_api_is_told_what_to_do() -> None:
+    with GoogleServer(["disabled"]) as server, opened(server) as engine, pytest.raises(Stopped) as stopped:
+        engine.translate(TEXTS, "en", "ko")
+    assert "in my-project, enable billing and the Cloud Translation API" in stopped.value.reason
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "splits"),
+    [
+        ("invalid", "invalid: Text is too long.", True),
+        ("language", "pair: en to ko: Target language is invalid.", False),
+        ("unknown", "failed: Something else. (Unknown)", False),
+    ],
+)
+def test_what_is_refused_for_good(fault: str, reason: str, splits: bool) -> None:
+    with GoogleServer([fault]) as server, opened(server) as engine:
+        with pytest.raises(Refused) as refused:
+            engine.translate(TEXTS, "en", "ko")
+        assert (refused.value.reason, refused.value.splits) == (reason, splits)
+        assert len(server.requests) == 1
+
+
+def test_text_that_is_no_unicode_is_refused_here() -> None:
+    with GoogleServer() as server, opened(server) as engine:
+        with pytest.raises(Refused, match="invalid: ") as refused:
+            engine.translate(["fine", "\ud800"], "en", "ko")
+        assert refused.value.splits
+        assert server.requests == []
+
+
+def test_an_outage_is_waited_out_once() -> None:
+    down = [True]
+    with GoogleServer(lambda _: "unavailable" if down[0] else "") as server, opened(server, patience=0.2) as engine:
+        with pytest.raises(Refused) as refused:
+            engine.translate(TEXTS, "en", "ko")
+        assert refused.value.reason == "unavailable: The service is currently unavailable."
+        assert not refused.value.splits
+        tries = len(server.requests)
+        assert tries > 2
+        for _ in range(3):
+            with pytest.raises(Refused, match="unavailable"):
+                engine.translate(TEXTS, "en", "ko")
+        assert len(server.requests) == tries + 3  # one each
+        down[0] = False
+        assert engine.translate(TEXTS, "en", "ko")
+        down[0] = True
+        with pytest.raises(Refused, match="unavailable"):
+            engine.translate(TEXTS, "en", "ko")
+        assert len(server.requests) > tries + 5  # patient again
+
+
+def test_nobody_there() -> None:
+    with GoogleServer() as server:
+        pass
+    with opened(server, patience=0.1) as engine, pytest.raises(Refused, match=r"unavailable: .*refused"):
+        engine.translate(TEXTS, "en", "ko")
+
+
+def test_a_wrong_count_is_handed_on() -> None:
+    with GoogleServer(["wrong_count"]) as server, opened(server) as engine:
+        assert len(engine.translate(TEXTS, "en", "ko")) == 1
+
+
+def test_a_glossary_is_followed() -> None:
+    name = "projects/my-project/locations/us-central1/glossaries/banking"
+    with GoogleServer(glossaries={name: {"balance": "잔액"}}) as server:
+        with opened(server, location="us-central1", glossary="banking") as engine:
+            assert engine.translate(["balance", "city"], "en", "ko") == ["잔액", translate("city", "en", "ko")]
+        with opened(server, location="us-central1", glossary=name, model="TRL7") as engine:
+            assert engine.translate(["balance"], "en", "ko") == ["잔액"]
+        assert [one.glossary for one in server.requests] == [name, name]
+        assert server.requests[1].model == "projects/my-project/locations/us-central1/models/TRL7"
+        with (
+            opened(server, location="us-central1", glossary="other") as engine,
+            pytest.raises(Stopped, match="not_found: Glossary not found"),
+        ):
+            engine.translate(["balance"], "en", "ko")
+
+
+def test_no_message_has_a_token() -> None:
+    said = "Bearer ya29.a0Ab_c-d is no good, AIzaSyD-9t neither, nor eyJhbGci.eyJz.c2ln\n\nreally"
+    with GoogleServer([(grpc.StatusCode.PERMISSION_DENIED, said)]) as server, opened(server) as engine:
+        with pytest.raises(Stopped) as stopped:
+            engine.translate(TEXTS, "en", "ko")
+        assert stopped.value.reason.startswith("denied: … is no good, … neither, nor … really: ")
+
+
+def test_without_credentials_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    with pytest.raises(InputError) as error:
+        Google("my-project").open()
+    assert str(error.value).startswith("no Google credentials: run 'gcloud auth application-default login', or let ")
+    assert "none.json was not found" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_another_endpoint_is_by_tls_with_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.auth.credentials import AnonymousCredentials
+
+    monkeypatch.setattr("google.auth.default", lambda *_, **__: (AnonymousCredentials(), None))
+    engine = Google("my-project", endpoint="https://translate-eu.googleapis.com")
+    engine.open()
+    assert engine._client.transport.host == "translate-eu.googleapis.com:443"
+    engine.close()
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(sys.modules["google.cloud"], "translate_v3")
+    monkeypatch.setitem(sys.modules, "google.cloud.translate_v3", None)
+    with pytest.raises(InputError, match=r"pip install 'parapet\[google\]'"):
+        Google("my-project").open()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"project": ""}, "project"),
+        ({"glossary": "banking"}, "location"),
+        ({"codepoints": 30_001}, "codepoints"),
+        ({"codepoints": 0}, "codepoints"),
+        ({"endpoint": "http://host"}, "endpoint"),
+        ({"endpoint": "http://me:secret@host:1"}, "endpoint"),
+        ({"endpoint": "ftp://host:1"}, "endpoint"),
+    ],
+)
+def test_arguments_that_cannot_be(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError) as error:
+        Google(**{"project": "p", **given})
+    assert error.value.path == named

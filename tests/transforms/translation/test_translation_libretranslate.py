@@ -1,0 +1,182 @@
+"""The LibreTranslate engine against a server on this machine."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from libretranslate_server import LibreTranslateServer
+from pseudo_translator import translate
+
+from schemas.errors import InputError
+from transforms.translation.engine import Limits, Refused, Stopped
+from transforms.translation.libretranslate import KEY_VARIABLE, LibreTranslate
+
+TEXTS = ["restaurant name", "the city's date"]
+KEY = "0a1b2c3d-secret"
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@contextmanager
+def opened(server: LibreTranslateServer, **given: Any) -> Iterator[LibreTranslate]:
+    engine = LibreTranslate(server.url, **{"wait": 0, **given})
+    engine.open()
+    try:
+        yield engine
+    finally:
+        engine.close()
+        engine.close()
+
+
+def test_what_is_asked_and_answered() -> None:
+    with LibreTranslateServer() as server, opened(server) as engine:
+        there = engine.translate(TEXTS, "en", "ko")
+        back = engine.translate(there, "ko", "en")
+    assert there == [translate(text, "en", "ko") for text in TEXTS]
+    assert back == [translate(text, "ko", "en") for text in there]
+    first, second = server.requests
+    assert (first.texts, first.source, first.target, first.format) == (tuple(TEXTS), "en", "ko", "text")
+    assert (second.source, second.target) == ("ko", "en")
+
+
+def test_its_name_limits_and_price() -> None:
+    engine = LibreTranslate("http://127.0.0.1:5000/")
+    assert (engine.provider, engine.model, engine.url) == ("libretranslate", "libretranslate", "http://127.0.0.1:5000")
+    assert engine.limits == Limits(texts=25, codepoints=2_000)
+    assert engine.dollars_per_million == 0
+    assert LibreTranslate("http://host", model="argos-1.9").model == "argos-1.9"
+
+
+def test_the_key_is_sent_and_nowhere_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    with LibreTranslateServer(["", "down"], key=KEY) as server:
+        assert KEY.encode() not in pickle.dumps(LibreTranslate(server.url))
+        with opened(server, tries=1) as engine:
+            assert engine.translate(["a"], "en", "ko")
+            assert engine._told(f"no such key: {KEY}") == "no such key: …"
+            with pytest.raises(Refused, match="unavailable: HTTP 503"):
+                engine.translate(["a"], "en", "ko")
+        assert server.requests[0].key == KEY
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize(("given", "said"), [("", "Visit"), ("wrong", "Invalid API key")])
+def test_a_wrong_key_stops(given: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, given)
+    with LibreTranslateServer(key=KEY) as server, opened(server) as engine:
+        with pytest.raises(Stopped, match=f"key: HTTP 40.: {said}.*: set {KEY_VARIABLE}"):
+            engine.translate(TEXTS, "en", "ko")
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("fault", ["busy", "down", "gateway", "cut", "stall"])
+def test_what_may_pass_is_tried_again(fault: str) -> None:
+    seconds = 1.0 if fault == "stall" else 30
+    with LibreTranslateServer([fault]) as server, opened(server, seconds=seconds) as engine:
+        assert engine.translate(TEXTS, "en", "ko") == [translate(text, "en", "ko") for text in TEXTS]
+        assert [one.texts for one in server.requests] == [tuple(TEXTS)] * 2
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("86400", 60.0)])
+def test_it_waits_as_long_as_the_server_asks(asked: str, waited: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    with LibreTranslateServer(["busy"], retry_after=asked) as server, opened(server) as engine:
+        assert engine.translate(["a"], "en", "ko")
+    assert waits == [waited]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("busy", "HTTP 429: Slowdown: 20 per 1 minute"),
+        ("down", "HTTP 503: Service unavailable"),
+        ("html_page", "HTTP 502: text/html"),
+    ],
+)
+def test_what_stays_so_is_unavailable(fault: str, said: str) -> None:
+    with LibreTranslateServer(lambda _: fault) as server, opened(server, tries=3) as engine:
+        with pytest.raises(Refused) as refused:
+            engine.translate(TEXTS, "en", "ko")
+        assert refused.value.reason == f"unavailable: {said}"
+        assert not refused.value.splits
+        assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("fault", ["cut", "stall"])
+def test_no_answer_at_all_is_unavailable(fault: str) -> None:
+    with LibreTranslateServer(lambda _: fault) as server, opened(server, seconds=0.3) as engine:
+        with pytest.raises(Refused, match="unavailable: ") as refused:
+            engine.translate(TEXTS, "en", "ko")
+        assert not refused.value.splits
+        assert len(server.requests) == 2  # it may be the request that it cannot bear
+        assert "\n" not in refused.value.reason
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "splits"),
+    [
+        ("too_long", "invalid: HTTP 400: Invalid request: request (5001) exceeds text limit (5000)", True),
+        ("broken", "failed: HTTP 500: Cannot translate text", True),
+        ("not_json", "not_json: HTTP 200: text/html", False),
+        ("nulls", 'wrong_answer: {"translatedText": [null, null]}', False),
+        ("one_text", 'wrong_answer: {"translatedText": "\\ud83d\\udc22"}', False),
+    ],
+)
+def test_what_is_refused(fault: str, reason: str, splits: bool) -> None:
+    with LibreTranslateServer([fault]) as server, opened(server) as engine:
+        with pytest.raises(Refused) as refused:
+            engine.translate(TEXTS, "en", "ko")
+        assert (refused.value.reason, refused.value.splits) == (reason, splits)
+        assert len(server.requests) == 1
+
+
+def test_a_language_that_it_lacks_does_not_stop_the_others() -> None:
+    with LibreTranslateServer() as server, opened(server) as engine:
+        with pytest.raises(Refused) as refused:
+            engine.translate(TEXTS, "en", "tlh")
+        assert refused.value.reason == "pair: en to tlh: HTTP 400: tlh is not supported"
+        assert not refused.value.splits
+        assert engine.translate(TEXTS, "en", "ko")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("banned", "denied: HTTP 403: Too many request limits violations"),
+        ("elsewhere", "address: there is no LibreTranslate at http://127.0.0.1"),
+        ("redirect", "address: http://127.0.0.1:.* sends on to https://elsewhere.example/translate: give that address"),
+    ],
+)
+def test_what_no_further_request_could_mend_stops(fault: str, reason: str) -> None:
+    with LibreTranslateServer([fault]) as server, opened(server) as engine:
+        with pytest.raises(Stopped, match=reason):
+            engine.translate(TEXTS, "en", "ko")
+        assert len(server.requests) == 1
+
+
+def test_nobody_there() -> None:
+    with LibreTranslateServer() as server:
+        pass
+    with pytest.raises(InputError) as error, opened(server, tries=2):
+        pass
+    assert str(error.value).startswith(f"url: {server.url}: no LibreTranslate answers there: ")
+    assert "refused" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["", "localhost:5000", "ftp://host", "http://me:secret@host", "http://host?x=1"])
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(InputError, match="is no address such as"):
+        LibreTranslate(url)

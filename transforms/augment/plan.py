@@ -1,0 +1,279 @@
+"""What the training sets are made of: the dialogues of a split, their schemas under each variant, matched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from schemas.errors import InputError
+from schemas.layout import SINGLE, SplitSchemas, as_path, raw_by_name, read_root, schema_bytes, services_by_name
+from schemas.service import Service, parse_service
+from transforms.augment.corrupt import Operation, Rates, vocabulary_of
+from transforms.augment.corrupted import Change, Corruption, corrupted
+from transforms.augment.sets import Kind
+from transforms.naming import Conventions, find_convention
+from transforms.rewrite.names import Mapped, Names, by_position, known_names, marker_names
+from transforms.rewrite.places import Known
+from transforms.rewrite.plan import DialogueFile, Variant, dialogue_folders, list_files, match_services
+from transforms.rewrite.variants import find_mapping, find_variants
+from transforms.table1 import name_suffix
+
+ORIGINAL = "original"
+
+# JSON bytes that go into one Parquet file: as many as in a release.
+SHARD_BYTES = 64 * 2**20
+
+Raw = dict[str, dict[str, Any]]  # original service to a variant's, as its file has it
+
+
+class Corrupting(msgspec.Struct, frozen=True):
+    """The corruptions that are asked for."""
+
+    operations: Sequence[Operation]
+    rates: Rates
+    seed: str
+
+
+class TrainingSet(msgspec.Struct, frozen=True):
+    """One set: its folder, the names of its versions with the original first, the number of its Parquet files."""
+
+    name: str
+    versions: list[str]
+    shards: int = 1
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What workers need to know.
+
+    Attributes:
+      split: the folder below each set.
+      known: the slots and intents of the original services.
+      versions: the original and every variant, as variants to be written.
+      sets: the sets.
+    """
+
+    split: str
+    known: Known
+    versions: list[Variant]
+    sets: list[TrainingSet]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """All that a run needs to know.
+
+    Attributes:
+      work: what workers need.
+      files: the dialogue files, the largest first.
+      schemas: (path below the output, bytes) of every schema file.
+      mapped: the names of every version but the original, of the split's services.
+      corruptions: the same of the corruptions, of all splits' services.
+      changes: what became of each name and description in the corruptions.
+      corrupting: how they were corrupted.
+      problems: what does not match, one line each.
+      remarks: what its owner should know.
+    """
+
+    work: Work
+    files: list[DialogueFile]
+    schemas: list[tuple[str, bytes]]
+    mapped: Mapped
+    corruptions: Mapped
+    changes: list[Change]
+    corrupting: Corrupting
+    problems: list[str]
+    remarks: list[str]
+
+
+class _Version(msgspec.Struct):
+    variant: Variant
+    raw: Raw
+    problems: list[str] = []
+
+
+def make_plan(
+    root: str | Path,
+    split: str,
+    sets: Mapping[str, tuple[Kind, ...]],
+    folders: Mapping[str, str],
+    wanted: Sequence[str],
+    corrupting: Corrupting,
+) -> Plan:
+    """Reads and matches the schemas, corrupts them, and lists the dialogue files.
+
+    Args:
+      root: the original corpus.
+      split: whose dialogues.
+      sets: the training sets with their kinds of variants.
+      folders: kind to the folder of its variants, where it has one.
+      wanted: the names of the variants to take from these; all where there are none.
+      corrupting: how schemas are corrupted, where a set has it.
+
+    Raises:
+      InputError: files that cannot be read, no dialogues, no such variant, or two of one name in a run.
+    """
+    originals = read_root(root, leave_out_bad=True)
+    folder, original = _folder_of(as_path(root), originals, split)
+    files = list_files(as_path(root), [folder])
+    kinds: dict[str, list[_Version]] = {
+        kind: [_match(name, path, mapped, original, originals) for name, path, mapped in found]
+        for kind, found in _find(folders, wanted).items()
+    }
+    if not any("corrupted" in of for of in sets.values()):
+        corrupting = msgspec.structs.replace(corrupting, operations=[])
+    made, changes = _corrupt(originals, original, corrupting)
+    kinds["corrupted"] = [_of_split(name, raw, original) for name, raw in made.items()]
+    kinds[ORIGINAL] = [_Version(Variant(ORIGINAL, _identity(original), {}), raw_by_name([original]))]
+    every = [*kinds[ORIGINAL], *(version for kind, of in kinds.items() if kind != ORIGINAL for version in of)]
+    _check_labels(every)
+    chosen = {name: [*kinds[ORIGINAL], *(v for kind in of for v in kinds[kind])] for name, of in sets.items()}
+    size = sum(file.size for file in files)
+    return Plan(
+        work=Work(
+            split,
+            known_names(original.services),
+            [version.variant for version in every],
+            [
+                TrainingSet(name, [v.variant.name for v in of], max(1, -(-size * len(of) // SHARD_BYTES)))
+                for name, of in chosen.items()
+            ],
+        ),
+        files=files,
+        schemas=[(f"{name}/{split}/schema.json", _schema(name, of)) for name, of in chosen.items()]
+        + [
+            (f"corruptions/{name}/{one.relative_path}", schema_bytes([raw[s.service_name] for s in one.services]))
+            for name, raw in made.items()
+            for one in originals
+            if one.services
+        ],
+        mapped={version.variant.name: version.variant.names for version in every[1:]},
+        corruptions={name: _names(raw, services_by_name(originals)) for name, raw in made.items()},
+        changes=changes,
+        corrupting=corrupting,
+        problems=[str(bad.error) for one in originals for bad in one.bad]
+        + [line for version in every for line in version.problems],
+        remarks=[line for version in every[1:] for line in _remarks(version.variant)],
+    )
+
+
+def _folder_of(root: Path, originals: Sequence[SplitSchemas], split: str) -> tuple[str, SplitSchemas]:
+    """The folder of the dialogues and the schema that stands for it; a split's own folder may be given as the root."""
+    folders = dialogue_folders(root, originals)
+    folder = split if split in folders or originals[0].split != SINGLE else ""
+    if folder not in folders:
+        found = ", ".join(name for name in folders if name) or "none"
+        raise InputError(f"no dialogues of {split!r} here, such as {split}/dialogues_001.json (found: {found})", root)
+    return folder, folders[folder]
+
+
+def _find(
+    folders: Mapping[str, str], wanted: Sequence[str]
+) -> dict[str, list[tuple[str, Path, Mapping[str, Names] | None]]]:
+    """Of each kind the variants: name, folder, and the names as recorded."""
+    found = {kind: find_variants(folder, (), f"--{kind}") for kind, folder in folders.items()}
+    every = [name for variants in found.values() for name in variants]
+    missing = [name for name in wanted if name not in every]
+    if missing:
+        raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(every) or 'none'})", "--variant")
+    chosen: dict[str, list[tuple[str, Path, Mapping[str, Names] | None]]] = {}
+    for kind, variants in found.items():
+        mapped = find_mapping(folders[kind], "auto")
+        chosen[kind] = [
+            (name, path, None if mapped is None else mapped.get(name, {}))
+            for name, path in variants.items()
+            if not wanted or name in wanted
+        ]
+        if not chosen[kind]:
+            raise InputError(f"takes none of {', '.join(variants)}", folders[kind], "--variant")
+    return chosen
+
+
+def _match(
+    name: str,
+    path: Path,
+    mapped: Mapping[str, Names] | None,
+    original: SplitSchemas,
+    originals: Sequence[SplitSchemas],
+) -> _Version:
+    splits = read_root(path, leave_out_bad=True)
+    target = next((one for one in splits if one.relative_path == original.relative_path), None)
+    if target is None:
+        bad = {one.service_name: f"the variant has no {original.relative_path}" for one in original.services}
+        return _Version(Variant(name, {}, bad), {}, [f"{path}: {original.relative_path}: there is no such file"])
+    suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
+    names, bad = match_services(original.services, target, suffix, mapped)
+    there = raw_by_name([target])
+    return _Version(
+        Variant(name, names, bad),
+        {service: there[of.service] for service, of in names.items()},
+        [f"{path}: {original.relative_path}: service {service!r}: {reason}" for service, reason in bad.items()],
+    )
+
+
+def _corrupt(
+    originals: Sequence[SplitSchemas], original: SplitSchemas, corrupting: Corrupting
+) -> tuple[dict[str, Raw], list[Change]]:
+    """Every service of the corpus under each corruption, with the words of the split that is augmented.
+
+    Those of other splits would tell a model in training what it is tested on.
+    """
+    every = services_by_name(list(originals))
+    conventions = Conventions(
+        find_convention(slot.name for service in every.values() for slot in service.slots),
+        find_convention(intent.name for service in every.values() for intent in service.intents),
+    )
+    vocabulary = vocabulary_of(original.services, conventions)
+    made: dict[str, Raw] = {}
+    changes: list[Change] = []
+    for operation in corrupting.operations:
+        corruption = Corruption(operation, corrupting.rates, corrupting.seed, vocabulary, conventions)
+        for service, raw in raw_by_name(list(originals)).items():
+            made.setdefault(operation, {})[service], rows = corrupted(raw, corruption)
+            changes += rows
+    return made, changes
+
+
+def _of_split(name: str, raw: Raw, original: SplitSchemas) -> _Version:
+    of_split = {service.service_name: raw[service.service_name] for service in original.services}
+    return _Version(Variant(name, _names(of_split, services_by_name([original])), {}), of_split)
+
+
+def _names(raw: Raw, originals: Mapping[str, Service]) -> dict[str, Names]:
+    return {name: by_position(originals[name], parse_service(dict(of))) for name, of in raw.items()}
+
+
+def _identity(original: SplitSchemas) -> dict[str, Names]:
+    return {service.service_name: by_position(service, service) for service in original.services}
+
+
+def _check_labels(versions: Iterable[_Version]) -> None:
+    seen: set[str] = set()
+    for name in (version.variant.name for version in versions):
+        if name in seen:
+            raise InputError(f"two variants are called {name!r}: rename a folder, or leave one out", "", "--variant")
+        seen.add(name)
+
+
+def _schema(name: str, versions: Sequence[_Version]) -> bytes:
+    """The schema file of a set: the original's services, then each variant's. Raises InputError for one name twice."""
+    of: dict[str, str] = {}
+    for version in versions:
+        for raw in version.raw.values():
+            service = str(raw["service_name"])
+            # Without case: so does the reader of schema files compare them.
+            other = of.setdefault(service.casefold(), version.variant.name)
+            if other != version.variant.name:
+                reason = f"service {service!r} is in {other} and in {version.variant.name}: they cannot be in one set"
+                raise InputError(reason, f"set {name!r}", "--sets")
+    return schema_bytes([raw for version in versions for raw in version.raw.values()])
+
+
+def _remarks(variant: Variant) -> list[str]:
+    return [
+        f"{variant.name}: {service}: {slot!r} is now called {names.slots[slot]!r}, "
+        "which in actions also marks something that is no slot"
+        for service, names in variant.names.items()
+        for slot in marker_names(names)
+    ]

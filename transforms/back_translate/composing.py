@@ -1,0 +1,118 @@
+"""A service under its back-translated names and descriptions; what cannot be used stays as it was, with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.service import parse_service
+from schemas.translation import BackTranslation
+from transforms.back_translate.texts import Asked, asked_of
+from transforms.naming import Convention, Conventions, join_words, name_words
+from transforms.variants import compose_variant
+
+MAX_NAME_WORDS = 10  # a longer one is a sentence: the longest name of SGD-X has seven words
+
+REASONS = {
+    "identical": "came back as it was sent",
+    "empty": "nothing in it can stand in a name",
+    "non_ascii": "has letters that names of the corpus cannot have",
+    "too_long": f"more than {MAX_NAME_WORDS} words: a sentence, not a name",
+    "collision": "another name of the service is the same",
+    "no_text": "the original is empty, or has no letters to translate",
+    "not_translated": "the engine gave no translation",
+}
+
+
+class Legs(msgspec.Struct, frozen=True):
+    """What is known of one pivot.
+
+    Attributes:
+      there: English text to pivot text.
+      back: pivot text to English text.
+    """
+
+    there: Mapping[str, str]
+    back: Mapping[str, str]
+
+
+def back_translated(
+    raw: Mapping[str, Any], pivot: str, legs: Legs, conventions: Conventions
+) -> tuple[dict[str, Any], list[BackTranslation]]:
+    """A service as the variant of a pivot.
+
+    Args:
+      raw: the service as its file has it.
+      pivot: the language.
+      legs: its translations.
+      conventions: how the corpus writes names.
+
+    Returns:
+      The variant, in the layout of SGD-X, as ``SERVICEzh``; one row for each name and description, in their order.
+    """
+    asked = list(asked_of(parse_service(dict(raw))))
+    rows = [_row(one, pivot, legs, conventions) for one in asked]
+    for kind in ("intent", "slot"):
+        named = [i for i, one in enumerate(asked) if one.field == "name" and one.place.startswith(kind)]
+        for i, row in zip(named, without_collisions([rows[i] for i in named]), strict=True):
+            rows[i] = row
+    emitted = {(one.place, one.field): row.emitted for one, row in zip(asked, rows, strict=True)}
+    names = {place: text for (place, field), text in emitted.items() if field == "name"}
+    descriptions = {place: text for (place, field), text in emitted.items() if field == "description"}
+    return compose_variant(raw, pivot, names, descriptions), rows
+
+
+def _row(one: Asked, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
+    there = legs.there.get(one.text, "")
+    back = legs.back.get(there, "") if there else ""
+    emitted, reason = one.original, ""
+    if not one.text:
+        reason = "no_text"
+    elif not back:
+        reason = "not_translated"
+    elif one.field == "name":
+        convention = conventions.intents if one.place.startswith("intent") else conventions.slots
+        emitted, reason = name_of(back, one.original, convention)
+    elif back == one.text:
+        reason = "identical"
+    else:
+        emitted = back
+    return BackTranslation(
+        one.element_id, one.field, pivot, one.original, one.text, there, back, emitted or one.original, reason
+    )
+
+
+def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]:
+    """A back-translation as a name; the original and a reason where it is none."""
+    words = name_words(text)
+    if any(char.isalpha() and not name_words(char) for char in text):
+        return original, "non_ascii"
+    if not words:
+        return original, "empty"
+    if len(words) > MAX_NAME_WORDS:
+        return original, "too_long"
+    name = join_words(words, convention, original)
+    return (original, "identical") if name == original else (name, "")
+
+
+def without_collisions(rows: Sequence[BackTranslation]) -> list[BackTranslation]:
+    """Names of one kind, unique: of two that are the same the later one becomes its original again.
+
+    Originals are unique, so a new name gives way to an original that it has become the same as; each step settles one
+    name for good.
+    """
+    rows = list(rows)
+    while (i := _colliding(rows)) is not None:
+        rows[i] = msgspec.structs.replace(rows[i], emitted=rows[i].original, reason="collision")
+    return rows
+
+
+def _colliding(rows: Sequence[BackTranslation]) -> int | None:
+    """The last new name that another element has too."""
+    names = [row.emitted for row in rows]
+    for i in reversed(range(len(rows))):
+        if not rows[i].reason and names.count(names[i]) > 1:
+            return i
+    return None

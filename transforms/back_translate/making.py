@@ -1,0 +1,176 @@
+"""From translations to what ``back_translate`` writes: variants, audit, memory, mapping, numbers, a page."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.errors import InputError
+from schemas.layout import schema_bytes
+from schemas.service import Service, parse_service
+from schemas.translation import AUDIT, BackTranslation, Translation
+from transforms import table1
+from transforms.back_translate.composing import Legs, back_translated
+from transforms.back_translate.report import report_page
+from transforms.back_translate.texts import ENGLISH, texts_of
+from transforms.naming import Conventions
+from transforms.rewrite.names import by_position, mapping_bytes
+from transforms.rewrite.variants import MAPPING
+from transforms.translation.memory import by_languages, memory_bytes, merge
+from transforms.translation.translate import Untranslated
+
+AUDIT_FILE = "translations.parquet"
+MEMORY_FILE = "memory.parquet"
+DEAD_LETTERS = "dead_letters.jsonl"
+
+_SHOWN = 3
+
+
+class Corpus(msgspec.Struct, frozen=True):
+    """What is back-translated.
+
+    Attributes:
+      files: path below a root (``train/schema.json``) to the names of its services, in their order.
+      raw: every service as its file has it.
+      pivots: the languages, in the order given.
+      conventions: how the corpus writes names.
+    """
+
+    files: dict[str, list[str]]
+    raw: dict[str, dict[str, Any]]
+    pivots: list[str]
+    conventions: Conventions
+
+
+def make_files(
+    corpus: Corpus,
+    translations: Iterable[Translation],
+    memory: Iterable[Translation],
+    untranslated: Iterable[Untranslated],
+    leave_out: bool,
+) -> Iterator[tuple[str, bytes]]:
+    """Yields (path below the output, bytes) of everything there is to write.
+
+    Args:
+      corpus: the schemas.
+      translations: of this run's texts, both ways, known before or new.
+      memory: whatever else is to be kept.
+      untranslated: the texts that have no translation.
+      leave_out: whether there may be any; their elements keep the original.
+
+    Raises:
+      InputError: there are some, and may not be.
+    """
+    dead = sorted(set(untranslated))
+    if dead and not leave_out:
+        raise InputError(why_not(dead))
+    translations = list(translations)
+    legs = legs_of(corpus.pivots, translations)
+    check_balance(corpus, legs, dead)
+    variants: dict[str, dict[str, dict[str, Any]]] = {}
+    audit: list[BackTranslation] = []
+    for pivot in corpus.pivots:
+        for name, raw in corpus.raw.items():
+            variant, rows = back_translated(raw, pivot, legs[pivot], corpus.conventions)
+            variants.setdefault(pivot, {})[name] = variant
+            audit += rows
+        for path, names in corpus.files.items():
+            yield f"{pivot}/{path}", schema_bytes([variants[pivot][name] for name in names])
+    yield AUDIT_FILE, audit_bytes(audit)
+    yield MEMORY_FILE, memory_bytes(merge((row for row in translations if row.provider), memory))
+    yield (
+        MAPPING,
+        mapping_bytes(
+            {
+                pivot: {name: by_position(_typed(corpus.raw[name]), _typed(one)) for name, one in of_pivot.items()}
+                for pivot, of_pivot in variants.items()
+            }
+        ),
+    )
+    yield DEAD_LETTERS, b"".join(orjson.dumps(msgspec.to_builtins(one)) + b"\n" for one in dead)
+    numbers = statistics(corpus, variants, audit)
+    yield "statistics.json", (json.dumps(numbers, indent=2, ensure_ascii=False) + "\n").encode()
+    yield "report.html", report_page(numbers, audit).encode()
+
+
+def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[str, Legs]:
+    """What is known of each pivot."""
+    texts = by_languages(translations)
+    return {pivot: Legs(texts.get((ENGLISH, pivot), {}), texts.get((pivot, ENGLISH), {})) for pivot in pivots}
+
+
+def check_balance(corpus: Corpus, legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
+    """Every text is translated or told to be not. Raises RuntimeError where one is neither."""
+    told = {(one.source, one.target, one.text) for one in dead}
+    texts = texts_of(_typed(raw) for raw in corpus.raw.values())
+    for pivot, leg in legs.items():
+        lost = {(ENGLISH, pivot, text) for text in texts if text not in leg.there}
+        known = [leg.there[text] for text in texts if text in leg.there]
+        lost |= {(pivot, ENGLISH, text) for text in known if text not in leg.back}
+        if never := sorted(lost - told):
+            raise RuntimeError(f"texts that were neither translated nor refused: {never[:3]}")
+
+
+def audit_bytes(rows: Iterable[BackTranslation]) -> bytes:
+    """``translations.parquet``, sorted by element, field and pivot."""
+    ordered = sorted(rows, key=lambda row: (row.element_id, row.field, row.pivot))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in ordered], AUDIT), sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def statistics(
+    corpus: Corpus, variants: Mapping[str, Mapping[str, Mapping[str, Any]]], audit: Iterable[BackTranslation]
+) -> dict[str, Any]:
+    """The measures of SGD-X for back-translations, and what stayed as it was, and why."""
+    counts = [
+        table1.count(_typed(raw), {pivot: _typed(variants[pivot][name]) for pivot in corpus.pivots})
+        for name, raw in corpus.raw.items()
+    ]
+    measured = table1.rounded(table1.measures_of(counts, corpus.pivots))
+    by_pivot: dict[str, Counter[tuple[str, str]]] = {pivot: Counter() for pivot in corpus.pivots}
+    for row in audit:
+        by_pivot[row.pivot][row.field, row.reason] += 1
+    return {
+        "services": len(corpus.raw),
+        "pivots": {pivot: {**measured["variants"][pivot], **_unchanged(by_pivot[pivot])} for pivot in corpus.pivots},
+        "average": measured["average"],
+        "self_bleu": measured["self_bleu"],
+        "bleu_signature": table1.bleu_signature(),
+    }
+
+
+def _unchanged(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in ("name", "description"):
+        of_field = {reason: n for (one, reason), n in sorted(counts.items()) if one == field}
+        total = sum(of_field.values())
+        same = of_field.pop("identical", 0)
+        found[f"{field}s"] = total
+        found[f"{field}s_identical"] = round(same / total, 6) if total else None
+        found[f"{field}_fallbacks"] = {reason: n for reason, n in of_field.items() if reason}
+    return found
+
+
+def _typed(raw: Mapping[str, Any]) -> Service:
+    return parse_service(dict(raw))
+
+
+def why_not(dead: Sequence[Untranslated]) -> str:
+    """What keeps a run from being published: how many texts, the reasons, the first of them."""
+    reasons = Counter(one.reason.partition(":")[0] for one in dead)
+    told = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
+    shown = [f"{one.source} to {one.target}: {one.text[:80]!r}: {one.reason}" for one in dead[:_SHOWN]]
+    hint = (
+        "what was translated is kept, run the same command again for the rest; "
+        "or --leave_out, and their elements keep the original"
+    )
+    first = f"texts without a translation: {len(dead):,} ({told}), so nothing was published; {hint}"
+    return "\n  ".join([first, *shown])

@@ -1,0 +1,227 @@
+"""Google Cloud Translation v3, by its own client; with another endpoint, whatever speaks the same gRPC."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+from schemas.errors import InputError
+from transforms.translation.engine import Limits, Refused, Stopped
+
+MOST_TEXTS = 1024
+MOST_CODEPOINTS = 30_000
+
+# Google's codes, where they are not those of BCP 47.
+LANGUAGES = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW", "nb": "no"}
+
+_LOGIN = "run 'gcloud auth application-default login', or let GOOGLE_APPLICATION_CREDENTIALS name a key file"
+
+_ADDRESS = re.compile(r"http://[^\s/:@]+:\d+/?|(https://)?[^\s/:@]+(:\d+)?/?")
+_RATE = re.compile(r"user ?rate ?limit ?exceeded", re.IGNORECASE)
+_DAILY = re.compile(r"daily ?limit|per day", re.IGNORECASE)
+# The client fetches the token of a call itself; what it is refused comes disguised as an outage.
+_NO_TOKEN = re.compile(r"metadata from plugin failed.*(invalid_|unauthorized|impersonat|reauth)", re.I | re.S)
+# Of refusals that no other texts would mend.
+_OF_THE_PAIR = re.compile(r"language|glossary|resource name", re.IGNORECASE)
+_SECRETS = re.compile(r"ya29\.[\w.-]+|AIza[\w-]+|eyJ[\w-]+\.[\w.-]*|bearer +\S+|-----BEGIN.*", re.IGNORECASE)
+
+
+class Google:
+    """Translates by ``TranslateText``, as plain text.
+
+    What may go well later (an outage, a quota of the minute, a deadline, a connection that breaks) is tried again,
+    after waits that grow and are drawn by lot. Google does not charge for what fails, but it cannot know that an
+    answer was lost on its way: what is tried again after a deadline or a broken connection may be charged twice.
+
+    Args:
+      project: id of the Google Cloud project that pays.
+      location: ``global``, or a region such as ``us-central1``: glossaries and custom models are in one.
+      model: ``general/nmt``, ``general/translation-llm``, or a custom model's id or full name.
+      glossary: id or full name of one; it must know both directions of every pivot. The memory keeps its
+        translations under ``MODEL+GLOSSARY``; give a glossary whose content changes a new id.
+      endpoint: ``HOST:PORT`` in place of Google's, by TLS with the application default credentials; with ``http://``
+        before it (a local server) unencrypted and without credentials.
+      seconds: the deadline of each try.
+      patience: for how many seconds tries go on. When they were in vain, later requests have one try each until one
+        goes well, so that an outage is not waited out batch by batch.
+      first_wait: seconds before the second try, at most.
+      longest_wait: seconds before any try, at most.
+      codepoints: of one request; Google recommends 5,000 and takes up to 30,000.
+      dollars_per_million: the list price of NMT beyond the free 500,000 a month, from a copy of
+        cloud.google.com/translate/pricing read in November 2026. Custom models cost more.
+      parallel: requests under way at a time.
+
+    Raises:
+      InputError: an argument that cannot be.
+    """
+
+    provider = "google"
+
+    def __init__(
+        self,
+        project: str,
+        location: str = "global",
+        model: str = "general/nmt",
+        glossary: str = "",
+        endpoint: str = "",
+        seconds: float = 60,
+        patience: float = 300,
+        first_wait: float = 1,
+        longest_wait: float = 32,
+        codepoints: int = 5_000,
+        dollars_per_million: float = 20.0,
+        parallel: int = 1,
+    ) -> None:
+        if not project:
+            raise InputError("give the id of the Google Cloud project that pays", "project")
+        if glossary and location == "global":
+            raise InputError("a glossary is in a region: give its own, such as us-central1", "location", location)
+        if not 1 <= codepoints <= MOST_CODEPOINTS:
+            raise InputError(f"a request takes 1 to {MOST_CODEPOINTS:,}", "codepoints", str(codepoints))
+        if endpoint and not _ADDRESS.fullmatch(endpoint):
+            raise InputError("is no address such as HOST:PORT or http://127.0.0.1:8080", "endpoint", endpoint)
+        self.model = f"{model}+{glossary}" if glossary else model
+        self.limits = Limits(MOST_TEXTS, codepoints)
+        self.dollars_per_million = dollars_per_million
+        self.parallel = parallel
+        self.parent = f"projects/{project}/locations/{location}"
+        self.model_name = self._full_name("models", model)
+        self.glossary_name = self._full_name("glossaries", glossary) if glossary else ""
+        self.endpoint = endpoint.rstrip("/")
+        self.seconds, self.patience = seconds, patience
+        self.first_wait, self.longest_wait = first_wait, longest_wait
+        self._client: Any = None
+        self._down = False
+
+    def _full_name(self, kind: str, given: str) -> str:
+        return given if given.startswith("projects/") else f"{self.parent}/{kind}/{given}"
+
+    def open(self) -> None:
+        """Makes the client; calls nobody yet, but an unknown machine may be asked for its credentials.
+
+        Raises:
+          InputError: google-cloud-translate is not installed, or there are no credentials.
+        """
+        try:
+            from google.auth.exceptions import GoogleAuthError
+            from google.cloud import translate_v3 as _  # noqa: F401
+        except ImportError:
+            raise InputError("google-cloud-translate is not installed: pip install 'parapet[google]'") from None
+        try:
+            self._client = _connect(self.endpoint)
+        except GoogleAuthError as error:
+            raise InputError(f"no Google credentials: {_LOGIN} ({told(error)})") from None
+
+    def close(self) -> None:
+        """Closes the connection. Once more does nothing."""
+        if self._client is not None:
+            self._client.transport.close()
+            self._client = None
+
+    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
+        """The translations in order; with a glossary, those that follow it.
+
+        Raises:
+          Refused: ``invalid``: Google does not take these texts. ``pair``: nor any of these languages. ``unavailable``:
+            it did not answer for as long as patience lasts. ``failed``: anything else.
+          Stopped: ``daily_limit``, ``credentials``, ``denied`` or ``not_found``.
+        """
+        from google.api_core.exceptions import GoogleAPICallError, RetryError
+
+        request = self._request(texts, source, target)
+        try:
+            # Not the client's own use of the two: that would make the deadline one of all tries together.
+            answer = self._retry()(self._client.translate_text)(request=request, timeout=self.seconds, retry=None)
+        except RetryError as error:
+            self._down = True
+            raise Refused(f"unavailable: {told(error.cause)}") from None
+        except UnicodeEncodeError:
+            raise Refused("invalid: is not Unicode text", splits=True) from None
+        except GoogleAPICallError as error:
+            raise self._meaning(error, source, target) from None
+        self._down = False
+        translations = answer.glossary_translations if self.glossary_name else answer.translations
+        return [translation.translated_text for translation in translations]
+
+    def _request(self, texts: list[str], source: str, target: str) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "parent": self.parent,
+            "contents": texts,
+            "mime_type": "text/plain",  # else it is HTML, and the answer is escaped
+            "source_language_code": LANGUAGES.get(source, source),
+            "target_language_code": LANGUAGES.get(target, target),
+            "model": self.model_name,
+        }
+        if self.glossary_name:
+            request["glossary_config"] = {"glossary": self.glossary_name}
+        return request
+
+    def _retry(self) -> Any:
+        from google.api_core.retry import Retry
+
+        return Retry(
+            predicate=_may_pass,
+            initial=self.first_wait,
+            maximum=self.longest_wait,
+            timeout=0 if self._down else self.patience,
+            on_error=lambda error: logging.info("Google Translate: %s; trying again", told(error)),
+        )
+
+    def _meaning(self, error: Exception, source: str, target: str) -> Refused | Stopped:
+        """What a refusal that no second try would mend means."""
+        from google.api_core import exceptions as api
+
+        said = told(error)
+        if _is_daily(error):
+            return Stopped(f"daily_limit: {said}: go on after midnight Pacific time, or have the quota raised")
+        if isinstance(error, api.Unauthorized) or _NO_TOKEN.search(str(error)):
+            return Stopped(f"credentials: Google does not take them: {_LOGIN}")
+        if isinstance(error, api.Forbidden):
+            advice = "enable billing and the Cloud Translation API, and give the account the role of its user"
+            return Stopped(f"denied: {said}: in {self.parent.split('/')[1]}, {advice}")
+        if isinstance(error, api.NotFound):
+            return Stopped(f"not_found: {said}: check the model, the glossary and the location")
+        if isinstance(error, api.InvalidArgument):
+            if not _OF_THE_PAIR.search(said):
+                return Refused(f"invalid: {said}", splits=True)
+            return Refused(f"pair: {source} to {target}: {said}")
+        return Refused(f"failed: {said} ({type(error).__name__})")
+
+
+def _connect(endpoint: str) -> Any:
+    from google.cloud import translate_v3
+
+    if not endpoint.startswith("http://"):
+        options = {"api_endpoint": endpoint.removeprefix("https://")} if endpoint else None
+        return translate_v3.TranslationServiceClient(client_options=options)
+    import grpc
+
+    # Of api_endpoint alone the client makes a TLS channel, and it looks for credentials.
+    host = endpoint.removeprefix("http://")
+    transport = translate_v3.TranslationServiceClient.get_transport_class("grpc")
+    return translate_v3.TranslationServiceClient(transport=transport(channel=grpc.insecure_channel(host), host=host))
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same request may go well in a while."""
+    from google.api_core import exceptions as api
+
+    if _is_daily(error) or _NO_TOKEN.search(str(error)):
+        return False
+    if isinstance(error, api.Forbidden):
+        return _RATE.search(str(error)) is not None
+    passing = (api.ServiceUnavailable, api.ResourceExhausted, api.DeadlineExceeded, api.InternalServerError)
+    return isinstance(error, passing)
+
+
+def _is_daily(error: Exception) -> bool:
+    from google.api_core import exceptions as api
+
+    return isinstance(error, api.Forbidden | api.ResourceExhausted) and _DAILY.search(str(error)) is not None
+
+
+def told(error: BaseException | None) -> str:
+    """What Google said, in one line, without anything that looks like a token or key."""
+    message = getattr(error, "message", None) or str(error)
+    return _SECRETS.sub("…", " ".join(message.split()))[:300]

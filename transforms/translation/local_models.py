@@ -1,0 +1,210 @@
+"""Translation models, loaded, by torch or CTranslate2."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from schemas.errors import InputError
+from transforms.translation.engine import Refused
+from transforms.translation.local_folders import Folder, inspect
+from transforms.translation.local_tokens import ManyTokens, Tokens
+
+# Tokenizers remember the language of a call, and torch has one seed for a process.
+LOCK = threading.Lock()
+
+_LOADED: WeakValueDictionary[tuple[str, str], Model] = WeakValueDictionary()
+
+
+class How(Protocol):
+    """How to translate; see :class:`transforms.translation.local.Local`."""
+
+    batch: int
+    beams: int
+    max_tokens: int
+    sample: bool
+    temperature: float
+    top_k: int
+    seed: str
+
+
+class Model:
+    """A model and its tokenizer. One for all threads of a process."""
+
+    def __init__(self, tokens: Tokens, generator: Generator) -> None:
+        self.tokens, self.generator = tokens, generator
+
+    def translate(self, texts: Sequence[str], source: str, target: str, how: How) -> list[str]:
+        """The translations, in order.
+
+        Raises:
+          Refused: ``pair``, ``too_long``, ``cut_off`` or ``memory``.
+        """
+        rows = self.tokens.encode(texts, source, target)
+        first = self.tokens.first(target)
+        longest = max(map(len, rows), default=0)
+        if longest > self.generator.positions:
+            raise Refused(f"too_long: {longest} tokens, the model takes {self.generator.positions}", splits=True)
+        found = [""] * len(texts)
+        # The short with the short: little padding.
+        order = sorted(range(len(texts)), key=lambda n: len(rows[n]))
+        size = 1 if how.sample else how.batch
+        for start in range(0, len(order), size):
+            chunk = order[start : start + size]
+            seed = seed_of(how.seed, source, target, texts[chunk[0]])
+            for n, tokens in zip(chunk, self._generate([rows[n] for n in chunk], first, how, seed), strict=True):
+                found[n] = self.tokens.decode(tokens)
+        return found
+
+    def _generate(self, rows: list[list[int]], first: str, how: How, seed: int) -> list[list[str]]:
+        try:
+            return self.generator.generate(rows, first, how, seed)
+        except RuntimeError as error:  # both torch and CTranslate2 raise what has no other name
+            if "out of memory" in str(error):
+                raise Refused("memory: there is not enough for a batch: try a smaller one", splits=True) from None
+            if "No position encodings" in str(error):
+                raise Refused("too_long: for the model, it or its translation", splits=True) from None
+            raise
+
+
+def seed_of(seed: str, source: str, target: str, text: str) -> int:
+    """That of one text's draws, whatever is drawn before."""
+    return int.from_bytes(hashlib.sha256(msgspec.json.encode([seed, source, target, text])).digest()[:8])
+
+
+def load(folder: Folder, threads: int) -> Model:
+    """A model; the one that is loaded already, where this process has it.
+
+    Raises:
+      InputError: it cannot be loaded, or is not the one that was there before.
+    """
+    if inspect(folder.path) != folder:
+        raise InputError("is not the model that it was when this began: begin again", folder.path)
+    key = folder.path, folder.digest
+    if (model := _LOADED.get(key)) is None:
+        with _loading(folder.path):
+            tokens = Tokens(folder) if folder.kind == "marian" else ManyTokens(folder)
+            generator = Converted(folder, tokens, threads) if folder.converted else Torch(folder, tokens, threads)
+        model = _LOADED[key] = Model(tokens, generator)
+    return model
+
+
+@contextmanager
+def _loading(path: str) -> Iterator[None]:
+    """Makes one line of whatever is wrong with a model's files; no progress bars."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+            yield
+    except InputError:
+        raise
+    except Exception as error:  # theirs are of a dozen kinds
+        said = " ".join(str(error).split())[:300]
+        raise InputError(f"the model cannot be loaded ({type(error).__name__}): {said}", path) from None
+
+
+class Generator(Protocol):
+    """What turns tokens into others.
+
+    Attributes:
+      positions: so many tokens it takes at most.
+    """
+
+    positions: float
+
+    def generate(self, rows: list[list[int]], first: str, how: How, seed: int) -> list[list[str]]:
+        """The tokens of the translations, in order. Raises Refused where one of them does not end."""
+
+
+class Torch:
+    """A model as its authors saved it."""
+
+    def __init__(self, folder: Folder, tokens: Tokens, threads: int) -> None:
+        import torch
+        import transformers
+
+        if threads:
+            torch.set_num_threads(threads)
+        name = "MarianMTModel" if folder.kind == "marian" else "M2M100ForConditionalGeneration"
+        model, told = getattr(transformers, name).from_pretrained(
+            folder.path, local_files_only=True, output_loading_info=True
+        )
+        if told["missing_keys"]:  # which would be filled with noise
+            raise InputError(f"its file lacks weights, {sorted(told['missing_keys'])[0]} for one", folder.path)
+        self.tokenizer = tokens.tokenizer
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        # Some are saved in half precision, in which rounding would decide more often.
+        self.model = model.float().eval().to(self.device)
+        self.model.generation_config.max_length = None  # in favour of ours
+        self.positions: float = model.config.max_position_embeddings
+
+    def generate(self, rows: list[list[int]], first: str, how: How, seed: int) -> list[list[str]]:
+        """The tokens of the translations, in order. Raises Refused where one of them does not end."""
+        import torch
+
+        pad = self.model.config.pad_token_id
+        longest = max(map(len, rows))
+        ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows], device=self.device)
+        mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=self.device)
+        most = min(how.max_tokens, int(self.positions) - 1)
+        options: dict[str, Any] = {"do_sample": how.sample, "num_beams": 1 if how.sample else how.beams}
+        if how.sample:
+            options |= {"temperature": float(how.temperature), "top_k": how.top_k, "top_p": 1.0}
+        if first:
+            options["forced_bos_token_id"] = self.tokenizer.convert_tokens_to_ids(first)
+        # generate takes no generator of random numbers of its own.
+        devices = [torch.cuda.current_device()] if self.device == "cuda" else []
+        with torch.inference_mode(), torch.random.fork_rng(devices):
+            torch.manual_seed(seed)
+            found = self.model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=most, **options)
+        return [self._tokens(row[1:], most) for row in found.tolist()]
+
+    def _tokens(self, ids: list[int], most: int) -> list[str]:
+        """Up to the end. Marian is made to end where there is no more room: that end is none."""
+        end = self.model.config.eos_token_id
+        length = ids.index(end) if end in ids else most
+        if length + 1 >= most:
+            raise _cut_off(most)
+        tokens: list[str] = self.tokenizer.convert_ids_to_tokens(ids[:length])
+        return tokens
+
+
+class Converted:
+    """A model that CTranslate2 converted."""
+
+    def __init__(self, folder: Folder, tokens: Tokens, threads: int) -> None:
+        import ctranslate2
+
+        self.tokenizer = tokens.tokenizer
+        self.translator = ctranslate2.Translator(folder.path, device="auto", intra_threads=threads)
+        self.positions = float("inf")  # its files do not say; it does when there are too many
+
+    def generate(self, rows: list[list[int]], first: str, how: How, seed: int) -> list[list[str]]:
+        """The tokens of the translations, in order. Raises Refused where one of them does not end."""
+        found = self.translator.translate_batch(
+            [self.tokenizer.convert_ids_to_tokens(row) for row in rows],
+            target_prefix=[[first]] * len(rows) if first else None,
+            beam_size=how.beams,
+            max_input_length=0,  # or it would cut off in silence
+            max_decoding_length=how.max_tokens,
+            return_end_token=True,
+        )
+        hypotheses: list[list[str]] = [one.hypotheses[0] for one in found]
+        for tokens in hypotheses:
+            if tokens[-1:] != [self.tokenizer.eos_token]:
+                raise _cut_off(how.max_tokens)
+        return hypotheses
+
+
+def _cut_off(most: int) -> Refused:
+    return Refused(f"cut_off: the translation does not end within {most} tokens", splits=True)

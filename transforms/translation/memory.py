@@ -1,0 +1,111 @@
+"""The translation memory: every translation that was ever paid for, in Parquet, or in CSV where people write it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.errors import InputError
+from schemas.layout import as_path
+from schemas.translation import MEMORY, Translation
+
+Texts = dict[tuple[str, str], dict[str, str]]  # (source, target) -> text -> translation
+
+
+def read_memory(path: str | Path) -> list[Translation]:
+    """The rows of a ``.parquet`` or ``.csv`` file, or of all such files of a folder.
+
+    Raises:
+      InputError: nothing there, not such a file, a column missing, a row without a text or translation.
+    """
+    place = as_path(path)
+    if place.is_dir():
+        files = sorted(file for file in place.iterdir() if file.suffix in (".parquet", ".csv"))
+        return [row for file in files for row in read_memory(file)]
+    if not place.is_file():
+        raise InputError("there is no such file or folder", path, "--memory")
+    rows = _read_csv(place) if place.suffix == ".csv" else _read_parquet(place)
+    found = []
+    for where, row in rows:
+        for name in MEMORY.names:
+            if not isinstance(row[name], str):
+                raise InputError(f"{name} is no text", place, where)
+        if not row["text"].strip() or not row["translation"].strip():
+            raise InputError("lacks a text or translation", place, where)
+        found.append(Translation(**{name: row[name] for name in MEMORY.names}))
+    return found
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        with path.open("rb") as handle:
+            table = pq.read_table(handle)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot be read as Parquet: {error}", path) from None
+    _check_columns(table.column_names, path)
+    for i, row in enumerate(table.select(MEMORY.names).to_pylist()):
+        yield f"row {i}", row
+
+
+def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")  # with the line ends that a text has
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path) from None
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        _check_columns(reader.fieldnames or [], path)
+        for row in reader:
+            if None in row:  # where DictReader puts what is too much
+                raise InputError(
+                    "has more values than columns: quote those with commas", path, f"row {reader.line_num}"
+                )
+            yield f"row {reader.line_num}", row
+    except csv.Error as error:
+        # Of the row that it could not finish only the reader below knows.
+        raise InputError(f"not CSV: {error}", path, f"row {reader.reader.line_num}") from None
+
+
+def _check_columns(names: Sequence[str], path: Path) -> None:
+    if missing := [name for name in MEMORY.names if name not in names]:
+        raise InputError(f"is no translation memory: it has no column {missing[0]!r}", path)
+
+
+def merge(*memories: Iterable[Translation]) -> list[Translation]:
+    """All rows, sorted, one per text and engine; where they differ the one of the earlier memory."""
+    kept: dict[tuple[str, ...], Translation] = {}
+    for memory in memories:
+        for row in memory:
+            kept.setdefault((row.provider, row.model, row.source, row.target, row.text), row)
+    return sorted(kept.values())
+
+
+def by_languages(memory: Iterable[Translation], provider: str = "", model: str = "") -> Texts:
+    """What the memory has for an engine; of any, the first in order, where none is named."""
+    found: Texts = {}
+    for row in sorted(memory):
+        if provider in ("", row.provider) and model in ("", row.model):
+            found.setdefault((row.source, row.target), {}).setdefault(row.text, row.translation)
+    return found
+
+
+def memory_bytes(rows: Iterable[Translation]) -> bytes:
+    """The rows as Parquet, sorted; the same rows give the same bytes."""
+    table = pa.Table.from_pylist([msgspec.to_builtins(row) for row in sorted(rows)], MEMORY)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def missing(texts: Iterable[str], known: Mapping[str, str]) -> list[str]:
+    """The texts that are not known, sorted, each once."""
+    return sorted(set(texts) - known.keys())

@@ -1,0 +1,186 @@
+"""Batches through an engine: each answer is written down before anything else happens to it."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+
+from schemas.layout import as_path, is_there
+from schemas.translation import Translation
+from transforms.files import join, read_written, whole
+from transforms.translation.batches import Batch
+from transforms.translation.engine import Engine, Refused, Stopped
+
+DEAD = "dead"
+
+_REQUESTS_EACH = 8  # of a group: one that is slow does not hold the others up
+
+
+class Untranslated(msgspec.Struct, frozen=True, order=True):
+    """A text that has no translation: an id of the reason and, after a colon, what a person should know."""
+
+    source: str
+    target: str
+    text: str
+    reason: str
+
+
+class Translate(beam.PTransform):
+    """Translates batches, each in one request, several at a time where the engine allows it.
+
+    Args:
+      engine: by which.
+      paid: folder in which every answer is kept, so that a run that is cut off has paid for nothing in vain.
+    """
+
+    def __init__(self, engine: Engine, paid: str) -> None:
+        super().__init__()
+        self.engine, self.paid = engine, paid
+
+    def expand(self, groups: beam.PCollection) -> Any:
+        """PCollection of lists of Batch (see :func:`in_groups`) to Translation (main) and Untranslated (DEAD)."""
+        return (
+            groups
+            | "Spread" >> beam.Reshuffle()
+            | "Translate group" >> beam.ParDo(_Translate(self.engine, self.paid)).with_outputs(DEAD, main="translated")
+        )
+
+
+def in_groups(batches: Sequence[Batch], engine: Engine) -> list[list[Batch]]:
+    """Batches in groups that one worker sends at a time; each group has a few for every request under way."""
+    size = engine.parallel * _REQUESTS_EACH if engine.parallel > 1 else 1
+    return [list(batches[i : i + size]) for i in range(0, len(batches), size)]
+
+
+class _Translate(beam.DoFn):
+    def __init__(self, engine: Engine, paid: str) -> None:
+        super().__init__()
+        self.engine, self.paid = engine, paid
+        self.opened = False
+        self.stopped = ""
+
+    def teardown(self) -> None:
+        if self.opened:
+            self.engine.close()
+
+    def process(self, batches: list[Batch]) -> Iterator[Any]:
+        with ThreadPoolExecutor(self.engine.parallel) as pool:
+            self._open_for(batches)
+            done = list(pool.map(self._translate, batches))
+        for outcomes, requests, codepoints in done:
+            # Beam loses what threads of our own count.
+            Metrics.counter("parapet", "requests").inc(requests)
+            Metrics.counter("parapet", "codepoints").inc(codepoints)
+            for outcome in outcomes:
+                if isinstance(outcome, Untranslated):
+                    Metrics.counter("parapet", "texts_not_translated").inc()
+                    yield TaggedOutput(DEAD, outcome)
+                else:
+                    yield outcome
+
+    def _open_for(self, batches: list[Batch]) -> None:
+        """Before any thread asks; not where everything is known already."""
+        if not self.opened and any(
+            _rest(batch, read_part(self.paid, part_of(batch, self.engine))) for batch in batches
+        ):
+            self.engine.open()
+            self.opened = True
+
+    def _translate(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
+        """What came of one batch, with the number of requests that it took and of codepoints that were sent."""
+        part = part_of(batch, self.engine)
+        # There already where this bundle is tried again: nothing in it is asked for twice.
+        kept = read_part(self.paid, part)
+        found: list[Translation | Untranslated] = list(kept)
+        rest = _rest(batch, kept)
+        requests = codepoints = 0
+        if not rest:
+            return found, requests, codepoints
+        for outcomes, sent in self._requests(Batch(batch.source, batch.target, rest)):
+            fresh = [outcome for outcome in outcomes if isinstance(outcome, Translation)]
+            if fresh:
+                # Before the next request: a batch that was split is paid for in several.
+                kept = [*kept, *fresh]
+                with whole(join(self.paid, part)) as handle:
+                    handle.write(msgspec.json.encode(kept))
+            found += outcomes
+            requests, codepoints = requests + (sent > 0), codepoints + sent
+        return found, requests, codepoints
+
+    def _requests(self, batch: Batch) -> Iterator[tuple[list[Translation | Untranslated], int]]:
+        """What came of the texts of one request after the other, and the codepoints that were answered."""
+        try:
+            answers = self._ask(batch)
+        except Stopped as error:
+            self.stopped = error.reason
+            yield _dead(batch, error.reason), 0
+        except Refused as error:
+            if error.splits and len(batch.texts) > 1:
+                middle = len(batch.texts) // 2
+                for texts in (batch.texts[:middle], batch.texts[middle:]):
+                    yield from self._requests(Batch(batch.source, batch.target, texts))
+            else:
+                yield _dead(batch, error.reason), 0
+        else:
+            size = sum(map(len, batch.texts))
+            if len(answers) != len(batch.texts):
+                reason = f"wrong_count: {len(batch.texts)} texts were sent, {len(answers)} came back"
+                yield _dead(batch, reason), size
+            else:
+                pairs = zip(batch.texts, answers, strict=True)
+                yield [self._outcome(batch, text, answer) for text, answer in pairs], size
+
+    def _outcome(self, batch: Batch, text: str, answer: str) -> Translation | Untranslated:
+        found = unescaped(text, answer).strip()
+        if not found:
+            return Untranslated(batch.source, batch.target, text, "empty_answer: the engine answered nothing")
+        return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, found)
+
+    def _ask(self, batch: Batch) -> list[str]:
+        if self.stopped:
+            raise Stopped(self.stopped)
+        return self.engine.translate(list(batch.texts), batch.source, batch.target)
+
+
+def _rest(batch: Batch, kept: list[Translation]) -> tuple[str, ...]:
+    known = {row.text for row in kept}
+    return tuple(text for text in batch.texts if text not in known)
+
+
+def _dead(batch: Batch, reason: str) -> list[Translation | Untranslated]:
+    return [Untranslated(batch.source, batch.target, text, reason) for text in batch.texts]
+
+
+def unescaped(text: str, answer: str) -> str:
+    """An answer whose HTML entities are text again, where the text that was sent had none."""
+    return answer if html.unescape(text) != text else html.unescape(answer)
+
+
+def part_of(batch: Batch, engine: Engine) -> str:
+    """The file that keeps the answers to a batch: another engine's, or to other texts, are in another."""
+    what = msgspec.json.encode([engine.provider, engine.model, batch])
+    return f"{hashlib.sha256(what).hexdigest()}.json"
+
+
+def read_part(paid: str, part: str) -> list[Translation]:
+    """The answers to a batch that are kept; none where it was never answered."""
+    if not FileSystems.exists(join(paid, part)):
+        return []
+    return msgspec.json.decode(read_written(paid, part), type=list[Translation])
+
+
+def read_parts(paid: str) -> list[Translation]:
+    """All answers that are kept in a folder: what a run that was cut off has paid for."""
+    if not is_there(folder := as_path(paid)):
+        return []
+    found = [read_part(paid, path.name) for path in sorted(folder.iterdir()) if path.suffix == ".json"]
+    return [row for rows in found for row in rows]
