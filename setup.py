@@ -27,7 +27,7 @@ CORE = [
 GCP = ["apache-beam[gcp]>=2.77,<2.80", "gcsfs>=2026.1"]
 GOOGLE = ["google-cloud-translate>=3.28,<4"]
 # Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
-LOCAL = ["ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "torch>=2.6,<2.14", "transformers>=4.50,<6"]
+LOCAL = ["ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "torch>=2.6,<2.14", "transformers>=5,<6"]
 MTURK = ["boto3>=1.35,<2"]
 TEST = [
     *GCP,

@@ -32,10 +32,10 @@ class Local:
 
     Args:
       models: folder by pair, ``{"en-zh": "opus-mt-en-zh", "zh-en": "opus-mt-zh-en"}``, or one for all that have none
-        of their own, ``{"*": "nllb-200-distilled-600M"}``. All are hashed here, a gigabyte or so a second.
+        of their own, ``{"*": "nllb-200-distilled-600M"}``. Their files are read and hashed here.
       batch: texts at a time.
       beams: of the search; 1 is greedy.
-      max_tokens: of a translation; one that is not done by then is refused: most such go round in circles.
+      max_tokens: of a translation; one that is not done by then, going round in circles perhaps, is refused.
       sample: draws each next token by lot in place of a search: for diversity, at the cost of accuracy. Not with
         CTranslate2, whose draws cannot be repeated.
       temperature: of the draws; above 1 they are bolder.
@@ -50,7 +50,6 @@ class Local:
     provider = "local"
     dollars_per_million = 0.0
     parallel = 1  # torch and CTranslate2 use all cores for one batch
-    parallel = 1
 
     def __init__(
         self,

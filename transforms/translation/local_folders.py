@@ -136,6 +136,6 @@ def _digest(folder: Path) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _digest_of(file: Path, size: int, changed: int) -> str:
-    """Of one file as it was then: read once, some gigabytes at about one a second."""
+    """Of one file as it was then: a process reads it once."""
     with file.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
