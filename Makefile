@@ -36,10 +36,10 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: lint
-	PARAPET_KILLS=230 $(BIN)/python -m pytest -n 2 -m ""
+	PARAPET_KILLS=230 $(BIN)/python -m pytest -n 2 --dist worksteal -m ""
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compose

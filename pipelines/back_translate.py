@@ -186,8 +186,11 @@ def make_engine(args: argparse.Namespace) -> Engine:
 
     if "model" not in given:
         raise InputError("name the folder of a model, or of one for each direction", "--model")
-    pairs = dict(one.rpartition("=")[::2] for one in given.pop("model"))
-    return Local({pair or "*": folder for pair, folder in pairs.items()}, **given)
+    pairs = {pair or "*": folder for pair, _, folder in (one.rpartition("=") for one in given.pop("model"))}
+    legs = [f"{one}-{other}" for pivot in args.corpus.pivots for one, other in (("en", pivot), (pivot, "en"))]
+    if "*" not in pairs and (lacking := [leg for leg in legs if leg not in pairs]):
+        raise InputError(f"there is none for {', '.join(lacking)}: name its folder, as {lacking[0]}=DIR", "--model")
+    return Local(pairs, **given)
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

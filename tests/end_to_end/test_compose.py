@@ -184,7 +184,7 @@ def thorough(renames: int) -> object:
     return pytest.param(renames, marks=pytest.mark.thorough)
 
 
-@pytest.mark.parametrize("renames", [0, thorough(4), 19, thorough(30), 44])
+@pytest.mark.parametrize("renames", [0, thorough(4), thorough(19), thorough(30), 44])
 def test_killed_and_run_again_ends_where_an_undisturbed_run_does(
     renames: int, composed: Path, tmp_path: Path, sample: Path, csvs: list[Path], crowd: Path
 ) -> None:
@@ -357,8 +357,7 @@ def test_the_published_variants_come_back(real_data: Path, tmp_path: Path) -> No
     assert compose(tmp_path / "csv", *flags, "--responses", *csvs) == 0
     assert compose(tmp_path / "api", *flags, "--responses", batch / "assignments.jsonl") == 0
     assert compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs) == 0
-    assert compose(tmp_path / "two", *flags, "--responses", *csvs, *TWO_PROCESSES) == 0
-    for other in ("api", "both", "two"):
+    for other in ("api", "both"):
         assert files_of(tmp_path / other) == files_of(tmp_path / "csv")
     assert compose(tmp_path / "vetted", "--schemas", sgd, "--responses", *csvs) == 0
     for arguments in ([tmp_path / "csv", sgd, batch], [tmp_path / "vetted", sgd, batch, "--vetting"]):

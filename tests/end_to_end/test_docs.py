@@ -45,7 +45,7 @@ PAGES = {
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md")))
 }
 # Flags of programs other than ours and Beam's that the pages mention.
-OTHER_FLAGS = {"--help", "--directory", "--answers", "--folder"}
+OTHER_FLAGS = {"--help", "--directory", "--answers", "--folder", "--output_dir", "--copy_files"}
 
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_]+")

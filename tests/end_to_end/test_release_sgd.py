@@ -65,6 +65,7 @@ def root(folder: Path, out: str = "out", version: str = "1.0.0") -> Path:
     return folder / out / "sgd_slice" / version
 
 
+@pytest.mark.thorough
 def test_built_elsewhere_on_two_processes_it_is_the_same(work: Path) -> None:
     assert build(work, "elsewhere", *TWO_PROCESSES) == 0
     assert (root(work, "elsewhere") / "SHA256SUMS").read_bytes() == (root(work) / "SHA256SUMS").read_bytes()
@@ -86,6 +87,7 @@ def test_it_verifies_and_its_rows_are_the_files(work: Path, capsys: pytest.Captu
             assert dialogue_file(row for row in rows if row["file"] == path.name) == path.read_bytes()
 
 
+@pytest.mark.thorough
 def test_a_changed_copy_is_another_version_and_the_difference_is_named(
     work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,7 +166,7 @@ main(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("renames", [5, 20])
+@pytest.mark.parametrize("renames", [pytest.param(5, marks=pytest.mark.thorough), 20])
 def test_killed_and_run_again_ends_where_an_undisturbed_run_does(renames: int, corpus: Path) -> None:
     """Killed while staging (16 files), and while publishing."""
     assert run(corpus, "--quiet") == 0

@@ -158,6 +158,7 @@ def test_report_page_shows_the_numbers(corpus: Path) -> None:
     assert "3 services in 3 variants." in page
 
 
+@pytest.mark.thorough
 def test_same_bytes_again_in_another_folder_and_with_two_processes(corpus: Path) -> None:
     assert run(corpus) == 0
     assert run(corpus, out="again") == 0

@@ -56,6 +56,7 @@ def test_the_bytes_are_those_of_a_local_run(bucket: Bucket, local: Path, capsys)
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.thorough
 def test_killed_while_publishing_and_run_again(bucket: Bucket, local: Path) -> None:
     """SIGKILL when some of the files are in place, over a run of another shape; the rerun has another one again."""
     out, corpus = f"{bucket.url}/killed", f"{bucket.url}/sgd"

@@ -71,7 +71,10 @@ def test_a_model_of_several_targets_is_told_which(models: Models, name: str) -> 
     assert right(engine.translate(texts, "en", "ja"), texts, ENGLISH[FEW], JAPANESE[FEW]) > 95
 
 
-@pytest.mark.parametrize("name", ["m2m", "ct2-m2m", "nllb", "ct2-nllb"])
+NLLB = [pytest.param(name, marks=pytest.mark.thorough) for name in ("nllb", "ct2-nllb")]
+
+
+@pytest.mark.parametrize("name", ["m2m", "ct2-m2m", *NLLB])
 def test_a_model_of_many_languages(models: Models, name: str) -> None:
     texts = phrases(ENGLISH[FEWER], 100, seed=5)
     engine = opened({"*": models[name]})
