@@ -121,18 +121,14 @@ def _typed(raw: dict[str, Any]) -> Any:
 def _corpus(args: argparse.Namespace) -> Corpus:
     from schemas.layout import raw_by_name, services_by_name, splits_of
     from transforms.back_translate.making import Corpus
-    from transforms.naming import Conventions, find_convention
+    from transforms.naming import conventions_of
 
     pivots = list(dict.fromkeys(pivot.strip() for pivot in args.pivots.split(",") if pivot.strip()))
     for pivot in pivots or [""]:
         if not pivot.isascii() or not pivot.replace("-", "").isalnum() or pivot == "en":
             raise InputError(f"{pivot!r} is no pivot: give codes of languages, such as zh,ja,ko", "--pivots")
     splits = read_good(args.schemas or sample_root())
-    services = services_by_name(splits).values()
-    conventions = Conventions(
-        slots=find_convention(slot.name for service in services for slot in service.slots),
-        intents=find_convention(intent.name for service in services for intent in service.intents),
-    )
+    conventions = conventions_of(services_by_name(splits).values())
     return Corpus(splits_of(splits), raw_by_name(splits), pivots, conventions)
 
 

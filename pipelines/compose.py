@@ -204,14 +204,10 @@ def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
     from schemas import layout
     from transforms.crowd.settle import Settings
     from transforms.distance import Method, load_stopwords
-    from transforms.naming import Conventions, find_convention
+    from transforms.naming import conventions_of
 
-    services = layout.services_by_name(list(splits)).values()
     return Settings(
-        Conventions(
-            slots=find_convention(slot.name for service in services for slot in service.slots),
-            intents=find_convention(intent.name for service in services for intent in service.intents),
-        ),
+        conventions_of(layout.services_by_name(list(splits)).values()),
         method=Method(args.name_distance, args.description_distance, load_stopwords(args.stopwords), args.spacy_model),
         seed=args.seed,
         selection=args.selection,

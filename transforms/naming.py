@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from schemas.elements import Kind
+from schemas.service import Service
 
 # Both boundaries, so that BookAHotel gives book, a, hotel.
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -82,6 +83,15 @@ def find_convention(names: Iterable[str]) -> Convention:
         return Convention.DOMAIN_SLOT
     order = [Convention.SNAKE, Convention.CAMEL, Convention.LOWER_CAMEL, Convention.KEBAB]
     return max(order, key=lambda convention: (votes[convention], -order.index(convention)))
+
+
+def conventions_of(services: Iterable[Service]) -> Conventions:
+    """How a corpus writes its names, given all of its services."""
+    services = list(services)
+    return Conventions(
+        slots=find_convention(slot.name for service in services for slot in service.slots),
+        intents=find_convention(intent.name for service in services for intent in service.intents),
+    )
 
 
 def join_words(parts: Iterable[str], convention: Convention, original: str = "") -> str:

@@ -14,7 +14,7 @@ from schemas.service import Service, parse_service
 from transforms.augment.corrupt import Operation, Rates, vocabulary_of
 from transforms.augment.corrupted import Change, Corruption, corrupted
 from transforms.augment.sets import Kind
-from transforms.naming import Conventions, find_convention
+from transforms.naming import conventions_of
 from transforms.rewrite.names import Mapped, Names, by_position, known_names, marker_names
 from transforms.rewrite.places import Known
 from transforms.rewrite.plan import DialogueFile, Variant, dialogue_folders, list_files, match_services
@@ -220,10 +220,7 @@ def _corrupt(
     Those of other splits would tell a model in training what it is tested on.
     """
     every = services_by_name(list(originals))
-    conventions = Conventions(
-        find_convention(slot.name for service in every.values() for slot in service.slots),
-        find_convention(intent.name for service in every.values() for intent in service.intents),
-    )
+    conventions = conventions_of(every.values())
     vocabulary = vocabulary_of(original.services, conventions)
     made: dict[str, Raw] = {}
     changes: list[Change] = []

@@ -23,7 +23,7 @@ from schemas.dialogue_table import DIALOGUES, dialogue_row
 from schemas.errors import InputError
 from transforms.augment.plan import TrainingSet
 from transforms.files import STAGING, HashingWriter, join, staged
-from transforms.release.shards import ROWS_OF_A_GROUP, parts
+from transforms.release.shards import ROWS_OF_A_GROUP, parts, unpack
 
 COUNTS = "counts"
 
@@ -149,6 +149,4 @@ def _read_part(output: str, part: Part) -> pa.Table:
     path = join(FileSystems.join(output, STAGING), part.path)
     with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
         handle.seek(part.start)
-        packed = handle.read(part.size)
-    with pa.ipc.open_stream(packed) as stream:
-        return stream.read_all()
+        return unpack(handle.read(part.size))

@@ -41,7 +41,8 @@ def _pack(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _unpack(packed: bytes) -> pa.Table:
+def unpack(packed: bytes) -> pa.Table:
+    """Rows as :func:`parts` packed them."""
     with pa.ipc.open_stream(packed) as stream:
         return stream.read_all()
 
@@ -70,7 +71,7 @@ def write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> File:
     """
     place, packed = shard
     path = shard_path(*place)
-    tables = [_unpack(one) for one in packed]
+    tables = [unpack(one) for one in packed]
     if any(table.schema != tables[0].schema for table in tables):
         raise InputError("the files of one configuration have different columns", path)
     table = pa.concat_tables(tables).sort_by(_KEY)
