@@ -53,24 +53,3 @@ class Engine(Protocol):
           Refused: these texts cannot be translated.
           Stopped: nothing can be, now or in a while: a wrong key, a daily limit.
         """
-
-
-class Refused(Exception):
-    """A request failed for good.
-
-    Args:
-      reason: an id (``invalid``, ``unavailable``, ``wrong_count``), and after a colon what a person should know.
-      splits: whether its texts may be tried apart; not where that would be paid for twice.
-    """
-
-    def __init__(self, reason: str, splits: bool = False) -> None:
-        super().__init__(reason)
-        self.reason, self.splits = reason, splits
-
-
-class Stopped(Exception):
-    """No further request can succeed: ``reason`` as in :class:`Refused`."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason

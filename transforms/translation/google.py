@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 from schemas.errors import InputError
-from transforms.translation.engine import Limits, Refused, Stopped
+from transforms.refusals import Refused, Stopped
+from transforms.translation.engine import Limits
 
 MOST_TEXTS = 1024
 MOST_CODEPOINTS = 30_000

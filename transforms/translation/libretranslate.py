@@ -12,7 +12,8 @@ from urllib3 import BaseHTTPResponse
 from urllib3.util import Retry
 
 from schemas.errors import InputError
-from transforms.translation.engine import Limits, Refused, Stopped
+from transforms.refusals import Refused, Stopped
+from transforms.translation.engine import Limits
 
 KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"
 

@@ -8,8 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from schemas.errors import InputError
+from transforms.refusals import Refused
 from transforms.translation import local_folders
-from transforms.translation.engine import Limits, Refused
+from transforms.translation.engine import Limits
 
 if TYPE_CHECKING:
     from transforms.translation.local_models import Model

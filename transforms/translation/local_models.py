@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from schemas.errors import InputError
-from transforms.translation.engine import Refused
+from transforms.refusals import Refused
 from transforms.translation.local_folders import Folder, inspect
 from transforms.translation.local_tokens import ManyTokens, Tokens
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from transforms.refusals import Refused
 from transforms.translation import local_languages
-from transforms.translation.engine import Refused
 from transforms.translation.local_folders import Folder
 
 

@@ -17,8 +17,9 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.layout import as_path, is_there
 from schemas.translation import Translation
 from transforms.files import join, read_written, whole
+from transforms.refusals import Refused, Stopped
 from transforms.translation.batches import Batch
-from transforms.translation.engine import Engine, Refused, Stopped
+from transforms.translation.engine import Engine
 
 DEAD = "dead"
 

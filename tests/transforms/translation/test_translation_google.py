@@ -19,7 +19,8 @@ from pseudo_translator import translate  # noqa: E402
 
 from schemas.errors import InputError  # noqa: E402
 from schemas.layout import read_root  # noqa: E402
-from transforms.translation.engine import Limits, Refused, Stopped  # noqa: E402
+from transforms.refusals import Refused, Stopped  # noqa: E402
+from transforms.translation.engine import Limits  # noqa: E402
 from transforms.translation.google import Google  # noqa: E402
 
 TEXTS = ["restaurant name", "the city's date"]

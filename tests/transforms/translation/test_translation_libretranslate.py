@@ -14,7 +14,8 @@ from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
 from schemas.errors import InputError
-from transforms.translation.engine import Limits, Refused, Stopped
+from transforms.refusals import Refused, Stopped
+from transforms.translation.engine import Limits
 from transforms.translation.libretranslate import KEY_VARIABLE, LibreTranslate
 
 TEXTS = ["restaurant name", "the city's date"]

@@ -21,9 +21,10 @@ from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, Models, ph
 
 from schemas.errors import InputError  # noqa: E402
 from schemas.translation import Translation  # noqa: E402
+from transforms.refusals import Refused  # noqa: E402
 from transforms.translation import local_models  # noqa: E402
 from transforms.translation.batches import make_batches  # noqa: E402
-from transforms.translation.engine import Engine, Refused  # noqa: E402
+from transforms.translation.engine import Engine  # noqa: E402
 from transforms.translation.local import Local  # noqa: E402
 from transforms.translation.local_folders import inspect  # noqa: E402
 from transforms.translation.local_languages import flores, marian_names  # noqa: E402
