@@ -28,12 +28,18 @@ GCP = ["apache-beam[gcp]>=2.77,<2.80", "gcsfs>=2026.1"]
 GOOGLE = ["google-cloud-translate>=3.28,<4"]
 # Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
 LOCAL = ["ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "torch>=2.6,<2.14", "transformers>=5,<6"]
+# eSpeak NG is under the GPL, version 3: nothing of it is in what Parapet publishes but sound.
+HEARING = ["jiwer>=4,<5", "num2words>=0.5.13,<0.6", "numpy>=1.26,<3", "scipy>=1.13,<2", "soundfile>=0.13,<0.15"]
+SPEECH = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "pocketsphinx>=5.0.4,<5.2"]
+AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
 MTURK = ["boto3>=1.35,<2"]
 TEST = [
     *GCP,
     *GOOGLE,
     *LOCAL,
     *MTURK,
+    *SPEECH,
+    *AZURE,
     "datasets>=3,<6",
     "gcp-storage-emulator>=2024,<2027",
     "hypothesis>=6.100,<7",
@@ -42,6 +48,7 @@ TEST = [
     "playwright>=1.50,<2",
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
+    "websockets>=13,<18",
 ]
 LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]
 
@@ -58,17 +65,19 @@ setup(
     ),
     package_data={
         "schemas": ["py.typed", "json/*.json", "sample/**/*"],
-        "transforms": ["py.typed"],
+        "transforms": ["py.typed", "speech/*.toml"],
         "pipelines": ["py.typed"],
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },
     install_requires=CORE,
     extras_require={
+        "azure": AZURE,
         "gcp": GCP,
         "google": GOOGLE,
         "lint": LINT,
         "local": LOCAL,
         "mturk": MTURK,
+        "speech": SPEECH,
         "test": TEST,
     },
     entry_points={"console_scripts": ["parapet=pipelines.main:main"]},

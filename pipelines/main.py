@@ -16,6 +16,7 @@ PIPELINES = {
     "statistics": "schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page",
     "back_translate": "schemas -> one variant per pivot language, translated there and back; a translation memory",
     "augment": "dialogues + any variants -> training sets: back-translated, crowdsourced, corrupted, mixed",
+    "speech_errors": "dialogues -> spoken, through noise, heard again: sets at a stated word error rate",
     "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
 }
 

@@ -1,0 +1,377 @@
+"""``parapet speech_errors``: user turns as a recogniser hears them, at stated word error rates."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import Parser, check_apart, counted, run_command
+from schemas.errors import InputError
+from schemas.layout import sample_root
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.speech.engine import Recogniser, Synthesiser
+    from transforms.speech.hearing import Sound
+    from transforms.speech.turns import Speakers
+
+EXAMPLE = """\
+  parapet speech_errors --wer 0.2 --language_model own --output heard        # the sample's test dialogues
+  parapet speech_errors --sgd sgd --split dev --wer 0.1,0.2,0.3 --noise babble --audio flac --output heard
+  parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run"""
+
+KEPT = ".heard"  # below the output: what was heard, by content; it stays, for the next run
+ENGINES = ("embedded", "azure")
+VOICES = {"embedded": "klatt4", "azure": "en-US-JennyNeural"}
+_AZURE_FLAGS = ("azure_region", "azure_endpoint", "parallel_calls")
+
+
+def parser() -> Parser:
+    """The flags."""
+    what = (
+        "Dialogues -> text to speech -> noise -> recognition -> the same dialogues as they were heard, one set for\n"
+        "each word error rate: OUT/SR-20/test/dialogues_001.json, and a row for every turn in OUT/SR-20/turns."
+    )
+    made = Parser("speech_errors", what, EXAMPLE)
+    add = made.add_argument
+    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
+    add("--split", metavar="LIST", default="test", help="whose dialogues: train, dev, test (default test)")
+    add("--wer", metavar="LIST", default="0.1,0.2,0.3", help="word error rates, one set each (default 0.1,0.2,0.3)")
+    add(
+        "--noise",
+        metavar="KIND",
+        default="pink",
+        help="pink, white, babble, or a folder of recordings, WAV, FLAC, Ogg or MP3 (default pink)",
+    )
+    add("--engine", choices=ENGINES, default="embedded", help="who speaks and listens (default embedded: offline)")
+    add("--speaker", choices=ENGINES, help="who speaks, where that is another")
+    add("--listener", choices=ENGINES, help="who listens, where that is another")
+    add(
+        "--voices",
+        metavar="LIST",
+        help="each dialogue has one of them: eSpeak's (klatt4, adam:150 for 150 words a minute, ...) or Azure's "
+        "(default klatt4, en-US-JennyNeural)",
+    )
+    add(
+        "--language_model",
+        metavar="KIND",
+        default="train",
+        help="of the embedded listener: train (made of the user turns of the split train), own (of the very turns that "
+        "are heard, which makes fewer errors), or a file in the ARPA format (default train)",
+    )
+    add(
+        "--snr",
+        metavar="LIST",
+        default="20,15,12,9,7,5",
+        help="signal-to-noise ratios that may be used, dB (default 20,15,12,9,7,5)",
+    )
+    add("--sample", type=int, metavar="N", default=100, help="texts by which two of them are chosen (default 100)")
+    add(
+        "--calibration", metavar="FILE", help="calibration.json of another run, whose noises and thresholds are kept"
+    )
+    add(
+        "--form",
+        choices=("heard", "restored"),
+        default="heard",
+        help="write words as they were heard, or those heard right as the original has them (default heard)",
+    )
+    add("--audio", choices=("wav", "flac"), default="", help="also write what was listened to, in OUT/SR-20/audio")
+    add("--longest", type=int, metavar="N", default=1000, help="characters of a turn that is still said (default 1000)")
+    add("--normalisation", metavar="FILE", help="rules of the spoken form, in place of ours (docs/speech_errors.md)")
+    add("--seed", default="0", help="of noise, voices and draws: any text (default 0)")
+    add("--cache", metavar="DIR", help="where what was heard is kept and found again (default OUT/.heard)")
+    add("--leave_out", action="store_true", help="go on without what cannot be read or heard: see dead_letters.jsonl")
+    add("--dry_run", action="store_true", help="print what would be said and what it costs; ask and write nothing")
+    azure = made.add_argument_group("azure: Azure AI Speech, with the extra 'azure' and the key in AZURE_SPEECH_KEY")
+    azure.add_argument("--azure_region", metavar="NAME", help="such as westeurope (default: AZURE_SPEECH_REGION)")
+    azure.add_argument("--azure_endpoint", metavar="URL", help="another address: wss://HOST, or ws://127.0.0.1:PORT")
+    azure.add_argument(
+        "--parallel_calls", type=int, metavar="N", help="requests at a time, up to 32 (default 4)"
+    )
+    return made
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_command(parser(), argv, build, check, report, inputs)
+
+
+def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read: the dialogues, and recordings."""
+    from transforms.speech.noise import KINDS
+
+    found = [("--sgd", str(args.sgd or sample_root()))]
+    return found if args.noise in KINDS else [*found, ("--noise", args.noise)]
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads flags, corpus, noise and language model, and makes the engines. Raises InputError where it cannot work."""
+    from transforms.speech import plan
+    from transforms.speech.spoken import load_normalisation
+    from transforms.speech.turns import Speakers
+
+    check_apart(args.output, sgd=args.sgd, noise=args.noise)
+    _check_extras()
+    args.targets, args.ratios = plan.parse_targets(args.wer), plan.parse_ratios(args.snr)
+    for flag, least in (("sample", 1), ("longest", 1)):
+        if getattr(args, flag) < least:
+            raise InputError(f"{getattr(args, flag)} is too few: give {least} or more", f"--{flag}")
+    args.speaker, args.listener = args.speaker or args.engine, args.listener or args.engine
+    if "azure" not in (args.speaker, args.listener):
+        for flag in _AZURE_FLAGS:
+            if getattr(args, flag) is not None:
+                raise InputError("is for --engine azure, and this is embedded", f"--{flag}")
+    voices = tuple(voice.strip() for voice in (args.voices or VOICES[args.speaker]).split(",") if voice.strip())
+    rules = load_normalisation(args.normalisation)
+    args.speakers = Speakers(voices, args.seed, rules, args.longest)
+    root = args.sgd or sample_root()
+    args.corpus = plan.read_corpus(root, [split.strip() for split in args.split.split(",") if split.strip()])
+    for line in args.corpus.problems:
+        logging.warning("%s", line)
+    args.cache = (args.cache or f"{args.output}/{KEPT}").rstrip("/")
+    args.sound = _sound(args)
+    _check_voices(args)
+    args.made_with = plan.made_with(names_of(args.sound, args.language_model), args.speakers)
+    args.settings = None
+    if args.calibration:
+        args.settings, changed = plan.read_calibration(args.calibration, args.targets, args.made_with)
+        for line in changed:
+            logging.warning("%s", line)
+
+
+def _check_extras() -> None:
+    from importlib.util import find_spec
+
+    for package in ("jiwer", "num2words", "scipy", "soundfile"):
+        if find_spec(package) is None:
+            raise InputError(f"{package} is not installed: pip install 'parapet[speech]', or 'parapet[azure]'")
+
+
+def _check_voices(args: argparse.Namespace) -> None:
+    if not args.speakers.voices:
+        raise InputError("give one or more voices, such as klatt4,adam", "--voices")
+    if args.speaker == "embedded":
+        args.sound.synthesiser.check(list(args.speakers.voices))
+        return
+    from transforms.speech.azure import is_voice
+
+    for voice in args.speakers.voices:
+        if not is_voice(voice):
+            raise InputError(f"{voice!r} is no voice of Azure's, such as en-US-JennyNeural", "--voices")
+
+
+def _sound(args: argparse.Namespace) -> Sound:
+    """Who speaks, who listens, and the noise between them; the language model is made here, once."""
+    from transforms.speech import plan
+    from transforms.speech.hearing import Sound
+
+    args.model = None
+    sentences: list[tuple[str, ...]] = []
+    if args.listener == "embedded":
+        args.model, sentences = _language_model(args)
+    texts: list[str] = []
+    if args.noise == "babble":
+        texts = sorted({" ".join(words) for words in sentences or _sentences(args.corpus.files, args.speakers)})
+        if not texts:
+            raise InputError("nobody says a word there that others could babble", "--noise")
+    noise = plan.make_noise(args.noise, texts)
+    return Sound(_synthesiser(args), _recogniser(args), noise, args.seed, args.speakers.rules, args.cache)
+
+
+def _sentences(files: Sequence[Any], speakers: Speakers) -> list[tuple[str, ...]]:
+    from transforms.speech.turns import sentences_of
+
+    return list(sentences_of(files, speakers))
+
+
+def _language_model(args: argparse.Namespace) -> tuple[Any, list[tuple[str, ...]]]:
+    from transforms.speech import plan, sphinx
+
+    if args.language_model not in ("train", "own"):
+        return sphinx.given_model(args.language_model), []
+    files = args.corpus.files
+    if args.language_model == "train":
+        try:
+            files = plan.read_corpus(args.sgd or sample_root(), ["train"]).files
+        except InputError as error:
+            hint = "give --language_model own, or a file in the ARPA format"
+            raise InputError(f"the language model wants a split train ({error.reason}); {hint}", error.path) from None
+    sentences = _sentences(files, args.speakers)
+    return sphinx.trained_model(sentences, general=args.language_model == "train"), sentences
+
+
+def _synthesiser(args: argparse.Namespace) -> Synthesiser:
+    if args.speaker == "embedded":
+        from transforms.speech.espeak import Espeak
+
+        return Espeak()
+    from transforms.speech.azure import AzureSynthesiser
+
+    return AzureSynthesiser(args.azure_region or "", args.azure_endpoint or "", parallel=_parallel(args))
+
+
+def _recogniser(args: argparse.Namespace) -> Recogniser:
+    if args.listener == "embedded":
+        from transforms.speech.sphinx import Sphinx
+
+        return Sphinx(f"{args.cache}/models", args.model.id)
+    from transforms.speech.azure import AzureRecogniser
+
+    return AzureRecogniser(args.azure_region or "", args.azure_endpoint or "", parallel=_parallel(args))
+
+
+def _parallel(args: argparse.Namespace) -> int:
+    calls = 4 if args.parallel_calls is None else args.parallel_calls
+    if not 1 <= calls <= 32:
+        raise InputError(f"{calls} cannot be: give 1 to 32", "--parallel_calls")
+    return int(calls)
+
+
+def names_of(sound: Sound, language_model: str) -> dict[str, str]:
+    """Who speaks and who listens, for the records."""
+    embedded = sound.recogniser.name.startswith("pocketsphinx")
+    model = language_model if language_model in ("train", "own") else "a file"
+    return {
+        "synthesiser": sound.synthesiser.name,
+        "recogniser": sound.recogniser.name,
+        "language_model": model if embedded else "",
+        "noise": sound.noise.name,
+    }
+
+
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The flags that shape the content."""
+    return {
+        "split": args.split,
+        "wer": args.targets,
+        "form": args.form,
+        "audio": args.audio,
+        "longest": args.longest,
+        "seed": args.seed,
+        "snr": args.ratios,
+        "sample": args.sample,
+        "calibrated_elsewhere": args.settings is not None,
+        "leave_out": args.leave_out,
+    }
+
+
+def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+    """Dialogue files -> texts -> a sample heard -> every turn heard -> the sets, their rows, numbers and a page."""
+    from functools import partial
+
+    import apache_beam as beam
+
+    from transforms import files
+    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.speech import listening, outputs, writing
+    from transforms.speech.calibrate import set_name, thresholds
+    from transforms.speech.turns import uses_of
+
+    files.prepare(args.output, "speech_errors")
+    if args.model is not None:
+        for name, data in args.model.files().items():
+            with files.whole(files.join(args.cache, f"models/{name}")) as handle:
+                handle.write(data)
+    names = [set_name(target) for target in args.targets]
+    dialogues = pipeline | "Dialogue files" >> beam.Create(args.corpus.files)
+    uses = dialogues | "Spread files" >> beam.Reshuffle() | "Texts" >> beam.FlatMap(uses_of, args.speakers)
+    once = pipeline | "Once" >> beam.Create([args.targets], reshuffle=False)
+    if args.settings is None:
+        curve, failed = uses | "Sample" >> listening.Sample(args.sound, args.ratios, args.sample)
+        settings = once | "Brackets" >> beam.Map(
+            listening.settings_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed)
+        )
+    else:
+        curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
+        settings = pipeline | "Settings" >> beam.Create([args.settings], reshuffle=False)
+    heard = uses | "Hear" >> listening.HearTurns(args.sound, settings)
+    final = settings | "Thresholds" >> beam.Map(
+        thresholds, beam.pvalue.AsIter(listening.sum_bins(heard[listening.BINS]))
+    )
+    sets = writing.Sets(args.output, args.speakers, args.sound, args.form, args.audio)
+    written = (dialogues, heard.turns) | "Sets" >> writing.WriteSets(sets, final)
+    about = outputs.About(args.made_with, options_of(args), args.corpus.schemas)
+    numbers = (curve, *outputs.summed(written))
+    small = final | "Small files" >> beam.FlatMap(
+        outputs.small_files, about, *(beam.pvalue.AsList(one) for one in numbers)
+    )
+    letters = (
+        pipeline
+        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
+        | "Letters file"
+        >> beam.Map(letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out)
+    )
+    others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    (
+        (written.written, others)
+        | "All files" >> beam.Flatten()
+        | "Publish"
+        >> files.Publish(args.output, header(args), written[writing.COUNTS], partial(writing.check_balance, sets=names))
+    )
+
+
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``run.json`` says besides files and counts."""
+    from importlib.metadata import version
+
+    options = {**options_of(args), **args.made_with}
+    return {"pipeline": "speech_errors", "version": version("parapet"), "options": options}
+
+
+def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
+    """Says what each set came to; of a dry run, what would be asked."""
+    if args.dry_run:
+        _tell_cost(args)
+        return
+    from transforms.files import MANIFEST, read_written
+    from transforms.rewrite.rewriting import DEAD_LETTERS
+
+    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
+    if not args.quiet:
+        for name, one in json.loads(read_written(args.output, "statistics.json"))["sets"].items():
+            print(_summary(name, one, counts))
+    left = counts.get("left_out", 0) + counts.get("broken_files", 0)
+    failed = max((n for name, n in counts.items() if name.startswith("failed/")), default=0)
+    if left or failed:
+        said = f"{counted(left, 'dialogue or file')}; as they were written: {counted(failed, 'turn')}"
+        logging.warning("left out: %s; see %s/%s", said, args.output, DEAD_LETTERS)
+
+
+def _summary(name: str, one: dict[str, Any], counts: dict[str, int]) -> str:
+    if one["wer"] is None:
+        return f"{name}: nothing was heard"
+    interval = f"{one['wer_low']:.1%} to {one['wer_high']:.1%}"
+    survival = "" if one["slot_survival"] is None else f", {one['slot_survival']:.0%} of slot values survive"
+    silent = counts.get(f"not_spoken/{name}", 0)
+    return (
+        f"{name}: {one['wer']:.2%} of {counted(one['words'], 'word')} heard wrong ({interval}) in "
+        f"{counted(one['turns'], 'turn')}{survival}" + (f"; {silent:,} with nothing to say" if silent else "")
+    )
+
+
+def _tell_cost(args: argparse.Namespace) -> None:
+    from transforms.speech.plan import size_of
+
+    size = size_of(args.corpus.files, args.speakers)
+    sample = 0 if args.settings else min(args.sample, size.texts) * len(args.ratios)
+    most = size.texts * min(len(args.ratios), len(args.targets) * (1 if args.settings else 2))
+    times = max(most, sample)
+    hours = size.seconds / 3600
+    spoken = size.characters * args.sound.synthesiser.dollars_per_million / 1e6
+    heard = hours * args.sound.recogniser.dollars_per_hour * times / max(size.texts, 1)
+    print(f"{counted(size.turns, 'user turn')} with something to say, {counted(size.texts, 'different text')}")
+    print(f"to speak: {counted(size.characters, 'character')} by {args.sound.synthesiser.name}: ${spoken:,.2f}")
+    print(
+        f"to hear: at most {counted(times, 'recording')}, about {hours * times / max(size.texts, 1):.1f} hours, by "
+        f"{args.sound.recogniser.name}: ${heard:,.2f}"
+    )
+    print("what an earlier run has heard is not asked for again; prices are from memory: check them")
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,146 @@
+"""Noise: white, pink, babble of other voices, or recordings; added so many dB below the level of the speech."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from schemas.errors import InputError
+from schemas.layout import as_path
+from transforms.files import read_bytes
+from transforms.speech.audio import active_power, decoded, to_samples
+from transforms.speech.engine import RATE
+from transforms.speech.espeak import Espeak
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from transforms.speech.engine import Samples
+
+    Sound = NDArray[np.float64]
+
+# Of everything that is changed here the hypotheses that are kept would not know.
+VERSION = "1"
+
+# ITU-T P.56 and G.191: the level that speech is brought to, 26 dB below the loudest that 16 bits can be.
+LEVEL = 32768 * 10 ** (-26 / 20)
+
+KINDS = ("white", "pink", "babble")
+SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
+
+_PADDING = RATE * 3 // 10  # silence before and after: recognisers cut what begins at once
+_DITHER = 20.0  # of 32768, the deviation: a decoder cannot take a digital silence (see docs/speech_errors.md)
+_BABBLERS = ("adam", "f1", "klatt3", "m3", "linda:190", "klatt2:150")
+_BABBLE_TEXTS = 60
+
+
+class Noise(msgspec.Struct, frozen=True):
+    """What is added.
+
+    Attributes:
+      kind: ``white``, ``pink``, ``babble`` or ``recordings``.
+      name: the kind, and for the last two a hash of what they are made of.
+      sources: the texts that the babble says, or the recordings' files.
+    """
+
+    kind: str
+    name: str
+    sources: tuple[str, ...] = ()
+
+
+def plain(kind: str) -> Noise:
+    """White or pink noise."""
+    return Noise(kind, kind)
+
+
+def babble(texts: Sequence[str]) -> Noise:
+    """Six voices that say some of these texts, chosen by hash."""
+    chosen = tuple(sorted(set(texts), key=lambda text: _hash("babble", text))[:_BABBLE_TEXTS])
+    return Noise("babble", f"babble:{_hash(*_BABBLERS, *chosen).hex()[:12]}", chosen)
+
+
+def recordings(folder: str) -> Noise:
+    """The sound files of a folder, each heard once. Raises InputError: none there, or one that is no sound file."""
+    place = as_path(folder)
+    if not place.is_dir():
+        known = ", ".join(KINDS)
+        raise InputError(f"is neither a kind of noise ({known}) nor a folder of recordings", folder, "--noise")
+    files = sorted(str(path) for path in place.iterdir() if path.suffix.lower() in SUFFIXES)
+    if not files:
+        raise InputError(f"has no recordings: {', '.join(SUFFIXES)}", folder, "--noise")
+    digests = [hashlib.sha256(_recording(file).tobytes()).hexdigest() for file in files]
+    return Noise("recordings", f"recordings:{_hash(*digests).hex()[:12]}", tuple(files))
+
+
+def through_noise(speech: Samples, noise: Noise, snr: float, key: str) -> Samples:
+    """Speech at a common level, with silence around it, dither and noise.
+
+    Args:
+      speech: the samples.
+      noise: what is added.
+      snr: by how many dB the noise is below the speech: mean power without pauses to mean power.
+      key: the same key gives the same noise.
+    """
+    drawn = np.random.default_rng(int.from_bytes(_hash(VERSION, noise.name, key), "big"))
+    power = active_power(speech)
+    sound = np.pad(speech * (LEVEL / np.sqrt(power) if power else 0.0), _PADDING)
+    sound += drawn.standard_normal(len(sound)) * _DITHER
+    sound += _stretch(noise, len(sound), drawn) * (LEVEL * 10 ** (-snr / 20))
+    return to_samples(sound)
+
+
+def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:
+    """So much noise, of mean power 1 over the whole that it is taken from."""
+    if noise.kind == "white":
+        return drawn.standard_normal(n)
+    if noise.kind == "pink":
+        return _pink(drawn.standard_normal(n))
+    if noise.kind == "babble":
+        track = _babble(noise.sources)
+    else:
+        track = _recording(noise.sources[int(drawn.integers(len(noise.sources)))])
+    return _looped(track, int(drawn.integers(len(track))), n)
+
+
+def _pink(white: Sound) -> Sound:
+    """Power that falls with the frequency, from that of 20 Hz on."""
+    shape = np.fft.rfft(white)
+    hertz = np.arange(len(shape)) * (RATE / len(white))
+    shape /= np.sqrt(np.maximum(hertz, 20.0))
+    shape[0] = 0
+    return _unit(np.fft.irfft(shape, len(white)))
+
+
+def _looped(track: Sound, start: int, n: int) -> Sound:
+    return np.take(track, np.arange(start, start + n), mode="wrap")
+
+
+@lru_cache(maxsize=4)
+def _babble(texts: tuple[str, ...]) -> Sound:
+    voices = []
+    espeak = Espeak()
+    espeak.open()
+    for i, voice in enumerate(_BABBLERS):
+        said = [espeak.speak(text, voice) for text in texts[i :: len(_BABBLERS)] or texts]
+        voices.append(_unit(np.concatenate(said).astype(np.float64)))
+    longest = max(map(len, voices))
+    return _unit(np.sum([np.resize(voice, longest) for voice in voices], axis=0))
+
+
+@lru_cache(maxsize=32)
+def _recording(path: str) -> Sound:
+    return _unit(decoded(read_bytes(path), path).astype(np.float64))
+
+
+def _unit(sound: Sound) -> Sound:
+    scaled: Sound = sound / np.sqrt(np.mean(sound**2))
+    return scaled
+
+
+def _hash(*parts: Any) -> bytes:
+    return hashlib.sha256("\0".join(parts).encode()).digest()

@@ -1,0 +1,132 @@
+"""Word error rates of the sets: realised, with an interval; by kind of error, domain and voice; slots that survived."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from schemas.dialogue import Turn
+from transforms.speech.calibrate import Setting
+from transforms.speech.replacing import Replaced
+
+_RESAMPLES = 2000
+_SUFFIX = re.compile(r"_\d+$")
+
+# What is summed, of turns that were heard.
+SUMS = ("turns", "words", "substitutions", "deletions", "insertions", "slots", "slots_kept")
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """Numbers to be summed.
+
+    Attributes:
+      set: of which set.
+      kind: ``all``, ``domain``, ``voice``, or ``dialogue``, which are not summed: intervals are drawn from them.
+      name: which domain or voice; of a dialogue its file and position.
+      sums: as ``SUMS`` has them; of a dialogue (errors, words).
+    """
+
+    set: str
+    kind: str
+    name: str
+    sums: tuple[int, ...]
+
+
+def tally_of(name: str, turn: Turn, replaced: Replaced) -> Iterator[Tally]:
+    """The numbers of one turn; nothing where it was not heard."""
+    row = replaced.row
+    if row["status"] != "heard":
+        return
+    errors = tuple(row[kind] for kind in ("words", "substitutions", "deletions", "insertions"))
+    sums = (1, *errors, len(row["slots"]), sum(slot["status"] == "kept" for slot in row["slots"]))
+    yield Tally(name, "all", "", sums)
+    yield Tally(name, "voice", row["voice"], sums)
+    for domain in sorted({domain_of(frame.service) for frame in turn.frames}):
+        yield Tally(name, "domain", domain, sums)
+
+
+def domain_of(service: str) -> str:
+    """``Restaurants`` of ``Restaurants_2``."""
+    return _SUFFIX.sub("", service)
+
+
+def statistics(
+    settings: Sequence[Setting],
+    curve: Iterable[tuple[float, tuple[int, int]]],
+    sums: Iterable[tuple[tuple[str, str, str], tuple[int, ...]]],
+    dialogues: Iterable[tuple[str, tuple[str, tuple[int, int]]]],
+) -> dict[str, Any]:
+    """``statistics.json``.
+
+    Args:
+      settings: of the sets.
+      curve: signal-to-noise ratio to (errors, words) of the sample; nothing where none was heard.
+      sums: (set, kind, name) to the sums of its turns.
+      dialogues: (set, (name, (errors, words))) of every dialogue.
+    """
+    by_key = dict(sums)
+    errors: dict[str, list[tuple[int, int]]] = {}
+    for name, (_, pair) in sorted(dialogues):
+        errors.setdefault(name, []).append(pair)
+    return {
+        "sets": {one.name: _of_set(one, by_key, errors.get(one.name, [])) for one in sorted(settings)},
+        "curve": [
+            {"snr": snr, "words": words, "errors": wrong, "wer": wrong / words}
+            for snr, (wrong, words) in sorted(curve, reverse=True)
+            if words
+        ],
+    }
+
+
+def _of_set(
+    one: Setting, sums: Mapping[tuple[str, str, str], tuple[int, ...]], dialogues: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
+    low, high = interval(dialogues, one.name)
+    found: dict[str, Any] = {
+        "target": one.target,
+        **numbers(sums.get((one.name, "all", ""), (0,) * len(SUMS))),
+        "wer_low": low,
+        "wer_high": high,
+        "snr_quiet": one.quiet,
+        "snr_loud": one.loud,
+        "threshold": one.threshold,
+    }
+    for kind in ("domain", "voice"):
+        of_kind = [(key[2], of) for key, of in sorted(sums.items()) if key[:2] == (one.name, kind)]
+        found[f"{kind}s"] = {name: numbers(of) for name, of in of_kind}
+    return found
+
+
+def numbers(sums: Sequence[int]) -> dict[str, Any]:
+    """The sums by name, with the word error rate, and the share of slot values that survived; None of nothing."""
+    of = dict(zip(SUMS, sums, strict=True))
+    errors = of["substitutions"] + of["deletions"] + of["insertions"]
+    return {
+        **of,
+        "wer": errors / of["words"] if of["words"] else None,
+        "slot_survival": of["slots_kept"] / of["slots"] if of["slots"] else None,
+    }
+
+
+def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:
+    """95 % of the word error rates of resampled dialogues (percentile bootstrap; turns of one hang together).
+
+    Args:
+      dialogues: (errors, words) of each.
+      name: the draws' seed.
+    """
+    table = np.array(dialogues, np.float64).reshape(-1, 2)
+    if not table[:, 1].sum():
+        return None, None
+    drawn = np.random.default_rng(list(name.encode()))
+    rates = []
+    for _ in range(_RESAMPLES):
+        errors, words = table[drawn.integers(len(table), size=len(table))].sum(axis=0)
+        if words:
+            rates.append(errors / words)
+    low, high = np.percentile(rates, [2.5, 97.5])
+    return round(float(low), 6), round(float(high), 6)

@@ -1,0 +1,138 @@
+"""User turns of dialogue files: what of them is said, by which voice, and by which draw it is heard."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.dialogue import Dialogue, Turn
+from schemas.errors import InputError
+from transforms.rewrite.plan import DialogueFile
+from transforms.rewrite.rewriting import read_file
+from transforms.rewrite.text import read_each
+from transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
+
+DRAWS = 10_000  # a turn's draw is one of so many, and so is a threshold
+_SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
+
+
+class Speakers(msgspec.Struct, frozen=True):
+    """Who says what, and how it is written down.
+
+    Attributes:
+      voices: of which each dialogue has one.
+      seed: of all that is drawn.
+      rules: of the spoken form.
+      longest: characters that a turn may have to be said.
+    """
+
+    voices: tuple[str, ...]
+    seed: str
+    rules: Normalisation
+    longest: int
+
+
+class Utterance(msgspec.Struct, frozen=True, order=True):
+    """What is said once, in however many turns it stands: a voice, and words parted by blanks."""
+
+    voice: str
+    text: str
+
+
+class Use(msgspec.Struct, frozen=True, order=True):
+    """A turn that says it.
+
+    Attributes:
+      file: its dialogue file, below the root.
+      dialogue: the dialogue's position in the file.
+      turn: the turn's position in the dialogue.
+      draw: 0 to 9,999: below a set's threshold, it is heard through the louder of its two noises.
+    """
+
+    file: str
+    dialogue: int
+    turn: int
+    draw: int
+
+
+class UserTurn(msgspec.Struct, frozen=True):
+    """A user turn: its position, its words, or the reason why nobody says them."""
+
+    position: int
+    turn: Turn
+    words: list[Word]
+    reason: str
+
+
+def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
+    """(position, the dialogue as it stands, whether it is plain JSON, the same typed or why it is no dialogue).
+
+    Raises:
+      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+    """
+    for position, (raw, plain) in enumerate(read_each(read_file(file), file.path)):
+        try:
+            yield position, raw, plain, msgspec.convert(raw, Dialogue)
+        except msgspec.ValidationError as error:
+            reason, _, at = str(error).partition(" - at ")
+            yield position, raw, plain, InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$."))
+
+
+def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[UserTurn]:
+    """The user's turns, in order."""
+    for position, turn in enumerate(dialogue.turns):
+        if turn.speaker == "USER":
+            reason = unspeakable(turn.utterance, speakers.rules, speakers.longest)
+            words = [] if reason else spoken_words(turn.utterance, speakers.rules)
+            yield UserTurn(position, turn, words, reason or "")
+
+
+def voice_of(dialogue_id: str, speakers: Speakers) -> str:
+    """The voice of a dialogue's user."""
+    return speakers.voices[hashed(speakers.seed, "voice", dialogue_id) % len(speakers.voices)]
+
+
+def draw_of(dialogue_id: str, turn: int, speakers: Speakers) -> int:
+    """A turn's draw, 0 to 9,999."""
+    return hashed(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
+
+
+def hashed(*parts: str) -> int:
+    """64 bits that look drawn, the same for the same parts."""
+    return int.from_bytes(hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()[:8], "big")
+
+
+def shard_of(utterance: Utterance) -> str:
+    """The group of texts that are kept in one file."""
+    return hashlib.sha256(f"{utterance.voice}\0{utterance.text}".encode()).hexdigest()[:_SHARDS]
+
+
+def uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Use]]:
+    """What is said in a file, and where. Of a file that cannot be read nothing; who writes the sets says so."""
+    try:
+        for position, _, _, dialogue in dialogues_of(file):
+            if isinstance(dialogue, InputError):
+                continue
+            voice = voice_of(dialogue.dialogue_id, speakers)
+            for turn in user_turns(dialogue, speakers):
+                if turn.words:
+                    text = joined(turn.words)
+                    draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
+                    yield Utterance(voice, text), Use(file.relative, position, turn.position, draw)
+    except InputError:
+        return
+
+
+def joined(words: Sequence[Word]) -> str:
+    """Words parted by blanks."""
+    return " ".join(word.text for word in words)
+
+
+def sentences_of(files: Iterable[DialogueFile], speakers: Speakers) -> Iterator[tuple[str, ...]]:
+    """The words of every user turn, of which a language model is made."""
+    for file in files:
+        for utterance, _ in uses_of(file, speakers):
+            yield tuple(utterance.text.split())

@@ -1,0 +1,280 @@
+"""The sets: each dialogue file with its user turns as they were heard, once per target, beside a row for every turn."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from schemas.heard_turns import HEARD_TURNS
+from transforms.files import HashingWriter, Written, staged, write_staged
+from transforms.refusals import Refused, Stopped
+from transforms.rewrite.plan import DialogueFile
+from transforms.rewrite.rewriting import LeftOut, id_of
+from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
+from transforms.speech.audio import sound_bytes
+from transforms.speech.calibrate import Setting
+from transforms.speech.hearing import Heard, Hearer, Sound
+from transforms.speech.listening import HeardTurn
+from transforms.speech.replacing import Form, Replaced, heard_turn, kept_turn, write_into
+from transforms.speech.statistics import Tally, tally_of
+from transforms.speech.turns import (
+    Speakers,
+    UserTurn,
+    Utterance,
+    dialogues_of,
+    draw_of,
+    hashed,
+    joined,
+    user_turns,
+    voice_of,
+)
+
+DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
+SHOWN = 12  # examples of a set on the page
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class Sets(msgspec.Struct, frozen=True):
+    """What is written.
+
+    Attributes:
+      output: the output folder.
+      speakers: who says what.
+      sound: how it is heard.
+      form: how it is written down.
+      audio: ``wav`` or ``flac`` where what was listened to is written too, else nothing.
+    """
+
+    output: str
+    speakers: Speakers
+    sound: Sound
+    form: Form
+    audio: str
+
+
+class WriteSets(beam.PTransform):
+    """Writes dialogue files of all sets into staging.
+
+    Args:
+      sets: what is written.
+      settings: PCollection of one list of Setting, with thresholds.
+    """
+
+    def __init__(self, sets: Sets, settings: beam.PCollection) -> None:
+        super().__init__()
+        self.sets, self.settings = sets, settings
+
+    def expand(self, inputs: tuple[beam.PCollection, beam.PCollection]) -> Any:
+        """(DialogueFile, (file, HeardTurn)) to Written (main), (file, letters) (DEAD), (name, n) (COUNTS), Tally
+        (TALLIES), (set, (draw, row)) (EXAMPLES).
+        """
+        files, turns = inputs
+        by_path = files | "By path" >> beam.Map(lambda file: (file.relative, file))
+        return (
+            {"file": by_path, "turns": turns}
+            | "Join" >> beam.CoGroupByKey()
+            | "Spread" >> beam.Reshuffle()
+            | "Write file"
+            >> beam.ParDo(_WriteFile(self.sets), beam.pvalue.AsSingleton(self.settings)).with_outputs(
+                DEAD, COUNTS, TALLIES, EXAMPLES, main="written"
+            )
+        )
+
+
+class _WriteFile(beam.DoFn):
+    def __init__(self, sets: Sets) -> None:
+        super().__init__()
+        self.sets = sets
+
+    def setup(self) -> None:
+        self.hearer = Hearer(self.sets.sound)
+
+    def teardown(self) -> None:
+        self.hearer.close()
+
+    def process(
+        self, joined_file: tuple[str, dict[str, Iterable[Any]]], settings: list[Setting]
+    ) -> Iterator[Written | TaggedOutput]:
+        relative, found = joined_file
+        (file,) = found["file"]
+        of = FileOfSets(file, found["turns"], settings, self.sets, self.hearer)
+        yield from of.write()
+        if of.letters:
+            yield TaggedOutput(DEAD, (relative, of.letters))
+        for count in of.counts.items():
+            yield TaggedOutput(COUNTS, count)
+        for tally in of.tallies:
+            yield TaggedOutput(TALLIES, tally)
+        for name, rows in of.examples.items():
+            for example in sorted(rows, key=lambda drawn: drawn[0])[:SHOWN]:
+                yield TaggedOutput(EXAMPLES, (name, example))
+        for name in ("files", "dialogues", "turns"):
+            Metrics.counter("parapet", name).inc(of.counts[name])
+
+
+class FileOfSets:
+    """One dialogue file, as every set has it.
+
+    Attributes:
+      letters: what could not be done, and why.
+      counts: see :func:`check_balance`.
+      tallies: the numbers of every turn.
+      examples: of each set the turns that were heard wrong, each with its place in a drawn order.
+    """
+
+    def __init__(
+        self, file: DialogueFile, turns: Iterable[HeardTurn], settings: Sequence[Setting], sets: Sets, hearer: Hearer
+    ) -> None:
+        self.file, self.settings, self.sets, self.hearer = file, settings, sets, hearer
+        self.heard = {(turn.use.dialogue, turn.use.turn): dict(turn.levels) for turn in turns}
+        self.letters: list[LeftOut] = []
+        self.counts: Counter[str] = Counter(files=1)
+        self.tallies: list[Tally] = []
+        self.examples: dict[str, list[tuple[int, dict[str, Any]]]] = {one.name: [] for one in settings}
+        self._written: list[Written] = []
+        self._rows: dict[str, list[dict[str, Any]]] = {one.name: [] for one in settings}
+
+    def write(self) -> list[Written]:
+        """Writes it into staging; of a file that cannot be read nothing."""
+        try:
+            with ExitStack() as stack:
+                writers = self._write_dialogues(stack)
+        except InputError as error:
+            reason = f"broken_file: {error.reason}"
+            self.letters = [LeftOut("", self.file.split, self.file.name, "", error.where, reason)]
+            self.counts = Counter(files=1, broken_files=1)
+            self.tallies, self.examples = [], {}
+            return []
+        self._written += [writer.written(f"{name}/{self.file.relative}") for name, writer in writers.items()]
+        for name, rows in self._rows.items():
+            path = f"{name}/turns/{self.file.relative.removesuffix('.json')}.parquet"
+            self._written.append(write_staged(self.sets.output, path, _parquet(rows)))
+        return self._written
+
+    def _write_dialogues(self, stack: ExitStack) -> dict[str, HashingWriter]:
+        writers = {
+            one.name: HashingWriter(stack.enter_context(staged(self.sets.output, f"{one.name}/{self.file.relative}")))
+            for one in self.settings
+        }
+        first = True
+        for position, raw, plain, dialogue in dialogues_of(self.file):
+            self.counts["dialogues"] += 1
+            if isinstance(dialogue, InputError):
+                self._leave_out(id_of(raw, position), dialogue.where, dialogue.reason)
+                self.counts["left_out"] += 1
+                continue
+            turns = list(user_turns(dialogue, self.sets.speakers))
+            self.counts["turns"] += len(turns)
+            self._tell_failures(position, dialogue, turns)
+            for one in self.settings:
+                writers[one.name].write(OPENING if first else BETWEEN)
+                writers[one.name].write(dialogue_text(self._version(one, position, raw, dialogue, turns), plain))
+                self.counts[f"dialogues/{one.name}"] += 1
+            first = False
+        for writer in writers.values():
+            writer.write(EMPTY if first else CLOSING)
+        return writers
+
+    def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
+        self.letters.append(LeftOut("", self.file.split, self.file.name, dialogue_id, where, reason))
+
+    def _tell_failures(self, position: int, dialogue: Dialogue, turns: Iterable[UserTurn]) -> None:
+        """A letter for each turn that some set could not have."""
+        for turn in turns:
+            reasons = {
+                found.reason
+                for one in self.settings
+                if turn.words and not isinstance(found := self._found(one, position, dialogue, turn), Heard)
+            }
+            if reasons:
+                self._leave_out(dialogue.dialogue_id, f"turns[{turn.position}]", min(reasons))
+
+    def _found(self, one: Setting, position: int, dialogue: Dialogue, turn: UserTurn) -> Any:
+        snr = one.snr(draw_of(dialogue.dialogue_id, turn.position, self.sets.speakers))
+        return self.heard[position, turn.position][snr]
+
+    def _version(
+        self, one: Setting, position: int, raw: Any, dialogue: Dialogue, turns: Sequence[UserTurn]
+    ) -> dict[str, Any]:
+        """A dialogue as one set has it; its rows and numbers are noted."""
+        made = {**raw, "turns": [*raw["turns"]]}
+        errors = words = 0
+        for turn in turns:
+            replaced = self._replaced(one, position, dialogue, turn)
+            self.counts[f"{replaced.row['status']}/{one.name}"] += 1
+            made["turns"][turn.position] = copy.deepcopy(raw["turns"][turn.position])
+            write_into(made["turns"][turn.position], replaced)
+            self._rows[one.name].append({"dialogue_id": dialogue.dialogue_id, **replaced.row})
+            self.tallies += tally_of(one.name, turn.turn, replaced)
+            if replaced.row["wer"]:
+                place = hashed("example", self.file.relative, dialogue.dialogue_id, str(turn.position))
+                self.examples[one.name].append((place, {"dialogue_id": dialogue.dialogue_id, **replaced.row}))
+            words += replaced.row["words"]
+            errors += sum(replaced.row[name] for name in ("substitutions", "deletions", "insertions"))
+        self.tallies.append(Tally(one.name, "dialogue", f"{self.file.relative}\0{position:06}", (errors, words)))
+        return made
+
+    def _replaced(self, one: Setting, position: int, dialogue: Dialogue, turn: UserTurn) -> Replaced:
+        voice, noise = voice_of(dialogue.dialogue_id, self.sets.speakers), self.sets.sound.noise.name
+        if not turn.words:
+            return kept_turn(turn, "not_spoken", turn.reason, voice, noise)
+        found = self._found(one, position, dialogue, turn)
+        if not isinstance(found, Heard):
+            return kept_turn(turn, "failed", found.reason, voice, noise)
+        snr = one.snr(draw_of(dialogue.dialogue_id, turn.position, self.sets.speakers))
+        if self.sets.audio:
+            self._write_audio(one, position, dialogue, Utterance(voice, joined(turn.words)), turn.position, snr)
+        return heard_turn(turn, found, self.sets.form, {"voice": voice, "noise": noise, "snr": snr})
+
+    def _write_audio(
+        self, one: Setting, position: int, dialogue: Dialogue, said: Utterance, turn: int, snr: float
+    ) -> None:
+        # An id may be anything; the position makes it unique, and one that has a path in it harmless.
+        safe = _UNSAFE.sub("_", dialogue.dialogue_id)[:60]
+        folder = f"{one.name}/audio/{self.file.relative.removesuffix('.json')}"
+        path = f"{folder}/{position:04}_{safe}_{turn:02}.{self.sets.audio}"
+        try:
+            samples = self.hearer.samples(said, snr)
+        except (Refused, Stopped) as error:
+            self._leave_out(dialogue.dialogue_id, f"turns[{turn}]", f"no_audio: {error}")
+            return
+        self._written.append(write_staged(self.sets.output, path, sound_bytes(samples, self.sets.audio)))
+        self.counts["audio_files"] += 1
+
+
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, HEARD_TURNS), sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+def check_balance(counts: dict[str, int], sets: Sequence[str]) -> dict[str, int]:
+    """Every dialogue is in every set or left out; every user turn of theirs was heard, had nothing to say, or failed.
+
+    Raises:
+      RuntimeError: they do not balance.
+    """
+    wrong = []
+    for name in sets:
+        if counts.get("dialogues", 0) != counts.get(f"dialogues/{name}", 0) + counts.get("left_out", 0):
+            wrong.append(f"dialogues of {name}")
+        ends = sum(counts.get(f"{status}/{name}", 0) for status in ("heard", "not_spoken", "failed"))
+        if counts.get("turns", 0) != ends:
+            wrong.append(f"turns of {name}")
+    if wrong:
+        raise RuntimeError(f"the counts do not balance for {', '.join(wrong)}: {counts}")
+    return counts
