@@ -20,7 +20,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: setup.py | $(BIN)/python
-	$(PIP) install -q -e .
+	$(PIP) install -q -e '.[speech]'
 	@touch $@
 
 $(VENV)/.test: setup.py | $(BIN)/python
@@ -45,6 +45,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compose
 	$(BIN)/python -m benchmarks.rewrite
 	$(BIN)/python -m benchmarks.translate
+	$(BIN)/python -m benchmarks.speech
 	$(BIN)/python -m benchmarks.mturk
 
 clean:

@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,7 @@ class Stage(msgspec.Struct):
       flags: besides ``--output``.
       pages: what to open, (title, path below its folder).
       prepare: what must be done before, given the demo's folder.
+      extra: the extra that it needs; without it the stage is left out.
     """
 
     pipeline: str
@@ -36,7 +38,11 @@ class Stage(msgspec.Struct):
     flags: list[str]
     pages: list[tuple[str, str]]
     prepare: Callable[[Path], None] | None = None
+    extra: str = ""
 
+
+# Extra to a package that it brings.
+EXTRAS = {"speech": "pocketsphinx"}
 
 RELEASE = """\
 # What 'parapet demo' made, as a release: 'parapet release build --config THIS --output FOLDER' builds it again.
@@ -77,12 +83,22 @@ path = "statistics"
 name = "table_1"
 """
 
+SPEECH_ERRORS = """
+[[corpora]]
+path = "speech_errors/SR-20"
+name = "speech_errors_20"
+kind = "speech errors"
+"""
+
 
 def prepare_release(folder: Path) -> None:
     """Writes ``release.toml``, and clears away what an earlier demo released: a version is never built twice."""
     from schemas.layout import sample_root
 
-    (folder / "release.toml").write_text(RELEASE.format(sample=json.dumps(str(sample_root()))), encoding="utf-8")
+    text = RELEASE.format(sample=json.dumps(str(sample_root())))
+    if (folder / "speech_errors").is_dir():
+        text += SPEECH_ERRORS
+    (folder / "release.toml").write_text(text, encoding="utf-8")
     shutil.rmtree(folder / "release" / "parapet_sample", ignore_errors=True)
 
 
@@ -149,6 +165,16 @@ def stages(output: str) -> list[Stage]:
             ],
         ),
         Stage(
+            "speech_errors",
+            "User turns spoken, put through noise and heard again, one word in five wrong",
+            ["--wer", "0.2", "--snr", "12,9", "--language_model", "own"],
+            [
+                ("What was said and what was heard", "report.html"),
+                ("The test dialogues as they were heard", "SR-20/test/dialogues_001.json"),
+            ],
+            extra="speech",
+        ),
+        Stage(
             "release",
             "All of it as one versioned dataset: Parquet, SGD JSON, card, manifest, checksums",
             ["build", "--config", str(Path(output) / "release.toml")],
@@ -182,7 +208,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
     """Runs one stage after the other, each as its own command, and writes the page."""
-    todo = stages(args.output)
+    todo = _possible(args, stages(args.output))
     started = time.monotonic()
     for i, stage in enumerate(todo, 1):
         _say(args, f"[{i}/{len(todo)}] {stage.pipeline}: {stage.what}")
@@ -202,6 +228,17 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
             _say(args, f"  {Path(args.output) / stage.pipeline / path}  {title}")
     _say(args, f"  {page}  all of them")
     return 0
+
+
+def _possible(args: argparse.Namespace, every: Sequence[Stage]) -> list[Stage]:
+    """The stages whose extras are installed; of the others it says what would be needed."""
+    there = []
+    for stage in every:
+        if stage.extra and find_spec(EXTRAS[stage.extra]) is None:
+            _say(args, f"without {stage.pipeline}: pip install 'parapet[{stage.extra}]' adds it")
+        else:
+            there.append(stage)
+    return there
 
 
 def write_page(output: str, done: Sequence[Stage]) -> Path:

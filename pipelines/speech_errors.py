@@ -6,8 +6,8 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipelines.command import Parser, check_apart, counted, run_command
 from schemas.errors import InputError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from transforms.speech.engine import Recogniser, Synthesiser
     from transforms.speech.hearing import Sound
     from transforms.speech.turns import Speakers
+
+Engine = TypeVar("Engine")
 
 EXAMPLE = """\
   parapet speech_errors --wer 0.2 --language_model own --output heard        # the sample's test dialogues
@@ -71,9 +73,7 @@ def parser() -> Parser:
         help="signal-to-noise ratios that may be used, dB (default 20,15,12,9,7,5)",
     )
     add("--sample", type=int, metavar="N", default=100, help="texts by which two of them are chosen (default 100)")
-    add(
-        "--calibration", metavar="FILE", help="calibration.json of another run, whose noises and thresholds are kept"
-    )
+    add("--calibration", metavar="FILE", help="calibration.json of another run, whose noises and thresholds are kept")
     add(
         "--form",
         choices=("heard", "restored"),
@@ -90,9 +90,7 @@ def parser() -> Parser:
     azure = made.add_argument_group("azure: Azure AI Speech, with the extra 'azure' and the key in AZURE_SPEECH_KEY")
     azure.add_argument("--azure_region", metavar="NAME", help="such as westeurope (default: AZURE_SPEECH_REGION)")
     azure.add_argument("--azure_endpoint", metavar="URL", help="another address: wss://HOST, or ws://127.0.0.1:PORT")
-    azure.add_argument(
-        "--parallel_calls", type=int, metavar="N", help="requests at a time, up to 32 (default 4)"
-    )
+    azure.add_argument("--parallel_calls", type=int, metavar="N", help="requests at a time, up to 32 (default 4)")
     return made
 
 
@@ -105,7 +103,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     """What workers read: the dialogues, and recordings."""
     from transforms.speech.noise import KINDS
 
-    found = [("--sgd", str(args.sgd or sample_root()))]
+    found = [("--sgd", str(args.sgd or sample_root())), ("--cache", args.cache)]
     return found if args.noise in KINDS else [*found, ("--noise", args.noise)]
 
 
@@ -127,6 +125,8 @@ def check(args: argparse.Namespace) -> None:
             if getattr(args, flag) is not None:
                 raise InputError("is for --engine azure, and this is embedded", f"--{flag}")
     voices = tuple(voice.strip() for voice in (args.voices or VOICES[args.speaker]).split(",") if voice.strip())
+    if not voices:
+        raise InputError("give one or more voices, such as klatt4,adam", "--voices")
     rules = load_normalisation(args.normalisation)
     args.speakers = Speakers(voices, args.seed, rules, args.longest)
     root = args.sgd or sample_root()
@@ -136,6 +136,8 @@ def check(args: argparse.Namespace) -> None:
     args.cache = (args.cache or f"{args.output}/{KEPT}").rstrip("/")
     args.sound = _sound(args)
     _check_voices(args)
+    if not args.dry_run:
+        _check_azure(args)
     args.made_with = plan.made_with(names_of(args.sound, args.language_model), args.speakers)
     args.settings = None
     if args.calibration:
@@ -153,8 +155,6 @@ def _check_extras() -> None:
 
 
 def _check_voices(args: argparse.Namespace) -> None:
-    if not args.speakers.voices:
-        raise InputError("give one or more voices, such as klatt4,adam", "--voices")
     if args.speaker == "embedded":
         args.sound.synthesiser.check(list(args.speakers.voices))
         return
@@ -163,6 +163,23 @@ def _check_voices(args: argparse.Namespace) -> None:
     for voice in args.speakers.voices:
         if not is_voice(voice):
             raise InputError(f"{voice!r} is no voice of Azure's, such as en-US-JennyNeural", "--voices")
+
+
+def _check_azure(args: argparse.Namespace) -> None:
+    """Opens what is Azure's once: a key that is missing is told before anything is spoken."""
+    for who, engine in ((args.speaker, args.sound.synthesiser), (args.listener, args.sound.recogniser)):
+        if who == "azure":
+            try:
+                engine.open()
+            except InputError as error:
+                raise _of_flag(error) from None
+            engine.close()
+
+
+def _of_flag(error: InputError) -> InputError:
+    """The engine's complaint, with the name of the flag in place of the argument's."""
+    names = ("region", "endpoint")
+    return InputError(error.reason, f"--azure_{error.path}" if str(error.path) in names else error.path, error.where)
 
 
 def _sound(args: argparse.Namespace) -> Sound:
@@ -212,7 +229,7 @@ def _synthesiser(args: argparse.Namespace) -> Synthesiser:
         return Espeak()
     from transforms.speech.azure import AzureSynthesiser
 
-    return AzureSynthesiser(args.azure_region or "", args.azure_endpoint or "", parallel=_parallel(args))
+    return _azure(AzureSynthesiser, args)
 
 
 def _recogniser(args: argparse.Namespace) -> Recogniser:
@@ -222,14 +239,17 @@ def _recogniser(args: argparse.Namespace) -> Recogniser:
         return Sphinx(f"{args.cache}/models", args.model.id)
     from transforms.speech.azure import AzureRecogniser
 
-    return AzureRecogniser(args.azure_region or "", args.azure_endpoint or "", parallel=_parallel(args))
+    return _azure(AzureRecogniser, args)
 
 
-def _parallel(args: argparse.Namespace) -> int:
+def _azure(engine: Callable[..., Engine], args: argparse.Namespace) -> Engine:
     calls = 4 if args.parallel_calls is None else args.parallel_calls
     if not 1 <= calls <= 32:
         raise InputError(f"{calls} cannot be: give 1 to 32", "--parallel_calls")
-    return int(calls)
+    try:
+        return engine(args.azure_region or "", args.azure_endpoint or "", parallel=calls)
+    except InputError as error:
+        raise _of_flag(error) from None
 
 
 def names_of(sound: Sound, language_model: str) -> dict[str, str]:

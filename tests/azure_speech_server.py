@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import threading
 import uuid
@@ -176,8 +177,16 @@ class AzureSpeechServer:
         self._loop.close()
 
     async def _serve(self) -> None:
+        quiet = logging.getLogger("azure_speech_server")  # a run's own messages are tested
+        quiet.propagate = False
         async with serve(
-            self._answer, self.host, 0, subprotocols=["USP"], process_request=self._let_in, close_timeout=0.1
+            self._answer,
+            self.host,
+            0,
+            subprotocols=["USP"],
+            process_request=self._let_in,
+            close_timeout=0.1,
+            logger=quiet,
         ) as server:
             self.url = f"ws://{self.host}:{next(iter(server.sockets)).getsockname()[1]}"
             self._ready.set()

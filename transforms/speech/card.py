@@ -22,8 +22,8 @@ def card(numbers: Mapping[str, Any], made_with: Mapping[str, Any], options: Mapp
         "# Speech errors",
         "",
         "The same dialogues with each user turn as a recogniser heard it: spoken by a synthesiser, put through noise, "
-        "and written down again. States and actions are those of the original; the span of a slot value is there where the "
-        "value was heard right, and gone where it was not.",
+        "and written down again. States and actions are those of the original; the span of a slot value is there where "
+        "the value was heard right, and gone where it was not.",
         "",
         "| set | target | word error rate | 95 % | words | substituted | deleted | inserted | slot values kept |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",

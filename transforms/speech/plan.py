@@ -51,9 +51,7 @@ def read_corpus(root: str | Path, splits: Sequence[str]) -> Corpus:
 
 def parse_targets(given: str) -> list[float]:
     """``0.1,0.2`` as rates. Raises InputError where they are none, or one stands twice."""
-    targets = [
-        _number(part, "--wer", "is no rate: give shares such as 0.1,0.2,0.3") for part in _parts(given)
-    ]
+    targets = [_number(part, "--wer", "is no rate: give shares such as 0.1,0.2,0.3") for part in _parts(given)]
     for target in targets:
         if not 0 < target < 1:
             raise InputError(f"{target:g} is no word error rate: give shares between 0 and 1, such as 0.2", "--wer")

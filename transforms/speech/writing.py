@@ -19,11 +19,12 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from schemas.heard_turns import HEARD_TURNS
-from transforms.files import HashingWriter, Written, staged, write_staged
+from transforms.files import Written, write_staged
 from transforms.refusals import Refused, Stopped
 from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut, id_of
-from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
+from transforms.rewrite.text import dialogue_text
+from transforms.set_files import SetFiles
 from transforms.speech.audio import sound_bytes
 from transforms.speech.calibrate import Setting
 from transforms.speech.hearing import Heard, Hearer, Sound
@@ -152,25 +153,23 @@ class FileOfSets:
         """Writes it into staging; of a file that cannot be read nothing."""
         try:
             with ExitStack() as stack:
-                writers = self._write_dialogues(stack)
+                names = [one.name for one in self.settings]
+                files = SetFiles(self.sets.output, names, self.file.relative, stack)
+                self._write_dialogues(files)
         except InputError as error:
             reason = f"broken_file: {error.reason}"
             self.letters = [LeftOut("", self.file.split, self.file.name, "", error.where, reason)]
             self.counts = Counter(files=1, broken_files=1)
             self.tallies, self.examples = [], {}
             return []
-        self._written += [writer.written(f"{name}/{self.file.relative}") for name, writer in writers.items()]
+        self._written += files.written()
+        self.counts.update({f"dialogues/{name}": n for name, n in files.dialogues.items()})
         for name, rows in self._rows.items():
             path = f"{name}/turns/{self.file.relative.removesuffix('.json')}.parquet"
             self._written.append(write_staged(self.sets.output, path, _parquet(rows)))
         return self._written
 
-    def _write_dialogues(self, stack: ExitStack) -> dict[str, HashingWriter]:
-        writers = {
-            one.name: HashingWriter(stack.enter_context(staged(self.sets.output, f"{one.name}/{self.file.relative}")))
-            for one in self.settings
-        }
-        first = True
+    def _write_dialogues(self, files: SetFiles) -> None:
         for position, raw, plain, dialogue in dialogues_of(self.file):
             self.counts["dialogues"] += 1
             if isinstance(dialogue, InputError):
@@ -181,13 +180,8 @@ class FileOfSets:
             self.counts["turns"] += len(turns)
             self._tell_failures(position, dialogue, turns)
             for one in self.settings:
-                writers[one.name].write(OPENING if first else BETWEEN)
-                writers[one.name].write(dialogue_text(self._version(one, position, raw, dialogue, turns), plain))
-                self.counts[f"dialogues/{one.name}"] += 1
-            first = False
-        for writer in writers.values():
-            writer.write(EMPTY if first else CLOSING)
-        return writers
+                files.add(one.name, dialogue_text(self._version(one, position, raw, dialogue, turns), plain))
+        files.close()
 
     def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
         self.letters.append(LeftOut("", self.file.split, self.file.name, dialogue_id, where, reason))

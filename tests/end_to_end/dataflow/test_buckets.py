@@ -20,6 +20,8 @@ from schemas.errors import InputError
 from schemas.layout import sample_root
 from transforms import files
 
+LOUD = ["--wer", "0.4", "--snr", "25,-15"]
+
 
 def chain(corpus: str, out: str) -> dict[str, list[str]]:
     """The pipelines on a corpus, each with its flags; later ones read what earlier ones wrote."""
@@ -31,6 +33,8 @@ def chain(corpus: str, out: str) -> dict[str, list[str]]:
         "hits": ["--task", "rewrites", "--dialogues", corpus, "--split", "test", "--turns", "3"],
         "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
         "augment": ["--sgd", corpus, "--backtrans", f"{out}/back_translate", "--sets", "backtrans,corrupted"],
+        # All but a few short turns count as too long: this is about files.
+        "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],
     }
 
 

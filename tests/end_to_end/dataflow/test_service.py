@@ -132,6 +132,7 @@ STEPS = {
     "rewrite": ["Rewrite/Rewrite file", "Write/Write file", "Publish/Publish"],
     "back_translate": ["Translations/Map(decode)", "Make files", "Publish/Publish"],
     "augment": ["Augment/Augment file", "Parquet/Write shard", "Publish/Publish"],
+    "speech_errors": ["Sample/Hear sample", "Hear/Hear shard", "Sets/Write file", "Publish/Publish"],
 }
 
 
@@ -156,6 +157,7 @@ def on(bucket: Bucket, variants: str) -> dict[str, list[str]]:
         "rewrite": ["--sgd", corpus, "--variants", variants],
         "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
         "augment": ["--sgd", corpus, "--oracle", variants],
+        "speech_errors": ["--sgd", corpus, "--language_model", "own", "--cache", f"{bucket.url}/heard"],
     }
 
 

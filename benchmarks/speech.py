@@ -1,0 +1,183 @@
+"""Times ``parapet speech_errors`` against PocketSphinx's decoder alone on the same sounds, and on two processes.
+
+    python -m benchmarks.speech [--utterances 300] [--sgd ROOT] [--snr 12,9] [--folder bench-output]
+
+Of the bundled sample, or of ROOT, dialogues are taken until so many different texts stand in them (the sample has some
+240), and a language model is made of these. Each text is heard through two noises. The loop has its sounds and its
+models in memory, and only decoding counts; the pipeline reads, makes the language model, speaks, adds noise, decodes,
+aligns and writes. A second run into the same folder finds everything heard already: what it takes is no decoding. Both
+must hear the same words. CPU seconds are user and system together, of the program and its children.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rewrite import TWO_PROCESSES, measure
+from schemas import layout
+
+SEED = "0"
+
+
+def main() -> int:
+    """Prints the table; gives 1 where the two did not hear the same."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--utterances", type=int, default=300)
+    flags.add_argument("--sgd", type=Path, default=layout.sample_root())
+    flags.add_argument("--snr", default="12,9", help="two ratios, dB")
+    flags.add_argument("--folder", type=Path, default=Path("bench-output"))
+    flags.add_argument("--alone", type=Path, help=argparse.SUPPRESS)
+    args = flags.parse_args()
+    if args.alone:
+        alone(args.alone)
+        return 0
+    root = args.folder / "speech"
+    shutil.rmtree(root, ignore_errors=True)
+    splits = take(args.sgd, root / "corpus", args.utterances)
+    texts, seconds = prepare(root, splits, parse_ratios(args.snr))
+    return compare(root, splits, args.snr, texts, seconds)
+
+
+def parse_ratios(given: str) -> tuple[float, float]:
+    """The quieter noise and the louder one."""
+    loud, quiet = sorted(float(part) for part in given.split(","))
+    return quiet, loud
+
+
+def take(source: Path, corpus: Path, utterances: int) -> list[str]:
+    """Copies dialogues until so many different user turns stand in them. Gives the splits that have some."""
+    texts: set[str] = set()
+    splits = []
+    for split in layout.SPLITS:
+        chosen = []
+        for dialogue in dialogues(source, split):
+            if len(texts) >= utterances:
+                break
+            chosen.append(dialogue)
+            texts |= {turn["utterance"] for turn in dialogue["turns"] if turn["speaker"] == "USER"}
+        if chosen:
+            (corpus / split).mkdir(parents=True)
+            (corpus / split / "dialogues_001.json").write_bytes(layout.dialogue_bytes(chosen))
+            shutil.copy(source / split / "schema.json", corpus / split)
+            splits.append(split)
+    return splits
+
+
+def dialogues(source: Path, split: str) -> Iterator[dict[str, Any]]:
+    """The dialogues of a split, file by file."""
+    for path in layout.dialogue_files(source, split):
+        yield from json.loads(path.read_bytes())
+
+
+def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple[int, float]:
+    """Writes the language model, and every text's sounds. Gives the texts, and the seconds that all sounds last."""
+    import numpy as np
+
+    from transforms.speech import plan, sphinx
+    from transforms.speech.engine import RATE
+    from transforms.speech.espeak import Espeak
+    from transforms.speech.hearing import Hearer, Sound
+    from transforms.speech.noise import plain
+    from transforms.speech.spoken import load_normalisation
+    from transforms.speech.turns import Speakers, sentences_of, uses_of
+
+    speakers = Speakers(("klatt4",), SEED, load_normalisation(), 1000)
+    files = plan.read_corpus(root / "corpus", splits).files
+    model = sphinx.trained_model(sentences_of(files, speakers), general=False)
+    (root / "models").mkdir()
+    for name, data in model.files().items():
+        (root / "models" / name).write_bytes(data)
+    recogniser = sphinx.Sphinx(str(root / "models"), model.id)
+    hearer = Hearer(Sound(Espeak(), recogniser, plain("pink"), SEED, speakers.rules, ""))
+    utterances = sorted({utterance for file in files for utterance, _ in uses_of(file, speakers)})
+    sounds = {f"{snr:g} {one.text}": hearer.samples(one, snr) for one in utterances for snr in ratios}
+    np.savez(root / "sounds.npz", **{str(i): sound for i, sound in enumerate(sounds.values())})
+    (root / "sounds.json").write_text(json.dumps({"model": model.id, "sounds": list(sounds)}))
+    return len(utterances), sum(map(len, sounds.values())) / RATE
+
+
+def alone(root: Path) -> None:
+    """The decoder alone: prints its CPU seconds and seconds, keeps what it hears."""
+    import numpy as np
+
+    from transforms.speech.sphinx import Sphinx
+
+    about = json.loads((root / "sounds.json").read_text())
+    with np.load(root / "sounds.npz") as stored:
+        sounds = [stored[str(i)].astype("<i2").tobytes() for i in range(len(about["sounds"]))]
+    sphinx = Sphinx(str(root / "models"), about["model"])
+    sphinx.open()
+    decoder = sphinx._decoder
+    heard = []
+    started, cpu = time.monotonic(), time.process_time()
+    for sound in sounds:
+        decoder.reinit_feat()
+        decoder.start_utt()
+        decoder.process_raw(sound, full_utt=True)
+        decoder.end_utt()
+        found = decoder.hyp()
+        heard.append(found.hypstr if found else "")
+    print(json.dumps([time.process_time() - cpu, time.monotonic() - started]))
+    (root / "heard.json").write_text(json.dumps(dict(zip(about["sounds"], heard, strict=True))))
+
+
+def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float) -> int:
+    """Runs the loop, then the pipeline on one process, again, and on two."""
+    this = [sys.executable, "-m", "benchmarks.speech", "--alone", str(root)]
+    loop, wall = json.loads(subprocess.run(this, stdout=subprocess.PIPE, check=True).stdout)
+    heard = json.loads((root / "heard.json").read_text())
+    print(f"{texts:,} texts through {snr} dB: {len(heard):,} sounds, {seconds:,.0f} s")
+    print(f"{'':28}{'CPU':>9}{'ratio':>7}{'texts/CPU s':>13}{'wall':>9}")
+
+    def line(what: str, cpu: float, wall: float, note: str = "") -> None:
+        print(f"{what:28}{cpu:7.1f} s{cpu / loop:7.2f}{texts / cpu:13.2f}{wall:7.1f} s{note}", flush=True)
+
+    line("PocketSphinx alone", loop, wall)
+    command = [
+        *(sys.executable, "-m", "pipelines.speech_errors", "--quiet", "--sgd", str(root / "corpus")),
+        *("--split", ",".join(splits), "--language_model", "own", "--seed", SEED),
+        *("--snr", snr, "--wer", between(heard, parse_ratios(snr)), "--output"),
+    ]
+    one, one_wall, _ = measure([*command, str(root / "one")])
+    line("one process", one, one_wall)
+    again, again_wall, _ = measure([*command, str(root / "one")])
+    line("  all heard already", again, again_wall)
+    line("  the rest", one - again, one_wall - again_wall)
+    two, two_wall, _ = measure([*command, str(root / "two"), *TWO_PROCESSES])
+    line("two processes", two, two_wall, f"  {one_wall / two_wall:.2f} times one process")
+    if wrong := differences(root / "one", heard) + differences(root / "two", heard):
+        print(f"{wrong} turns were not heard as the decoder alone hears them", file=sys.stderr)
+    return wrong > 0
+
+
+def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
+    """A word error rate in the middle of those of the two noises, so that the pipeline needs both."""
+    from transforms.speech.alignment import align, word_error_rate
+
+    rates = []
+    for ratio in ratios:
+        of_ratio = [(key.split()[1:], words.split()) for key, words in heard.items() if key.split()[0] == f"{ratio:g}"]
+        rates.append(word_error_rate(align(said, words) for said, words in of_ratio))
+    return f"{sum(rates) / 2:.3f}"
+
+
+def differences(output: Path, heard: dict[str, str]) -> int:
+    """Turns of which the set has other words than the loop heard."""
+    import pyarrow.parquet as pq
+
+    (turns,) = output.glob("SR-*/turns")
+    rows = [row for file in turns.rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    spoken = [row for row in rows if row["status"] == "heard"]
+    return sum(heard[f"{row['snr']:g} {row['spoken']}"] != row["hypothesis"] for row in spoken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""Sound as arrays and files: recordings of every kind are read alike, what is written reads back exactly."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import struct
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+soundfile = pytest.importorskip("soundfile")
+pytest.importorskip("scipy")
+
+from schemas.errors import InputError
+from transforms.speech.audio import FRAME, active_power, decoded, digest, read_sound, resampled, sound_bytes, to_samples
+
+SAMPLES = st.lists(st.integers(-32768, 32767), max_size=700).map(lambda some: np.array(some, np.int16))
+
+
+def tone(rate: int, seconds: float = 0.5) -> np.ndarray:
+    """Two tones that swell, below what 8 kHz can hold; -1 to 1."""
+    at = np.arange(int(rate * seconds)) / rate
+    both = 0.3 * np.sin(2 * np.pi * 440 * at) + 0.2 * np.sin(2 * np.pi * 1500 * at)
+    return np.asarray(both * np.sin(np.pi * at / seconds))
+
+
+def file_of(sound: np.ndarray, rate: int, kind: str = "WAV", subtype: str = "PCM_16") -> bytes:
+    handle = io.BytesIO()
+    soundfile.write(handle, sound, rate, format=kind, subtype=subtype)
+    return handle.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("rate", "channels", "kind", "subtype", "worst"),
+    [
+        (16000, 1, "WAV", "PCM_16", 2),
+        (16000, 2, "WAV", "PCM_16", 2),
+        (16000, 5, "WAV", "PCM_16", 2),
+        (16000, 1, "WAV", "PCM_U8", 260),
+        (16000, 1, "WAV", "PCM_24", 2),
+        (16000, 1, "WAV", "PCM_32", 2),
+        (16000, 2, "WAV", "FLOAT", 2),
+        (16000, 1, "WAV", "DOUBLE", 2),
+        (16000, 1, "WAV", "ULAW", 600),
+        (44100, 2, "WAV", "PCM_24", 60),
+        (48000, 1, "FLAC", "PCM_16", 60),
+        (8000, 1, "WAV", "PCM_16", 60),
+        (22050, 1, "AIFF", "PCM_16", 60),
+        (11025, 1, "AU", "PCM_16", 60),
+        (44100, 1, "OGG", "VORBIS", 1500),
+    ],
+)
+def test_recordings_of_every_kind_are_the_same_sound(
+    rate: int, channels: int, kind: str, subtype: str, worst: int
+) -> None:
+    mono = tone(rate)
+    found = decoded(file_of(np.stack([mono] * channels, axis=1), rate, kind, subtype), "noise/x")
+    expected = tone(16000) * 32767
+    assert found.dtype == np.int16
+    assert found.ndim == 1
+    assert abs(len(found) - len(expected)) <= 2
+    n = min(len(found), len(expected))
+    assert np.abs(found[:n] - expected[:n]).max() <= worst
+
+
+def test_channels_are_mixed_evenly() -> None:
+    left, right = tone(16000), -tone(16000)[::-1]
+    found = decoded(file_of(np.stack([left, right], axis=1), 16000), "x")
+    assert np.abs(found - (left + right) / 2 * 32767).max() <= 2
+
+
+BROKEN = {
+    "nothing": b"",
+    "text": b"hello there\n",
+    "cut off": file_of(tone(16000), 16000)[:20],
+    "no samples": file_of(np.zeros(0), 16000),
+    "silent": file_of(np.zeros(5000), 16000),
+    "silent stereo": file_of(np.zeros((5000, 2)), 44100),
+    "nothing in FLAC": file_of(tone(16000), 16000, "FLAC")[:30],
+    "JSON": b'{"a": 1}' * 100,
+    "no rate": file_of(tone(16000), 16000)[:24] + b"\0\0\0\0" + file_of(tone(16000), 16000)[28:],
+    "not a number anywhere": file_of(np.full(5000, np.nan), 16000, "WAV", "FLOAT"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+def test_what_is_no_recording_is_told_with_its_path(what: str) -> None:
+    with pytest.raises(InputError) as told:
+        decoded(BROKEN[what], "noise/hum.wav")
+    assert told.value.path == "noise/hum.wav"
+    assert told.value.reason.startswith(("cannot be read as sound: ", "has no sound in it"))
+    assert "BytesIO" not in str(told.value)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.binary(max_size=200), st.integers(0, 60), st.binary(max_size=8))
+def test_any_bytes_are_sound_or_told(data, at, spoilt) -> None:
+    good = file_of(tone(16000, 0.01), 16000)
+    for one in (data, good[:at] + spoilt + good[at + len(spoilt) :]):
+        rate = struct.unpack("<I", one[24:28].ljust(4, b"\0"))[0]
+        if 16000 / math.gcd(rate, 16000) * rate > 2**32:
+            continue  # a filter of so many taps takes too long
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                assert decoded(one, "x").dtype == np.int16
+        except InputError as error:
+            assert error.path == "x"
+
+
+@pytest.mark.parametrize("rate", [16000, 44100])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+def test_one_sample_that_is_no_number_spoils_only_what_is_beside_it(rate: int, value: float) -> None:
+    sound = tone(rate)
+    sound[len(sound) // 2] = value
+    found = decoded(file_of(sound, rate, "WAV", "FLOAT"), "x")
+    expected = tone(16000) * 32767
+    middle = len(expected) // 2
+    near = slice(middle - 60, middle + 60)
+    wrong = np.abs(found[: len(expected)] - expected[: len(found)]) > 60
+    wrong[near] = False
+    assert not wrong.any()
+
+
+@pytest.mark.xfail(strict=True, raises=RuntimeWarning, reason="NaN goes into the cast to 16 bits")
+@pytest.mark.filterwarnings("error:invalid value encountered")
+def test_no_warning_of_a_sample_that_is_no_number() -> None:
+    sound = tone(16000)
+    sound[100] = np.nan
+    decoded(file_of(sound, 16000, "WAV", "FLOAT"), "x")
+
+
+@settings(deadline=None, max_examples=50)
+@given(SAMPLES, st.sampled_from(["wav", "flac"]))
+def test_what_is_written_reads_back(sound, kind) -> None:
+    if kind == "flac" and not len(sound):
+        return
+    found = read_sound(sound_bytes(sound, kind))
+    assert found.dtype == np.int16
+    assert np.array_equal(found, sound)
+    assert sound_bytes(sound, kind) == sound_bytes(sound.copy(), kind)
+
+
+def test_a_written_file_is_what_others_expect_of_it() -> None:
+    sound = to_samples(tone(16000) * 32767)
+    data = sound_bytes(sound, "wav")
+    assert data[:4] + data[8:16] == b"RIFFWAVEfmt "
+    assert struct.unpack("<HHI", data[20:28]) == (1, 1, 16000)
+    assert data.endswith(sound.astype("<i2").tobytes())
+    assert sound_bytes(sound, "flac")[:4] == b"fLaC"
+    assert len(sound_bytes(sound, "flac")) < len(data)
+    assert np.abs(decoded(data, "x").astype(int) - sound).max() <= 1
+
+
+@settings(deadline=None, max_examples=50)
+@given(SAMPLES)
+def test_the_digest_is_of_the_samples_in_little_endian(sound) -> None:
+    plain = hashlib.sha256(b"".join(struct.pack("<h", int(one)) for one in sound)).hexdigest()
+    assert digest(sound) == plain
+    assert digest(sound.astype(">i2").astype(np.int16)) == plain
+    if len(sound):
+        assert digest(sound[1:]) != plain
+        assert digest(np.append(sound, np.int16(0))) != plain
+
+
+def plain_power(sound: np.ndarray) -> float:
+    frames = [sound[i : i + FRAME] for i in range(0, len(sound) - FRAME + 1, FRAME)] or [sound]
+    powers = [sum(float(one) ** 2 for one in frame) / len(frame) for frame in frames]
+    loud = [power for power in powers if power >= max(powers) / 1000]
+    return sum(loud) / len(loud)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.tuples(st.integers(1, 900), st.integers(0, 20000)), min_size=1, max_size=5), st.integers(0, 2**32))
+def test_the_power_is_that_of_the_loud_frames(parts, seed) -> None:
+    drawn = np.random.default_rng(seed)
+    sound = np.concatenate([drawn.uniform(-high - 1, high + 1, n) for n, high in parts]).astype(np.int16)
+    assert active_power(sound) == pytest.approx(plain_power(sound), rel=1e-9)
+
+
+def test_pauses_do_not_count() -> None:
+    speech = to_samples(np.random.default_rng(0).normal(0, 3000, 50 * FRAME))
+    pause = np.zeros(70 * FRAME, np.int16)
+    hum = to_samples(np.random.default_rng(1).normal(0, 60, 70 * FRAME))  # 34 dB below
+    alone = active_power(speech)
+    assert alone == pytest.approx(3000**2, rel=0.05)
+    for around in (pause, hum):
+        assert active_power(np.concatenate([around, speech, around])) == pytest.approx(alone, rel=1e-9)
+    near = to_samples(np.random.default_rng(1).normal(0, 600, 50 * FRAME))  # 14 dB below
+    assert active_power(np.concatenate([near, speech])) == pytest.approx((3000**2 + 600**2) / 2, rel=0.05)
+
+
+def test_the_power_of_nothing() -> None:
+    assert active_power(np.zeros(0, np.int16)) == 0
+    assert active_power(np.zeros(10, np.int16)) == 0
+    assert active_power(np.zeros(5 * FRAME, np.int16)) == 0
+    assert active_power(np.array([3, -4], np.int16)) == 12.5
+    assert active_power(np.full(FRAME, -32768, np.int16)) == 32768**2
+
+
+def test_rounded_and_clipped() -> None:
+    given = np.array([0.4, 0.6, -0.6, 32767.4, 32768.0, 1e30, -32768.6, -1e30, np.inf, -np.inf])
+    assert to_samples(given).tolist() == [0, 1, -1, 32767, 32767, 32767, -32768, -32768, 32767, -32768]
+    same = np.array([1, -2], np.int16)
+    assert to_samples(same) is same
+
+
+def test_resampling_keeps_length_level_and_silence() -> None:
+    for rate, to in ((22050, 16000), (16000, 22050), (8000, 16000)):
+        found = resampled(tone(rate) * 32767, rate, to)
+        assert len(found) == math.ceil(len(tone(rate)) * to / rate)
+        assert active_power(found) == pytest.approx(active_power(tone(rate) * 32767), rel=0.06)
+    assert not resampled(np.zeros(500), 22050, 16000).any()
+    assert len(resampled(np.zeros(0, np.int16), 22050, 16000)) == 0
+    # What the lower rate cannot hold is gone, not folded down.
+    high = np.sin(2 * np.pi * 10_000 * np.arange(22050) / 44100) * 20000
+    assert np.abs(resampled(high, 44100, 16000)[500:-500]).max() < 200
+
+
+def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    for ask in (lambda: decoded(b"", "x"), lambda: sound_bytes(np.zeros(3, np.int16), "wav"), lambda: read_sound(b"")):
+        with pytest.raises(InputError, match="soundfile is not installed: pip install 'parapet"):
+            ask()

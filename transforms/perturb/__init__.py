@@ -1,0 +1,1 @@
+"""Utterances changed in places, with everything that points into them."""
