@@ -30,6 +30,7 @@ EXAMPLE = """\
 KEPT = ".heard"  # below the output: what was heard, by content; it stays, for the next run
 ENGINES = ("embedded", "azure")
 VOICES = {"embedded": "klatt4", "azure": "en-US-JennyNeural"}
+RATIOS, SAMPLE = "20,15,12,9,7,5", 100
 _AZURE_FLAGS = ("azure_region", "azure_endpoint", "parallel_calls")
 
 
@@ -69,10 +70,9 @@ def parser() -> Parser:
     add(
         "--snr",
         metavar="LIST",
-        default="20,15,12,9,7,5",
-        help="signal-to-noise ratios that may be used, dB (default 20,15,12,9,7,5)",
+        help=f"signal-to-noise ratios that may be used, dB (default {RATIOS})",
     )
-    add("--sample", type=int, metavar="N", default=100, help="texts by which two of them are chosen (default 100)")
+    add("--sample", type=int, metavar="N", help=f"texts by which two of them are chosen (default {SAMPLE})")
     add("--calibration", metavar="FILE", help="calibration.json of another run, whose noises and thresholds are kept")
     add(
         "--form",
@@ -114,12 +114,17 @@ def check(args: argparse.Namespace) -> None:
     from transforms.speech.turns import Speakers
 
     check_apart(args.output, sgd=args.sgd, noise=args.noise)
-    _check_extras()
+    if args.calibration and (args.snr or args.sample):
+        raise InputError("carries noises over: leave --snr and --sample out", "--calibration")
+    args.snr, args.sample = args.snr or RATIOS, SAMPLE if args.sample is None else args.sample
     args.targets, args.ratios = plan.parse_targets(args.wer), plan.parse_ratios(args.snr)
+    if not args.seed.isprintable():
+        raise InputError("give a text of printable characters", "--seed")
     for flag, least in (("sample", 1), ("longest", 1)):
         if getattr(args, flag) < least:
             raise InputError(f"{getattr(args, flag)} is too few: give {least} or more", f"--{flag}")
     args.speaker, args.listener = args.speaker or args.engine, args.listener or args.engine
+    _check_extras(args)
     if "azure" not in (args.speaker, args.listener):
         for flag in _AZURE_FLAGS:
             if getattr(args, flag) is not None:
@@ -146,12 +151,14 @@ def check(args: argparse.Namespace) -> None:
             logging.warning("%s", line)
 
 
-def _check_extras() -> None:
+def _check_extras(args: argparse.Namespace) -> None:
     from importlib.util import find_spec
 
-    for package in ("jiwer", "num2words", "scipy", "soundfile"):
+    extras = {"azure": "azure", "embedded": "speech"}
+    wanted = {extras[who] for who in (args.speaker, args.listener)} | ({"speech"} if args.noise == "babble" else set())
+    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # that both extras have
         if find_spec(package) is None:
-            raise InputError(f"{package} is not installed: pip install 'parapet[speech]', or 'parapet[azure]'")
+            raise InputError(f"{package} is not installed: pip install 'parapet[{','.join(sorted(wanted))}]'")
 
 
 def _check_voices(args: argparse.Namespace) -> None:
@@ -324,7 +331,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         pipeline
         | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
         | "Letters file"
-        >> beam.Map(letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out)
+        >> beam.Map(
+            letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out, done="heard"
+        )
     )
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
@@ -358,8 +367,9 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     left = counts.get("left_out", 0) + counts.get("broken_files", 0)
     failed = max((n for name, n in counts.items() if name.startswith("failed/")), default=0)
     if left or failed:
-        said = f"{counted(left, 'dialogue or file')}; as they were written: {counted(failed, 'turn')}"
-        logging.warning("left out: %s; see %s/%s", said, args.output, DEAD_LETTERS)
+        parts = [f"left out: {counted(left, 'dialogue or file')}"] if left else []
+        parts += [f"not heard, and as they were written: {counted(failed, 'turn')}"] if failed else []
+        logging.warning("%s; see %s/%s", "; ".join(parts), args.output, DEAD_LETTERS)
 
 
 def _summary(name: str, one: dict[str, Any], counts: dict[str, int]) -> str:
@@ -378,9 +388,9 @@ def _tell_cost(args: argparse.Namespace) -> None:
     from transforms.speech.plan import size_of
 
     size = size_of(args.corpus.files, args.speakers)
-    sample = 0 if args.settings else min(args.sample, size.texts) * len(args.ratios)
-    most = size.texts * min(len(args.ratios), len(args.targets) * (1 if args.settings else 2))
-    times = max(most, sample)
+    sample = 0 if args.settings else min(args.sample, size.texts)
+    each = min(len(args.ratios), 2 * len(args.targets)) if args.settings is None else len(args.targets)
+    times = sample * len(args.ratios) + (size.texts - sample) * each
     hours = size.seconds / 3600
     spoken = size.characters * args.sound.synthesiser.dollars_per_million / 1e6
     heard = hours * args.sound.recogniser.dollars_per_hour * times / max(size.texts, 1)

@@ -9,11 +9,11 @@ SPAN = pa.struct(
         pa.field("service", pa.string(), nullable=False),
         pa.field("slot", pa.string(), nullable=False),
         pa.field("value", pa.string(), nullable=False),  # as the original utterance has it
-        pa.field("start", pa.int32(), nullable=False),
-        pa.field("exclusive_end", pa.int32(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("exclusive_end", pa.int64(), nullable=False),
         pa.field("status", pa.string(), nullable=False),  # kept | lost
-        pa.field("heard_start", pa.int32()),  # in the new utterance; null where the value is lost
-        pa.field("heard_exclusive_end", pa.int32()),
+        pa.field("heard_start", pa.int64()),  # in the new utterance; null where the value is lost
+        pa.field("heard_exclusive_end", pa.int64()),
     ]
 )
 

@@ -1,7 +1,7 @@
 """Renders the Jinja2 pages of ``crowd_templates``.
 
 Everything in them is escaped as HTML unless a template says otherwise. Nothing is in ``.md.jinja``: Markdown has other
-escapes, see ``transforms.release.documents.markdown``.
+escapes, see ``transforms.markdown``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -189,34 +190,45 @@ def copy_schema(schema: tuple[str, str]) -> tuple[str, bytes]:
     return schema[0], as_path(schema[1]).read_bytes()
 
 
-def letters_file(name: str, letters: Iterable[tuple[str, list[LeftOut]]], leave_out: bool) -> tuple[str, bytes]:
+def letters_file(
+    name: str, letters: Iterable[tuple[str, list[LeftOut]]], leave_out: bool, done: str = "rewritten"
+) -> tuple[str, bytes]:
     """``dead_letters.jsonl``, in the order of the files, their dialogues and the variants.
 
     Args:
       name: the file's.
       letters: (path of the dialogue file, what was left out of it).
       leave_out: whether dialogues may be left out.
+      done: what could not be done to them.
 
     Raises:
       InputError: something was left out, and may not be.
     """
     every = [letter for _, of_file in sorted(letters, key=lambda one: one[0]) for letter in of_file]
     if every and not leave_out:
-        raise InputError(why_not(every))
-    return name, b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in every)
+        raise InputError(why_not(every, done))
+    return name, b"".join(_line(letter) for letter in every)
 
 
-def why_not(letters: Iterable[LeftOut]) -> str:
+def _line(letter: LeftOut) -> bytes:
+    found = msgspec.to_builtins(letter)
+    try:
+        return orjson.dumps(found) + b"\n"
+    except TypeError:  # half a surrogate in an id
+        return json.dumps(found).encode() + b"\n"
+
+
+def why_not(letters: Iterable[LeftOut], done: str = "rewritten") -> str:
     """One line that says what keeps a run from being published: each dialogue once, the first of them in words."""
     said: dict[tuple[str, str, str], str] = {}
     for letter in letters:
         path = f"{letter.split}/{letter.file}" if letter.split else letter.file
         parts = [path, f"dialogue {letter.dialogue_id}" if letter.dialogue_id else "", letter.where, letter.reason]
         said.setdefault((letter.split, letter.file, letter.dialogue_id), ": ".join(part for part in parts if part))
-    shown = list(said.values())[:_SHOWN]
+    shown = [one.encode("utf-8", "backslashreplace").decode() for one in list(said.values())[:_SHOWN]]
     more = f"; and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
     return (
-        f"{len(said)} could not be rewritten, so nothing was published (--leave_out goes on without them): "
+        f"{len(said)} could not be {done}, so nothing was published (--leave_out goes on without them): "
         + "; ".join(shown)
         + more
     )

@@ -23,6 +23,8 @@ FRAME = RATE // 50  # 20 ms
 # the mean level of speech, which is some 10 to 15 dB below the peaks of an envelope.
 _PAUSE = 30.0
 
+_RATES = 4_000, 400_000  # samples a second, of recordings
+
 
 def resampled(sound: NDArray[Any], rate: int, to: int) -> Samples:
     """Sound of ``rate`` samples a second with ``to`` of them, by a polyphase filter."""
@@ -72,7 +74,9 @@ def decoded(data: bytes, path: str) -> Samples:
     except (soundfile.SoundFileError, ValueError, TypeError) as error:
         said = str(error).rpartition(": ")[2].rstrip(".")
         raise InputError(f"cannot be read as sound: {said}", path) from None
-    mono = resampled(sound.mean(axis=1) * 32767, rate, RATE)
+    if not _RATES[0] <= rate <= _RATES[1]:
+        raise InputError(f"has {rate:,} samples a second; between {_RATES[0]:,} and {_RATES[1]:,} can be used", path)
+    mono = resampled(np.nan_to_num(sound.mean(axis=1), posinf=1, neginf=-1) * 32767, rate, RATE)
     if not np.any(mono):
         raise InputError("has no sound in it", path)
     return mono

@@ -20,6 +20,8 @@ _PASSING = {
 _QUOTA = re.compile(r"quota", re.IGNORECASE)
 _THROTTLED = re.compile(r"throttl|too many requests", re.IGNORECASE)
 
+_NO_HOST = re.compile(r"DNS resolution failed|hostname not found", re.IGNORECASE)
+
 _SECRETS = re.compile(r"\b[A-Za-z0-9+/]{32,}={0,2}|eyJ[\w-]+\.[\w.-]*|bearer +\S+|\w+://\S+", re.IGNORECASE)
 _NOISE = re.compile(r"(SessionId|X-ConnectionId): *\w*|Content-Type: [^\n]*|USP state: .*|\[CALL STACK.*", re.DOTALL)
 
@@ -41,6 +43,8 @@ class Failed(Exception):
         """Whether the same request may go well in a while."""
         if _THROTTLED.search(self.said) and not _QUOTA.search(self.said):
             return True
+        if _NO_HOST.search(self.said):
+            return False
         return self.code in _PASSING and not _QUOTA.search(self.said) and "(404)" not in self.said
 
     @property
@@ -54,6 +58,8 @@ class Failed(Exception):
         """What a failure means that no second try would mend."""
         if _QUOTA.search(self.said):
             return Stopped(f"quota: {self.told}: wait until it is filled again, or have it raised")
+        if _NO_HOST.search(self.said):
+            return Stopped("no_host: there is no such address: check the region, the endpoint and the network")
         if "(404)" in self.said:
             return Stopped(f"not_found: {self.told}: check the region, or the endpoint")
         if self.code == "Forbidden" or (self.code == "AuthenticationFailure" and "(403)" in self.said):

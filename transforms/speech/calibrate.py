@@ -82,23 +82,23 @@ def brackets(targets: Sequence[float], curve: Mapping[float, Errors]) -> list[Se
         quiet = [snr for snr in levels if curve[snr].rate <= target * (1 - _MARGIN)]
         loud = [snr for snr in levels if curve[snr].rate >= target * (1 + _MARGIN)]
         # The rate may be lower at a louder noise by chance: of the quiet ones the loudest that is above some loud one.
-        one = min((snr for snr in quiet if not loud or snr > min(loud)), default=levels[0])
+        one = min((snr for snr in quiet if snr > min(loud, default=levels[-1])), default=levels[0])
         other = max((snr for snr in loud if snr < one), default=levels[-1])
-        least, most = curve[one].rate, curve[other].rate
-        if one == other or not least - CLOSE <= target <= most + CLOSE:
-            raise InputError(unreachable(target, least, most))
+        if not curve[one].rate - CLOSE <= target <= curve[other].rate + CLOSE:
+            rates = [errors.rate for errors in curve.values()]
+            raise InputError(unreachable(target, min(rates), max(rates)))
         settings.append(Setting(target, one, other))
     return settings
 
 
 def unreachable(target: float, least: float, most: float) -> str:
     """Why a target cannot be had, and what to do."""
-    reached = f"{set_name(target)}: between the quietest and the loudest noise {least:.1%} to {most:.1%} of the words"
+    reached = f"{set_name(target)}: {least:.1%} to {most:.1%} of the words"
     if target < least:
-        hint = "a quieter --snr makes fewer errors, and so does --language_model own"
+        hint = "a quieter --snr makes fewer errors, and so does --language_model own of the embedded listener"
     else:
         hint = "a louder --snr makes more errors"
-    return f"{reached} are heard wrong, and {target:.1%} are asked for; {hint}"
+    return f"{reached} are heard wrong through these noises, and {target:.1%} are asked for; {hint}"
 
 
 Bins = Iterable[tuple[tuple[float, int], tuple[int, int, int]]]

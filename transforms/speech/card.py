@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from transforms.markdown import code
+
 _MODELS = {
     "train": "a trigram model of the user turns of the split train; the recogniser has not seen the turns it hears",
     "own": "a trigram model of the very turns that are heard: the recogniser **has seen the text**, so that it makes "
@@ -33,7 +35,7 @@ def card(numbers: Mapping[str, Any], made_with: Mapping[str, Any], options: Mapp
         f"- Noise: {noise}, mixed at the ratios in `calibration.json`: each turn through one of two.",
         f"- Listener: {made_with['recogniser']}; its language model is {_MODELS[made_with['language_model']]}.",
         f"- Written down {_FORMS[options['form']]}; rules of the spoken form: version {made_with['normalisation']}.",
-        f"- Seed: `{options['seed']}`."
+        f"- Seed: {code(options['seed'])}."
         + (" Noises and thresholds were carried over from another run." if options["calibrated_elsewhere"] else ""),
         "",
         "`SET/turns` has a row for every user turn: what was said, what was heard, how they align, which slot values "

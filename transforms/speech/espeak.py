@@ -1,8 +1,10 @@
 """eSpeak NG as a synthesiser, from the package espeakng-loader: no system package, no network.
 
-What eSpeak says depends on what the process has said before: flutter, roughness, breath and echo go on from there. Each
-voice is therefore one of its variants without these, and gives the same samples in any order and process. For them the
-library is pointed at a folder of links to its own data, with our files in place of its variants.
+What eSpeak says depends on what the process has said before. Flutter, roughness, breath and echo go on from there, so
+each voice is one of its variants without these; for them the library is pointed at a folder of links to its own data,
+with our files in place of its variants. And the filters of some voices keep a trace of the last utterance, which makes
+one text in twenty a few samples longer or shorter; so the same syllable, which nobody hears, is said before each. Then
+the same text has the same samples in any order and process.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import re
 import tempfile
 import threading
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +25,16 @@ from transforms.speech.engine import RATE
 if TYPE_CHECKING:
     from transforms.speech.engine import Samples
 
+PACKAGE = "espeakng-loader"
 LANGUAGE = "en-us"
 PLAIN = "plain"  # the language's own voice
 SPEED = 175  # words a minute
 
-_VOICE = re.compile(r"([\w-]+)(?::(\d+))?", re.ASCII)
+_VOICE = re.compile(r"([\w-]+)(?::(\d{1,4}))?", re.ASCII)
 _SPEEDS = range(80, 401)
+_PRIMER = "a"
+# One changes how all others speak after it, the other depends on them.
+_UNFIT = ("robosoft2", "antonio")
 _UNSTEADY = ("flutter", "roughness", "breath", "echo", "name")  # of a variant's file, with the name, which is ours
 
 _SYNCHRONOUS, _UTF8, _SPEED, _DONT_EXIT, _IPA = 2, 1, 1, 0x8000, 2
@@ -46,7 +53,7 @@ class Espeak:
     dollars_per_million = 0.0
 
     def __init__(self) -> None:
-        self.name = "espeak-ng"
+        self.name = f"espeak-ng ({PACKAGE} {version_of(PACKAGE)})"
         self._library: _Library | None = None
 
     def open(self) -> None:
@@ -70,9 +77,17 @@ class Espeak:
         assert self._library is not None
         variant, speed = parse_voice(voice)
         sound = self._library.speak(text, variant, speed)
-        if not len(sound):
+        if not sound.any():
             raise Refused("empty_answer: nothing was said")
         return sound
+
+
+def version_of(package: str) -> str:
+    """Its version: another one may speak, or hear, otherwise. Raises InputError where it is missing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise InputError(f"{package} is not installed: pip install 'parapet[speech]'") from None
 
 
 def parse_voice(voice: str) -> tuple[str, int]:
@@ -121,13 +136,17 @@ class _Library:
 
         from transforms.speech.audio import resampled
 
-        said = text.encode() + b"\0"
         with _lock:
             self._set_voice(variant, speed)
-            self._sound.clear()
-            self._dll.espeak_Synth(said, ctypes.c_size_t(len(said)), 0, 0, 0, _UTF8, None, None)
-            sound = np.frombuffer(b"".join(self._sound), np.int16)
+            self._say(_PRIMER)
+            sound = np.frombuffer(self._say(text), np.int16)
         return resampled(sound, self.rate, RATE)
+
+    def _say(self, text: str) -> bytes:
+        said = text.encode() + b"\0"
+        self._sound.clear()
+        self._dll.espeak_Synth(said, ctypes.c_size_t(len(said)), 0, 0, 0, _UTF8, None, None)
+        return b"".join(self._sound)
 
     def phonemes(self, word: str) -> str:
         """How a word is said, in the International Phonetic Alphabet."""
@@ -140,7 +159,8 @@ class _Library:
     def _set_voice(self, variant: str, speed: int) -> None:
         if (variant, speed) == self._voice:
             return
-        if self._dll.espeak_SetVoiceByName(f"{LANGUAGE}+{_ours(variant)}".encode()):
+        # Of a variant that it does not know eSpeak takes the language's own voice, and reports no error.
+        if variant not in self.variants or self._dll.espeak_SetVoiceByName(f"{LANGUAGE}+{_ours(variant)}".encode()):
             raise InputError(f"{variant!r} is no voice of eSpeak", "--voices")
         self._dll.espeak_SetParameter(_SPEED, speed, 0)
         self._voice = variant, speed
@@ -159,7 +179,7 @@ def _link_data(data: Path, folder: Path) -> list[str]:
     (voices / "!v").mkdir()
     variants = {PLAIN: "language variant\nname plain\n"}
     for file in sorted((data / "voices" / "!v").iterdir()):
-        if _VOICE.fullmatch(file.name):
+        if _VOICE.fullmatch(file.name) and file.name not in _UNFIT:
             variants[file.name] = file.read_text(encoding="utf-8", errors="replace")
     for name, text in variants.items():
         kept = [line for line in text.splitlines() if not line.startswith(_UNSTEADY)]

@@ -18,11 +18,12 @@ from transforms.speech import noise as noises
 from transforms.speech.audio import digest, read_sound, sound_bytes
 from transforms.speech.engine import RATE, Recogniser, Synthesiser
 from transforms.speech.spoken import Normalisation, spoken_words
-from transforms.speech.turns import Utterance, joined
+from transforms.speech.turns import Utterance, hashed, joined
 
 if TYPE_CHECKING:
     from transforms.speech.engine import Samples
 
+Given = TypeVar("Given")
 Answer = TypeVar("Answer")
 
 
@@ -73,7 +74,8 @@ class Sound(msgspec.Struct, frozen=True):
     def key(self, utterance: Utterance, snr: float) -> str:
         """Of all that shapes what is heard."""
         engines = [self.synthesiser.name, self.recogniser.name]
-        what = [noises.VERSION, *engines, self.noise.name, self.seed, utterance.voice, utterance.text, snr]
+        rules = [noises.VERSION, self.rules.id]
+        what = [*rules, *engines, self.noise.name, hashed(self.seed), utterance.voice, utterance.text, snr]
         return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
 
 
@@ -85,7 +87,7 @@ class Hearer:
 
     def __init__(self, sound: Sound) -> None:
         self.sound = sound
-        self.stopped = ""
+        self.stopped: dict[str, str] = {}  # engine to why it is of no use
         self.decoded = 0
         self._open: set[str] = set()
         self._lock, self._opening = Lock(), Lock()
@@ -119,9 +121,16 @@ class Hearer:
         if not todo:
             return found
         self._open_once(self.sound.recogniser)
+        speeches: dict[Utterance, Samples | Unheard] = {}
+        if self.sound.synthesiser.parallel > 1:
+            texts = [utterance for utterance, _ in todo]
+            spoken = self._in_threads(self._spoken, texts, self.sound.synthesiser.parallel)
+            speeches = dict(zip(texts, spoken, strict=True))
 
         def one(what: tuple[Utterance, list[float]]) -> None:
-            fresh = self._outcomes(*what)
+            utterance, ratios = what
+            speech = speeches[utterance] if utterance in speeches else self._spoken(utterance)
+            fresh = self._outcomes(utterance, ratios, speech)
             with self._lock:
                 for (utterance, snr), outcome in fresh.items():
                     if isinstance(outcome, Heard):
@@ -131,13 +140,7 @@ class Hearer:
                 if self.sound.paid:
                     self._write(file, kept)
 
-        parallel = self.sound.recogniser.parallel
-        if parallel > 1:
-            with ThreadPoolExecutor(parallel) as pool:
-                list(pool.map(one, todo))
-        else:
-            for what in todo:
-                one(what)
+        self._in_threads(one, todo, self.sound.recogniser.parallel)
         if not self.sound.paid:
             self._write(file, kept)
         return found
@@ -146,29 +149,41 @@ class Hearer:
         """What was listened to. Raises Refused or Stopped."""
         return self._through(utterance, self._speech(utterance), snr)
 
-    def _outcomes(self, utterance: Utterance, ratios: Sequence[float]) -> Outcomes:
+    def _in_threads(self, do: Callable[[Given], Answer], to: Sequence[Given], parallel: int) -> list[Answer]:
+        if parallel == 1:
+            return [do(one) for one in to]
+        with ThreadPoolExecutor(parallel) as pool:
+            return list(pool.map(do, to))
+
+    def _spoken(self, utterance: Utterance) -> Samples | Unheard:
+        if self.sound.recogniser.name in self.stopped:  # nobody would listen
+            return Unheard(self.stopped[self.sound.recogniser.name])
         try:
-            speech = self._asked(partial(self._speech, utterance))
+            return self._asked(self.sound.synthesiser, partial(self._speech, utterance))
         except Refused as error:
-            return {(utterance, snr): Unheard(error.reason) for snr in ratios}
+            return Unheard(error.reason)
+
+    def _outcomes(self, utterance: Utterance, ratios: Sequence[float], speech: Samples | Unheard) -> Outcomes:
+        if isinstance(speech, Unheard):
+            return {(utterance, snr): speech for snr in ratios}
         found: Outcomes = {}
         for snr in ratios:
             try:
                 samples = self._through(utterance, speech, snr)
-                words = self._asked(partial(self.sound.recogniser.hear, samples))
+                words = self._asked(self.sound.recogniser, partial(self.sound.recogniser.hear, samples))
                 found[utterance, snr] = self._heard(words, samples)
             except Refused as error:
                 found[utterance, snr] = Unheard(error.reason)
         return found
 
-    def _asked(self, ask: Callable[[], Answer]) -> Answer:
-        """What an engine answers; once it is of no use to ask, nobody is asked any more."""
-        if self.stopped:
-            raise Refused(self.stopped)
+    def _asked(self, engine: Synthesiser | Recogniser, ask: Callable[[], Answer]) -> Answer:
+        """What an engine answers; once it is of no use to ask, it is not asked any more."""
+        if engine.name in self.stopped:
+            raise Refused(self.stopped[engine.name])
         try:
             return ask()
         except Stopped as error:
-            self.stopped = error.reason
+            self.stopped[engine.name] = error.reason
             raise Refused(error.reason) from None
 
     def _heard(self, words: str, samples: Samples) -> Heard:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -46,13 +47,48 @@ def arpa(sentences: Iterable[Sequence[str]], base: Mapping[str, float] | None = 
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a model in the ARPA format. Raises ValueError where it is none."""
-    head, found, rest = text.partition("\\1-grams:\n")
-    body, end, _ = rest.partition("\n\\")
-    if not found or not end or "\\data\\" not in head:
+    """The words of a model in the ARPA format, of any order up to 3.
+
+    Raises:
+      ValueError: it is none, or a broken one: decoders do not check, and some end the process.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    if "\\data\\" not in lines or "\\1-grams:" not in lines:
         raise ValueError("there are no 1-grams: it is no language model in the ARPA format")
-    words = [line.split()[1] for line in body.splitlines() if len(line.split()) > 1]
+    told = {found[1]: found[2] for line in lines if (found := _COUNT.fullmatch(line))}
+    grams: dict[str, list[list[str]]] = {}
+    order = ""
+    for line in lines[lines.index("\\data\\") + 1 :]:
+        if line.startswith("\\"):
+            order = line[1:2] if line.endswith("-grams:") else ""
+            grams.setdefault(order, [])
+        elif order and line:
+            grams[order].append(_gram(line, int(order)))
+    if "\\end\\" not in lines:
+        raise ValueError("it does not end with \\\\end\\\\: it is no language model in the ARPA format, or cut off")
+    for order, n in told.items():
+        if len(grams.get(order, [])) != int(n) or int(order) > ORDER:
+            raise ValueError(f"it says that there are {n} {order}-grams, and has {len(grams.get(order, []))}")
+    words = [gram[0] for gram in grams["1"]]
+    if "1" not in told or START not in words or END not in words:
+        raise ValueError(f"it lacks {START} or {END}")
     return [word for word in words if not word.startswith("<")]
+
+
+_COUNT = re.compile(r"ngram (\d) ?= ?(\d{1,9})")
+
+
+def _gram(line: str, order: int) -> list[str]:
+    parts = line.split()
+    numbers = [parts[0], *parts[order + 1 :]]
+    if len(parts) not in (order + 1, order + 2) or not all(_NUMBER.fullmatch(number) for number in numbers):
+        raise ValueError(f"{line[:60]!r} is no {order}-gram")
+    if any("(" in word for word in parts[1 : order + 1]):
+        raise ValueError(f"a word with a bracket: {line[:60]!r}")
+    return parts[1 : order + 1]
+
+
+_NUMBER = re.compile(r"-?\d{1,9}(\.\d{1,12})?(e-?\d{1,2})?")
 
 
 def _counts(sentences: Iterable[Sequence[str]]) -> list[Counter[Gram]]:

@@ -33,6 +33,8 @@ LEVEL = 32768 * 10 ** (-26 / 20)
 KINDS = ("white", "pink", "babble")
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
 
+_LOUDEST = 8192.0  # of noise: its peaks are some four times as high, and 16 bits end at 32,768
+
 _PADDING = RATE * 3 // 10  # silence before and after: recognisers cut what begins at once
 _DITHER = 20.0  # of 32768, the deviation: a decoder cannot take a digital silence (see docs/speech_errors.md)
 _BABBLERS = ("adam", "f1", "klatt3", "m3", "linda:190", "klatt2:150")
@@ -88,10 +90,11 @@ def through_noise(speech: Samples, noise: Noise, snr: float, key: str) -> Sample
     """
     drawn = np.random.default_rng(int.from_bytes(_hash(VERSION, noise.name, key), "big"))
     power = active_power(speech)
+    louder = LEVEL * 10 ** (-snr / 20)
     sound = np.pad(speech * (LEVEL / np.sqrt(power) if power else 0.0), _PADDING)
-    sound += drawn.standard_normal(len(sound)) * _DITHER
-    sound += _stretch(noise, len(sound), drawn) * (LEVEL * 10 ** (-snr / 20))
-    return to_samples(sound)
+    dither = drawn.standard_normal(len(sound)) * _DITHER
+    sound += _stretch(noise, len(sound), drawn) * louder
+    return to_samples(sound / max(1.0, louder / _LOUDEST) + dither)
 
 
 def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:
@@ -134,7 +137,13 @@ def _babble(texts: tuple[str, ...]) -> Sound:
 
 @lru_cache(maxsize=32)
 def _recording(path: str) -> Sound:
-    return _unit(decoded(read_bytes(path), path).astype(np.float64))
+    try:
+        data = read_bytes(path)
+    except OSError as error:
+        if error.strerror is None:  # of the network: the runner tries again
+            raise
+        raise InputError(f"cannot be read: {error.strerror}", path) from None
+    return _unit(decoded(data, path).astype(np.float64))
 
 
 def _unit(sound: Sound) -> Sound:
@@ -143,4 +152,4 @@ def _unit(sound: Sound) -> Sound:
 
 
 def _hash(*parts: Any) -> bytes:
-    return hashlib.sha256("\0".join(parts).encode()).digest()
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()

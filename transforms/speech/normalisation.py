@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -59,6 +60,11 @@ class Normalisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dic
     def tokens(self) -> re.Pattern[str]:
         """What finds words, numbers and symbols; made once, and again in each process."""
         return _token_pattern(self)
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of all the rules: a file may change and keep its version."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:12]
 
     @cached_property
     def special(self) -> frozenset[str]:

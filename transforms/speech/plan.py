@@ -63,8 +63,8 @@ def parse_targets(given: str) -> list[float]:
 def parse_ratios(given: str) -> list[float]:
     """``20,12,5`` as signal-to-noise ratios, the quietest noise first. Raises InputError where they are none."""
     ratios = [_number(part, "--snr", "is no ratio in dB: give some such as 20,12,5") for part in _parts(given)]
-    if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(-30 <= ratio <= 60 for ratio in ratios):
-        raise InputError("give two or more different ratios from -30 to 60 dB, such as 20,12,5", "--snr")
+    if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(map(_is_ratio, ratios)):
+        raise InputError("give two or more different ratios from -20 to 60 dB, such as 20,12,5", "--snr")
     return sorted(ratios, reverse=True)
 
 
@@ -111,13 +111,13 @@ def read_calibration(path: str, targets: Sequence[float], made_with: dict[str, A
         before = dict(read["made_with"])
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path, "--calibration") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"is no calibration.json of speech_errors: {error}", path, "--calibration") from None
     by_name = {one.name: one for one in settings}
     chosen = []
     for target in targets:
         one = by_name.get(set_name(target))
-        if one is None or one.threshold is None or not 0 <= one.threshold <= DRAWS:
+        if one is None or not _is_complete(one):
             there = ", ".join(sorted(by_name))
             raise InputError(f"has no {set_name(target)}; it has {there}", path, "--calibration")
         chosen.append(one)
@@ -127,6 +127,15 @@ def read_calibration(path: str, targets: Sequence[float], made_with: dict[str, A
         if before.get(name) != value
     ]
     return chosen, changed
+
+
+def _is_complete(one: Setting) -> bool:
+    """Whether all of it is there and can be: Python's JSON also takes NaN."""
+    return one.threshold is not None and 0 <= one.threshold <= DRAWS and all(map(_is_ratio, (one.quiet, one.loud)))
+
+
+def _is_ratio(snr: float) -> bool:
+    return -20 <= snr <= 60
 
 
 class Size(msgspec.Struct):

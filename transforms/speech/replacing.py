@@ -108,11 +108,19 @@ def _spans(
     turn: Turn, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]
 ) -> dict[tuple[int, int], Found | None]:
     return {
-        (f, i): find_span(span.start, span.exclusive_end, words, aligned, ranges)
+        (f, i): _found(turn, span.start, span.exclusive_end, words, aligned, ranges)
         for f, frame in enumerate(turn.frames)
         for i, span in enumerate(frame.slots)
         if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
     }
+
+
+def _found(
+    turn: Turn, start: int, end: int, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]
+) -> Found | None:
+    if not 0 <= start < end <= len(turn.utterance):
+        return None  # it was nowhere in the original
+    return find_span(start, end, words, aligned, ranges)
 
 
 def _slot_rows(turn: Turn, spans: dict[tuple[int, int], Found | None]) -> list[dict[str, Any]]:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schemas.errors import InputError
+from schemas.layout import as_path
 from transforms.files import join, read_bytes
 from transforms.speech import ngram
+from transforms.speech.espeak import version_of
 from transforms.speech.pronunciation import dictionary, read_dictionary
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def given_model(path: str) -> Model:
     """A model of the user's, in the ARPA format, its words in lower case. Raises InputError where it is none."""
     known = read_dictionary(acoustic_model().with_name("cmudict-en-us.dict"))
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = as_path(path).read_text(encoding="utf-8")
         words, unknown = dictionary(ngram.words_of(text), known)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path, "--language_model") from None
@@ -116,7 +118,7 @@ class Sphinx:
 
     def __init__(self, folder: str, model: str) -> None:
         self.folder, self.model = folder, model
-        self.name = f"pocketsphinx:{model}"
+        self.name = f"pocketsphinx {version_of('pocketsphinx')}:{model}"
         self._decoder: Any = None
 
     def open(self) -> None:
@@ -141,11 +143,12 @@ class Sphinx:
 
     def hear(self, sound: Samples) -> str:
         """See :class:`~transforms.speech.engine.Recogniser`."""
+        if not sound.any():
+            return ""  # it makes words of a digital silence
         # It adapts to what it heard before, and the same sound would be heard differently.
         self._decoder.reinit_feat()
         self._decoder.start_utt()
-        if len(sound):
-            self._decoder.process_raw(sound.astype("<i2").tobytes(), full_utt=True)
+        self._decoder.process_raw(sound.astype("<i2").tobytes(), full_utt=True)
         self._decoder.end_utt()
         found = self._decoder.hyp()
         return found.hypstr if found else ""

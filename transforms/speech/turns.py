@@ -113,17 +113,17 @@ def shard_of(utterance: Utterance) -> str:
 def uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Use]]:
     """What is said in a file, and where. Of a file that cannot be read nothing; who writes the sets says so."""
     try:
-        for position, _, _, dialogue in dialogues_of(file):
-            if isinstance(dialogue, InputError):
-                continue
+        dialogues = list(dialogues_of(file))
+    except InputError:
+        return
+    for position, _, _, dialogue in dialogues:
+        if not isinstance(dialogue, InputError):
             voice = voice_of(dialogue.dialogue_id, speakers)
             for turn in user_turns(dialogue, speakers):
                 if turn.words:
                     text = joined(turn.words)
                     draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
                     yield Utterance(voice, text), Use(file.relative, position, turn.position, draw)
-    except InputError:
-        return
 
 
 def joined(words: Sequence[Word]) -> str:

@@ -27,7 +27,7 @@ from transforms.rewrite.text import dialogue_text
 from transforms.set_files import SetFiles
 from transforms.speech.audio import sound_bytes
 from transforms.speech.calibrate import Setting
-from transforms.speech.hearing import Heard, Hearer, Sound
+from transforms.speech.hearing import Heard, Hearer, Sound, Unheard
 from transforms.speech.listening import HeardTurn
 from transforms.speech.replacing import Form, Replaced, heard_turn, kept_turn, write_into
 from transforms.speech.statistics import Tally, tally_of
@@ -38,7 +38,6 @@ from transforms.speech.turns import (
     dialogues_of,
     draw_of,
     hashed,
-    joined,
     user_turns,
     voice_of,
 )
@@ -147,7 +146,7 @@ class FileOfSets:
         self.tallies: list[Tally] = []
         self.examples: dict[str, list[tuple[int, dict[str, Any]]]] = {one.name: [] for one in settings}
         self._written: list[Written] = []
-        self._rows: dict[str, list[dict[str, Any]]] = {one.name: [] for one in settings}
+        self._batches: dict[str, list[pa.RecordBatch]] = {one.name: [] for one in settings}
 
     def write(self) -> list[Written]:
         """Writes it into staging; of a file that cannot be read nothing."""
@@ -164,24 +163,46 @@ class FileOfSets:
             return []
         self._written += files.written()
         self.counts.update({f"dialogues/{name}": n for name, n in files.dialogues.items()})
-        for name, rows in self._rows.items():
+        for name, batches in self._batches.items():
             path = f"{name}/turns/{self.file.relative.removesuffix('.json')}.parquet"
-            self._written.append(write_staged(self.sets.output, path, _parquet(rows)))
+            self._written.append(write_staged(self.sets.output, path, _parquet(batches)))
         return self._written
 
     def _write_dialogues(self, files: SetFiles) -> None:
         for position, raw, plain, dialogue in dialogues_of(self.file):
             self.counts["dialogues"] += 1
-            if isinstance(dialogue, InputError):
-                self._leave_out(id_of(raw, position), dialogue.where, dialogue.reason)
+            try:
+                if isinstance(dialogue, InputError):
+                    raise dialogue
+                turns = list(user_turns(dialogue, self.sets.speakers))
+                versions = [(one, self._version(one, position, raw, dialogue, turns)) for one in self.settings]
+            except InputError as error:
+                self._leave_out(id_of(raw, position), error.where, error.reason)
                 self.counts["left_out"] += 1
                 continue
-            turns = list(user_turns(dialogue, self.sets.speakers))
             self.counts["turns"] += len(turns)
             self._tell_failures(position, dialogue, turns)
-            for one in self.settings:
-                files.add(one.name, dialogue_text(self._version(one, position, raw, dialogue, turns), plain))
+            for one, version in versions:
+                files.add(one.name, dialogue_text(version.dialogue, plain))
+                self._take(one, position, dialogue, version)
         files.close()
+
+    def _take(self, one: Setting, position: int, dialogue: Dialogue, version: _Version) -> None:
+        """Notes the rows and numbers of a dialogue that is in a set."""
+        self._batches[one.name].append(version.batch)
+        errors = words = 0
+        for turn, replaced in version.turns:
+            row = replaced.row
+            self.counts[f"{row['status']}/{one.name}"] += 1
+            self.tallies += tally_of(one.name, turn.turn, replaced)
+            words += row["words"]
+            errors += sum(row[name] for name in ("substitutions", "deletions", "insertions"))
+            if row["wer"]:
+                place = hashed("example", self.file.relative, dialogue.dialogue_id, str(turn.position))
+                self.examples[one.name].append((place, {"dialogue_id": dialogue.dialogue_id, **row}))
+            if self.sets.audio and row["status"] == "heard":
+                self._write_audio(one, position, dialogue.dialogue_id, row)
+        self.tallies.append(Tally(one.name, "dialogue", f"{self.file.relative}\0{position:06}", (errors, words)))
 
     def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
         self.letters.append(LeftOut("", self.file.split, self.file.name, dialogue_id, where, reason))
@@ -197,62 +218,64 @@ class FileOfSets:
             if reasons:
                 self._leave_out(dialogue.dialogue_id, f"turns[{turn.position}]", min(reasons))
 
-    def _found(self, one: Setting, position: int, dialogue: Dialogue, turn: UserTurn) -> Any:
-        snr = one.snr(draw_of(dialogue.dialogue_id, turn.position, self.sets.speakers))
-        return self.heard[position, turn.position][snr]
+    def _found(self, one: Setting, position: int, dialogue: Dialogue, turn: UserTurn) -> Heard | Unheard:
+        return self.heard[position, turn.position][self._snr(one, dialogue, turn)]
+
+    def _snr(self, one: Setting, dialogue: Dialogue, turn: UserTurn) -> float:
+        return one.snr(draw_of(dialogue.dialogue_id, turn.position, self.sets.speakers))
 
     def _version(
         self, one: Setting, position: int, raw: Any, dialogue: Dialogue, turns: Sequence[UserTurn]
-    ) -> dict[str, Any]:
-        """A dialogue as one set has it; its rows and numbers are noted."""
+    ) -> _Version:
+        """A dialogue as one set has it. Raises InputError where it has what no row can have."""
         made = {**raw, "turns": [*raw["turns"]]}
-        errors = words = 0
-        for turn in turns:
-            replaced = self._replaced(one, position, dialogue, turn)
-            self.counts[f"{replaced.row['status']}/{one.name}"] += 1
+        replaced = [(turn, self._replaced(one, position, dialogue, turn)) for turn in turns]
+        for turn, new in replaced:
             made["turns"][turn.position] = copy.deepcopy(raw["turns"][turn.position])
-            write_into(made["turns"][turn.position], replaced)
-            self._rows[one.name].append({"dialogue_id": dialogue.dialogue_id, **replaced.row})
-            self.tallies += tally_of(one.name, turn.turn, replaced)
-            if replaced.row["wer"]:
-                place = hashed("example", self.file.relative, dialogue.dialogue_id, str(turn.position))
-                self.examples[one.name].append((place, {"dialogue_id": dialogue.dialogue_id, **replaced.row}))
-            words += replaced.row["words"]
-            errors += sum(replaced.row[name] for name in ("substitutions", "deletions", "insertions"))
-        self.tallies.append(Tally(one.name, "dialogue", f"{self.file.relative}\0{position:06}", (errors, words)))
-        return made
+            write_into(made["turns"][turn.position], new)
+        rows = [{"dialogue_id": dialogue.dialogue_id, **new.row} for _, new in replaced]
+        try:
+            for turn in turns:
+                "".join(frame.service for frame in turn.turn.frames).encode()
+            return _Version(made, replaced, pa.RecordBatch.from_pylist(rows, HEARD_TURNS))
+        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
+            raise InputError(f"not_sgd: {str(error).splitlines()[0]}") from None
 
     def _replaced(self, one: Setting, position: int, dialogue: Dialogue, turn: UserTurn) -> Replaced:
         voice, noise = voice_of(dialogue.dialogue_id, self.sets.speakers), self.sets.sound.noise.name
         if not turn.words:
             return kept_turn(turn, "not_spoken", turn.reason, voice, noise)
         found = self._found(one, position, dialogue, turn)
-        if not isinstance(found, Heard):
+        if isinstance(found, Unheard):
             return kept_turn(turn, "failed", found.reason, voice, noise)
-        snr = one.snr(draw_of(dialogue.dialogue_id, turn.position, self.sets.speakers))
-        if self.sets.audio:
-            self._write_audio(one, position, dialogue, Utterance(voice, joined(turn.words)), turn.position, snr)
-        return heard_turn(turn, found, self.sets.form, {"voice": voice, "noise": noise, "snr": snr})
+        sound = {"voice": voice, "noise": noise, "snr": self._snr(one, dialogue, turn)}
+        return heard_turn(turn, found, self.sets.form, sound)
 
-    def _write_audio(
-        self, one: Setting, position: int, dialogue: Dialogue, said: Utterance, turn: int, snr: float
-    ) -> None:
+    def _write_audio(self, one: Setting, position: int, dialogue_id: str, row: dict[str, Any]) -> None:
         # An id may be anything; the position makes it unique, and one that has a path in it harmless.
-        safe = _UNSAFE.sub("_", dialogue.dialogue_id)[:60]
+        safe = _UNSAFE.sub("_", dialogue_id)[:60]
         folder = f"{one.name}/audio/{self.file.relative.removesuffix('.json')}"
-        path = f"{folder}/{position:04}_{safe}_{turn:02}.{self.sets.audio}"
+        path = f"{folder}/{position:04}_{safe}_{row['turn']:02}.{self.sets.audio}"
         try:
-            samples = self.hearer.samples(said, snr)
+            samples = self.hearer.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
         except (Refused, Stopped) as error:
-            self._leave_out(dialogue.dialogue_id, f"turns[{turn}]", f"no_audio: {error}")
+            self._leave_out(dialogue_id, f"turns[{row['turn']}]", f"no_audio: {error}")
             return
         self._written.append(write_staged(self.sets.output, path, sound_bytes(samples, self.sets.audio)))
         self.counts["audio_files"] += 1
 
 
-def _parquet(rows: list[dict[str, Any]]) -> bytes:
+class _Version(msgspec.Struct, frozen=True):
+    """A dialogue of a set, its user turns and their rows."""
+
+    dialogue: dict[str, Any]
+    turns: list[tuple[UserTurn, Replaced]]
+    batch: Any
+
+
+def _parquet(batches: Sequence[pa.RecordBatch]) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, HEARD_TURNS), sink, compression="zstd")
+    pq.write_table(pa.Table.from_batches(batches, HEARD_TURNS).combine_chunks(), sink, compression="zstd")
     return bytes(sink.getvalue())
 
 

@@ -16,14 +16,7 @@ from schemas.layout import SPLITS
 from schemas.release_config import Source
 from schemas.release_manifest import Config, Manifest
 from transforms.crowd.vet import EXPLANATIONS
-from transforms.pages import render
-from transforms.release.checks import KINDS
-from transforms.release.documents import measures
-from transforms.release.documents.changelog import summary
-from transforms.release.documents.citation import bibtex, references, release_date
-from transforms.release.documents.columns import MEANINGS, in_words, parse
-from transforms.release.documents.licences import find
-from transforms.release.documents.markdown import (
+from transforms.markdown import (
     Markdown,
     bullets,
     code,
@@ -35,6 +28,13 @@ from transforms.release.documents.markdown import (
     table,
     text,
 )
+from transforms.pages import render
+from transforms.release.checks import KINDS
+from transforms.release.documents import measures
+from transforms.release.documents.changelog import summary
+from transforms.release.documents.citation import bibtex, references, release_date
+from transforms.release.documents.columns import MEANINGS, in_words, parse
+from transforms.release.documents.licences import find
 from transforms.release.documents.names import in_line, title_of
 from transforms.reports import DISPOSITIONS, MEASURES, TERMS, plural
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from schemas.release_manifest import Manifest, SplitChange
+from transforms.markdown import Markdown, bullets, code, one_line, prose, text
 from transforms.release.documents.citation import release_date
-from transforms.release.documents.markdown import Markdown, bullets, code, one_line, prose, text
 from transforms.release.documents.names import title_of
 from transforms.reports import plural
 

@@ -10,8 +10,8 @@ import yaml
 
 from schemas.release_config import Source
 from schemas.release_manifest import Manifest
+from transforms.markdown import is_url, one_line, quoted
 from transforms.release.documents.licences import find
-from transforms.release.documents.markdown import is_url, one_line, quoted
 from transforms.release.documents.names import Name, author_name, names_of, orcid_url, title_of
 
 KEYWORDS = (

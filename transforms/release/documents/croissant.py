@@ -15,10 +15,10 @@ import orjson
 
 from schemas.release_config import Author, Source
 from schemas.release_manifest import Column, Config, Manifest
+from transforms.markdown import is_url, one_line, quoted
 from transforms.release.documents.citation import KEYWORDS, bibtex, release_date
 from transforms.release.documents.columns import MEANINGS, Type, in_words, parse
 from transforms.release.documents.licences import find
-from transforms.release.documents.markdown import is_url, one_line, quoted
 from transforms.release.documents.names import author_name, orcid_url, title_of
 
 CONFORMS_TO = "http://mlcommons.org/croissant/1.1"

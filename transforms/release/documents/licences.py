@@ -13,7 +13,7 @@ import msgspec
 
 from schemas.release_config import Source
 from schemas.release_manifest import Manifest
-from transforms.release.documents.markdown import one_line
+from transforms.markdown import one_line
 from transforms.release.documents.names import in_line, title_of
 
 

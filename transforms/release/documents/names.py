@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.release_config import Author
 from schemas.release_manifest import Manifest
-from transforms.release.documents.markdown import one_line
+from transforms.markdown import one_line
 
 # Words that groups have in their names, and people hardly.
 _GROUP = re.compile(

@@ -11,6 +11,7 @@ from schemas.release_config import Source
 from schemas.release_manifest import Changes, File, Manifest
 from transforms import reports, svg
 from transforms.crowd.vet import EXPLANATIONS
+from transforms.markdown import is_url, quoted
 from transforms.pages import render
 from transforms.release.checks import KINDS
 from transforms.release.documents import measures
@@ -18,7 +19,6 @@ from transforms.release.documents.card import by_number, counted, counted_splits
 from transforms.release.documents.changelog import LEVELS
 from transforms.release.documents.citation import release_date
 from transforms.release.documents.licences import find
-from transforms.release.documents.markdown import is_url, quoted
 from transforms.release.documents.names import in_line, title_of
 
 MAX_FILES = 200  # rows of the table of files; a page with more is slow to open

@@ -1,0 +1,208 @@
+"""Noise: as loud as is asked, of the colour asked for, the same for the same key, named by what it is made of."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("espeakng_loader")
+pytest.importorskip("soundfile")
+pytest.importorskip("scipy")
+
+from schemas.errors import InputError
+from transforms.speech.audio import digest, sound_bytes, to_samples
+from transforms.speech.espeak import Espeak
+from transforms.speech.noise import LEVEL, Noise, babble, plain, recordings, through_noise
+
+RATE = 16000
+SILENCE = math.inf  # dB: no noise at all
+TEXTS = ["i want a table at seven", "no thank you", "find me a flight to seattle on march first", "what about lunch"]
+
+
+@pytest.fixture(scope="module")
+def speech() -> np.ndarray:
+    """Half a minute, with pauses."""
+    speaker = Espeak()
+    speaker.open()
+    pause = np.zeros(RATE // 2, np.int16)
+    said = [part for i in range(4) for text in TEXTS for part in (speaker.speak(f"{text} {i}", "klatt4"), pause)]
+    return np.concatenate(said)
+
+
+def hiss(n: int, seed: int = 0) -> np.ndarray:
+    return to_samples(np.random.default_rng(seed).normal(0, 2000, n))
+
+
+def folder_of(place: Path, **files: np.ndarray) -> str:
+    place.mkdir(parents=True)
+    for name, sound in files.items():
+        kind = "flac" if name.endswith("_flac") else "wav"
+        (place / f"{name}.{kind}").write_bytes(sound_bytes(sound, kind))
+    return str(place)
+
+
+def decibels(power: float) -> float:
+    return 10 * math.log10(power)
+
+
+def speech_power(sound: np.ndarray) -> float:
+    """The mean square of 20 ms frames within 30 dB of the loudest."""
+    powers = (sound[: len(sound) // 320 * 320].astype(float).reshape(-1, 320) ** 2).mean(axis=1)
+    return float(powers[powers >= powers.max() / 1000].mean())
+
+
+def added(speech: np.ndarray, noise: Noise, snr: float, key: str = "k") -> np.ndarray:
+    """The noise alone: what is there with it, less what is there without."""
+    with_noise = through_noise(speech, noise, snr, key).astype(float)
+    return with_noise - through_noise(speech, noise, SILENCE, key)
+
+
+@pytest.mark.parametrize("kind", ["white", "pink", "babble", "recordings"])
+def test_noise_is_as_loud_as_is_asked(kind: str, speech: np.ndarray, tmp_path: Path) -> None:
+    noise = {
+        "white": lambda: plain("white"),
+        "pink": lambda: plain("pink"),
+        "babble": lambda: babble(TEXTS),
+        "recordings": lambda: recordings(folder_of(tmp_path / "r", a=hiss(3 * RATE), b=hiss(RATE, 1) // 50)),
+    }[kind]()
+    clean = through_noise(speech, noise, SILENCE, "k")
+    assert decibels(speech_power(clean)) == pytest.approx(decibels(LEVEL**2), abs=0.1)
+    for snr in (20.0, 5.0):
+        found = decibels(speech_power(clean)) - decibels((added(speech, noise, snr) ** 2).mean())
+        assert found == pytest.approx(snr, abs=0.3)
+
+
+def test_quiet_and_loud_speech_are_brought_to_one_level(speech: np.ndarray) -> None:
+    quiet = to_samples(speech / 20)
+    loud = through_noise(speech, plain("white"), SILENCE, "k")
+    assert np.abs(through_noise(quiet, plain("white"), SILENCE, "k").astype(int) - loud).max() < 60
+    assert decibels(LEVEL**2 / 32768**2) == pytest.approx(-26)
+
+
+def test_silence_around_it_and_never_a_digital_one(speech: np.ndarray) -> None:
+    found = through_noise(speech[:RATE], plain("white"), SILENCE, "k")
+    assert len(found) == RATE + 2 * 4800
+    for edge in (found[:4700], found[-4700:]):
+        assert edge.std() == pytest.approx(20, rel=0.1)
+    empty = through_noise(np.zeros(0, np.int16), plain("pink"), 10, "k")
+    assert len(empty) == 9600
+    assert empty.any()
+    assert through_noise(np.zeros(500, np.int16), plain("white"), SILENCE, "k").std() == pytest.approx(20, rel=0.1)
+
+
+@pytest.mark.parametrize(("kind", "slope"), [("white", 0.0), ("pink", -3.01)])
+def test_the_colour_of_noise(kind: str, slope: float) -> None:
+    """Power for each hertz, by octave: of pink noise it falls by 3 dB from one to the next."""
+    sound = added(np.zeros(20 * RATE, np.int16), plain(kind), 0)
+    power = np.abs(np.fft.rfft(sound)) ** 2
+    hertz = np.fft.rfftfreq(len(sound), 1 / RATE)
+    octaves = [(62.5 * 2**i, 125.0 * 2**i) for i in range(7)]
+    levels = [decibels(float(power[(hertz >= low) & (hertz < high)].mean())) for low, high in octaves]
+    assert np.diff(levels) == pytest.approx(slope, abs=0.6)
+    assert (levels[-1] - levels[0]) / 6 == pytest.approx(slope, abs=0.15)
+
+
+def test_the_same_key_has_the_same_noise_and_no_other(speech: np.ndarray, tmp_path: Path) -> None:
+    short = speech[: RATE // 2]
+    noises = [plain("white"), plain("pink"), babble(TEXTS), recordings(folder_of(tmp_path / "r", a=hiss(RATE)))]
+    found = set()
+    for noise in noises:
+        assert digest(through_noise(short, noise, 10, "a")) == digest(through_noise(short.copy(), noise, 10, "a"))
+        found |= {digest(through_noise(short, noise, snr, key)) for snr in (10, 12) for key in ("a", "b", "")}
+    assert len(found) == len(noises) * 6
+    louder, quieter = added(short, plain("pink"), 5), added(short, plain("pink"), 15)
+    assert np.abs(louder - quieter * math.sqrt(10)).max() < 5, "one ratio has another's noise, louder"
+
+
+def test_recordings_are_looped_from_a_place_that_the_key_draws(tmp_path: Path) -> None:
+    track = hiss(5000)
+    noise = recordings(folder_of(tmp_path / "r", a=track))
+    speech = np.zeros(RATE, np.int16)
+    unit = track / math.sqrt((track.astype(float) ** 2).mean())
+    starts = set()
+    for key in map(str, range(6)):
+        found = added(speech, noise, 0, key) / LEVEL
+        (start,) = [
+            i for i in range(len(unit)) if abs(found[0] - unit[i]) < 0.002 and abs(found[1] - unit[i - 4999]) < 0.002
+        ]
+        expected = [unit[(start + i) % len(unit)] for i in range(len(found))]
+        assert np.abs(found - expected).max() < 0.002
+        starts.add(start)
+    assert len(starts) == 6
+
+
+def test_each_key_has_one_of_the_recordings(tmp_path: Path) -> None:
+    tones = {
+        f"t{hertz}": to_samples(8000 * np.sin(2 * np.pi * hertz * np.arange(RATE) / RATE)) for hertz in (500, 2000)
+    }
+    noise = recordings(folder_of(tmp_path / "r", **tones))
+    found = []
+    for key in map(str, range(12)):
+        spectrum = np.abs(np.fft.rfft(added(np.zeros(RATE // 2, np.int16), noise, 0, key)))
+        found.append(round(int(spectrum.argmax()) * RATE / (RATE // 2 + 9600)))
+    assert {min((500, 2000), key=lambda hertz: abs(hertz - one)) for one in found} == {500, 2000}
+    assert all(min(abs(one - 500), abs(one - 2000)) < 5 for one in found)
+
+
+def test_a_name_is_of_the_content_not_of_the_place(tmp_path: Path) -> None:
+    one, other = hiss(3000), hiss(3000, 1)
+    first = recordings(folder_of(tmp_path / "a", x=one, y=other))
+    assert first.kind == "recordings"
+    assert [Path(source).name for source in first.sources] == ["x.wav", "y.wav"]
+    assert recordings(folder_of(tmp_path / "deep/b", x1_flac=one, y1=other)).name == first.name
+    names = [first.name, recordings(folder_of(tmp_path / "c", x=one)).name]
+    names.append(recordings(folder_of(tmp_path / "d", x=one, y=np.append(other, np.int16(7)))).name)
+    names.append(recordings(folder_of(tmp_path / "e", x=other, y=one)).name)  # other keys have other recordings
+    assert len(set(names)) == 4
+    assert all(name.startswith("recordings:") for name in names)
+    (tmp_path / "a/README.txt").write_text("no sound")
+    assert recordings(str(tmp_path / "a")).name == first.name
+
+
+def test_babble_is_of_texts_in_any_order() -> None:
+    some = [f"text {i}" for i in range(100)]
+    found = babble(some)
+    assert found == babble([*some[::-1], *some])
+    assert len(found.sources) == 60
+    assert set(found.sources) <= set(some)
+    assert babble(some[:50]).name != found.name
+    assert babble(["a"]).sources == ("a",)
+    assert added(np.zeros(4000, np.int16), babble(["a"]), 0).std() > 0
+
+
+def test_plain_noises_have_plain_names() -> None:
+    assert plain("white") == Noise("white", "white", ())
+    assert plain("pink").name == "pink"
+
+
+def test_folders_that_are_of_no_use(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--noise: is neither a kind of noise \(white, pink, babble\) nor a folder"):
+        recordings(str(tmp_path / "gone"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: --noise: has no recordings: \.wav, \.flac"):
+        recordings(str(tmp_path / "empty"))
+    (tmp_path / "empty/notes.txt").write_text("none")
+    with pytest.raises(InputError, match="has no recordings"):
+        recordings(str(tmp_path / "empty"))
+    with pytest.raises(InputError, match="nor a folder of recordings"):
+        recordings(str(tmp_path / "empty/notes.txt"))
+    folder = folder_of(tmp_path / "bad", a=hiss(3000))
+    (tmp_path / "bad/b.WAV").write_text("none")
+    with pytest.raises(InputError, match=r"bad/b\.WAV: cannot be read as sound"):
+        recordings(folder)
+    folder = folder_of(tmp_path / "silent", a=np.zeros(3000, np.int16))
+    with pytest.raises(InputError, match=r"silent/a\.wav: has no sound in it"):
+        recordings(folder)
+
+
+@pytest.mark.parametrize("what", ["a folder", "a link to nothing"])
+def test_a_recording_that_cannot_be_opened(what: str, tmp_path: Path) -> None:
+    if what == "a folder":
+        (tmp_path / "a.wav").mkdir()
+    else:
+        (tmp_path / "a.wav").symlink_to(tmp_path / "gone.wav")
+    with pytest.raises(InputError, match=r"a\.wav"):
+        recordings(str(tmp_path))

@@ -1,0 +1,150 @@
+"""The numbers of the sets against plain sums, and the interval against a resampling of our own."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("jiwer")
+
+from schemas.dialogue import Turn
+from transforms.speech.calibrate import Setting
+from transforms.speech.listening import sum_tuples
+from transforms.speech.replacing import Replaced
+from transforms.speech.statistics import SUMS, Tally, domain_of, interval, numbers, statistics, tally_of
+
+
+def row_of(drawn: random.Random) -> dict[str, Any]:
+    words = drawn.randrange(1, 15)
+    slots = [{"status": drawn.choice(["kept", "lost"])} for _ in range(drawn.randrange(4))]
+    errors = {kind: drawn.randrange(3) for kind in ("substitutions", "deletions", "insertions")}
+    status = drawn.choice(["heard", "heard", "heard", "failed", "not_spoken"])
+    return {"status": status, "words": words, **errors, "slots": slots, "voice": drawn.choice(["klatt4", "adam"])}
+
+
+def turn_of(*services: str) -> Turn:
+    return msgspec.convert({"speaker": "USER", "utterance": "", "frames": [{"service": s} for s in services]}, Turn)
+
+
+def test_numbers_are_plain_sums_over_the_turns() -> None:
+    drawn = random.Random(0)
+    services = ["Hotels_1", "Hotels_2", "Travel_1", "Homes"]
+    rows = [(row_of(drawn), drawn.sample(services, drawn.randrange(1, 4))) for _ in range(300)]
+    sums: dict[tuple[str, str, str], list[tuple[int, ...]]] = {}
+    for row, of in rows:
+        for tally in tally_of("SR-20", turn_of(*of), Replaced(row, None, {})):
+            sums.setdefault((tally.set, tally.kind, tally.name), []).append(tally.sums)
+    dialogues = [("SR-20", (f"f\0{i:06}", (drawn.randrange(5), drawn.randrange(1, 30)))) for i in range(40)]
+    found = statistics(
+        [Setting(0.3, 12, 5, 17), Setting(0.2, 15, 9, 4000)],
+        [(5.0, (30, 100)), (20.0, (4, 80)), (12.0, (0, 0))],
+        [(key, sum_tuples(values)) for key, values in sums.items()],
+        dialogues,
+    )
+
+    def expected(of: list[dict[str, Any]]) -> dict[str, Any]:
+        wrong = {kind: sum(row[kind] for row in of) for kind in ("substitutions", "deletions", "insertions")}
+        slots = [slot["status"] for row in of for slot in row["slots"]]
+        words = sum(row["words"] for row in of)
+        return {
+            "turns": len(of),
+            "words": words,
+            **wrong,
+            "slots": len(slots),
+            "slots_kept": slots.count("kept"),
+            "wer": sum(wrong.values()) / words,
+            "slot_survival": slots.count("kept") / len(slots),
+        }
+
+    heard = [(row, of) for row, of in rows if row["status"] == "heard"]
+    one = found["sets"]["SR-20"]
+    whole = expected([row for row, _ in heard])
+    assert {name: one[name] for name in whole} == whole
+    assert one["domains"] == {
+        domain: expected([row for row, of in heard if any(domain_of(service) == domain for service in of)])
+        for domain in ("Homes", "Hotels", "Travel")
+    }
+    assert one["voices"] == {
+        voice: expected([row for row, _ in heard if row["voice"] == voice]) for voice in ("adam", "klatt4")
+    }
+    assert (one["target"], one["snr_quiet"], one["snr_loud"], one["threshold"]) == (0.2, 15, 9, 4000)
+    assert found["curve"] == [
+        {"snr": 20.0, "words": 80, "errors": 4, "wer": 0.05},
+        {"snr": 5.0, "words": 100, "errors": 30, "wer": 0.3},
+    ]
+    assert list(found["sets"]) == ["SR-20", "SR-30"]
+    other = found["sets"]["SR-30"]
+    assert (other["wer"], other["slot_survival"], other["wer_low"], other["wer_high"]) == (None, None, None, None)
+    assert (other["words"], other["domains"], other["voices"]) == (0, {}, {})
+
+
+def test_of_no_turns_there_are_no_numbers() -> None:
+    assert numbers((0,) * len(SUMS)) == {**dict.fromkeys(SUMS, 0), "wer": None, "slot_survival": None}
+    assert numbers((1, 4, 1, 1, 0, 0, 0))["slot_survival"] is None
+    assert numbers((1, 4, 1, 1, 0, 0, 0))["wer"] == 0.5
+    assert numbers((1, 4, 4, 0, 4, 2, 1))["wer"] == 2.0
+    found = statistics([Setting(0.2, 15, 9, 0)], [], [], [])
+    assert found["sets"]["SR-20"]["wer"] is None
+    assert found["curve"] == []
+    for dialogues in ([], [(0, 0)], [(0, 0)] * 5):
+        assert interval(dialogues, "SR-20") == (None, None)
+
+
+def test_turns_that_were_not_heard_count_nowhere() -> None:
+    row = {**row_of(random.Random(1)), "status": "failed"}
+    assert list(tally_of("SR-20", turn_of("A_1"), Replaced(row, None, {}))) == []
+    row["status"] = "heard"
+    found = list(tally_of("SR-20", turn_of("A_1", "A_2", "A_1"), Replaced(row, None, {})))
+    assert [(tally.kind, tally.name) for tally in found] == [("all", ""), ("voice", row["voice"]), ("domain", "A")]
+    assert all(isinstance(tally, Tally) and tally.set == "SR-20" and tally.sums == found[0].sums for tally in found)
+
+
+@pytest.mark.parametrize(
+    ("service", "domain"), [("Hotels_2", "Hotels"), ("hotel", "hotel"), ("A_1_20", "A_1"), ("B_x", "B_x"), ("_1", "")]
+)
+def test_domains(service: str, domain: str) -> None:
+    assert domain_of(service) == domain
+
+
+def test_the_interval_is_that_of_resampled_dialogues() -> None:
+    drawn = random.Random(3)
+    dialogues = [(sum(drawn.random() < 0.2 for _ in range(n)), n) for n in (drawn.randrange(5, 60) for _ in range(80))]
+    rate = sum(errors for errors, _ in dialogues) / sum(words for _, words in dialogues)
+    low, high = interval(dialogues, "SR-20")
+    assert low is not None
+    assert high is not None
+    assert low < rate < high
+    rates = []
+    for _ in range(1500):
+        some = drawn.choices(dialogues, k=len(dialogues))
+        rates.append(sum(errors for errors, _ in some) / sum(words for _, words in some))
+    rates.sort()
+    assert low == pytest.approx(rates[37], abs=0.006)
+    assert high == pytest.approx(rates[-38], abs=0.006)
+    assert interval(list(dialogues), "SR-20") == (low, high)
+    assert interval(dialogues, "SR-30") != (low, high)
+    # Dialogues that go wrong together make it wider than as many words apart.
+    apart = interval([(20, 20), (0, 80)] * 2 + [(5, 25)] * 16, "x")
+    alike = interval([(5, 25)] * 20, "x")
+    assert alike == (0.2, 0.2)
+    assert apart[1] - apart[0] > 0.1
+
+
+@settings(deadline=None, max_examples=6)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=1, max_size=8), st.text(max_size=5))
+def test_the_interval_lies_within_what_dialogues_have(dialogues, name) -> None:
+    low, high = interval(dialogues, name)
+    rates = [errors / words for errors, words in dialogues]
+    assert min(rates) - 1e-6 <= low <= high <= max(rates) + 1e-6
+    assert interval(dialogues, name) == (low, high)
+
+
+def test_the_order_in_which_dialogues_come_does_not_matter() -> None:
+    pairs = [("SR-20", (f"f\0{i:06}", (i % 3, 5 + i % 7))) for i in range(30)]
+    settings_of = [Setting(0.2, 15, 9, 0)]
+    assert statistics(settings_of, [], [], pairs) == statistics(settings_of, [], [], pairs[::-1])

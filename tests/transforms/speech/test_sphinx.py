@@ -1,0 +1,208 @@
+"""PocketSphinx: the same sound gives the same words whatever came before; models of sentences and of users."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("espeakng_loader")
+pytest.importorskip("pocketsphinx")
+pytest.importorskip("scipy")
+
+from schemas.errors import InputError
+from transforms.speech import sphinx
+from transforms.speech.espeak import Espeak
+from transforms.speech.noise import plain, through_noise
+from transforms.speech.pronunciation import read_dictionary
+from transforms.speech.sphinx import Model, Sphinx, acoustic_model, given_model, trained_model
+
+SENTENCES = [
+    "a table for two",
+    "in san jose please",
+    "yes that sounds good",
+    "no thank you",
+    "a flight to seattle",
+    "when does it start",
+    "zorbleflax at seven",
+]
+SMALL = "\\data\\\nngram 1=4\n\n\\1-grams:\n-0.6 </s>\n-99 <s>\n-0.6 hello\n-0.6 zorbleflax\n\n\\end\\\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _read_once() -> Iterator[None]:
+    """The CMU dictionary takes a while."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sphinx, "read_dictionary", cache(read_dictionary))
+        yield
+
+
+def split(sentences: list[str]) -> list[list[str]]:
+    return [one.split() for one in sentences]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return trained_model(split(SENTENCES), general=False)
+
+
+def opened(model: Model, folder: Path) -> Sphinx:
+    """As it comes to a worker, pickled."""
+    for name, data in model.files().items():
+        (folder / name).write_bytes(data)
+    engine: Sphinx = pickle.loads(pickle.dumps(Sphinx(str(folder), model.id)))
+    engine.open()
+    return engine
+
+
+@pytest.fixture(scope="module")
+def sounds() -> list[np.ndarray]:
+    """Twenty, most of them not easily heard, and two in which nobody says a word."""
+    speaker = Espeak()
+    speaker.open()
+    voices = [("klatt4", 15.0), ("adam", 6.0), ("f1", 2.0)]
+    every = [(text, voice, snr) for text in SENTENCES for voice, snr in voices][:18]
+    spoken = [through_noise(speaker.speak(text, voice), plain("pink"), snr, text) for text, voice, snr in every]
+    return [*spoken, *(through_noise(np.zeros(900, np.int16), plain("pink"), snr, "") for snr in (40.0, 5.0))]
+
+
+def test_the_same_words_whatever_was_heard_before(model: Model, sounds: list[np.ndarray], tmp_path: Path) -> None:
+    engine = opened(model, tmp_path)
+    found = [engine.hear(sound) for sound in sounds]
+    assert [engine.hear(sound) for sound in sounds[::-1]][::-1] == found
+    another = opened(model, tmp_path)
+    order = np.random.default_rng(0).permutation(len(sounds))
+    assert {int(i): another.hear(sounds[i]) for i in order} == dict(enumerate(found))
+    # With hardly any noise what was said, with much of it something else, all of it words of the model.
+    assert sum(found[3 * i] == text for i, text in enumerate(SENTENCES[:6])) >= 5
+    assert sum(found[3 * i + 2] == text for i, text in enumerate(SENTENCES[:6])) <= 4
+    assert {word for one in found for word in one.split()} <= {word for one in SENTENCES for word in one.split()}
+
+
+def test_what_has_no_words_in_it(model: Model, sounds: list[np.ndarray], tmp_path: Path) -> None:
+    engine = opened(model, tmp_path)
+    before = engine.hear(sounds[0])
+    for n in (0, 1, 100, 160, 1000, 16000):
+        assert len(engine.hear(np.zeros(n, np.int16)).split()) <= n // 8000
+    for loud in (np.full(4000, 32767, np.int16), np.full(4000, -32768, np.int16), sounds[0][:500]):
+        assert isinstance(engine.hear(loud), str)
+    assert engine.hear(sounds[0]) == before
+    assert engine.hear(sounds[0].astype(">i2")) == before
+
+
+def test_a_digital_silence_is_heard_alike_too(model: Model, sounds: list[np.ndarray], tmp_path: Path) -> None:
+    engine = opened(model, tmp_path)
+    first = engine.hear(np.zeros(16000, np.int16))
+    engine.hear(sounds[0])
+    assert engine.hear(np.zeros(16000, np.int16)) == first
+
+
+def test_a_model_is_of_its_sentences_not_of_their_order(model: Model) -> None:
+    assert trained_model(iter(split(SENTENCES)[::-1]), general=False) == model
+    assert trained_model([*split(SENTENCES), []], general=False).id == model.id
+    ids = {model.id, trained_model(split(SENTENCES[1:]), False).id, trained_model(split([*SENTENCES, "no"]), False).id}
+    assert len(ids) == 3
+    assert re.fullmatch("[0-9a-f]{12}", model.id)
+    assert Sphinx("x", model.id).name == f"pocketsphinx {version('pocketsphinx')}:{model.id}"
+    assert model.files() == {f"{model.id}.arpa": model.arpa.encode(), f"{model.id}.dict": model.words.encode()}
+    assert model.unknown == ["zorbleflax"]
+
+
+def test_general_words_may_be_heard_too() -> None:
+    pytest.importorskip("wordfreq")
+    found = trained_model([["zorbleflax", "please"]], general=True)
+    words = {line.split()[0] for line in found.words.splitlines()}
+    assert {"zorbleflax", "please", "yesterday", "water"} <= words
+    assert 8000 < len({word.partition("(")[0] for word in words}) < 10001
+    assert found.unknown == ["zorbleflax"]
+    unigrams = {line.split()[1] for line in found.arpa.partition("\\2-grams:")[0].splitlines() if "\t" in line}
+    assert unigrams - {"<s>", "</s>"} == {word.partition("(")[0] for word in words}
+
+
+@pytest.mark.parametrize("sentences", [[], [[]], [[], []]])
+def test_a_model_of_nothing(sentences: list[list[str]]) -> None:
+    with pytest.raises(InputError, match="--language_model: nobody says a word there"):
+        trained_model(sentences, general=True)
+
+
+def test_a_model_of_the_users(tmp_path: Path, sounds: list[np.ndarray]) -> None:
+    path = tmp_path / "my.arpa"
+    path.write_text(SMALL)
+    found = given_model(str(path))
+    assert found.arpa == SMALL
+    assert found.unknown == ["zorbleflax"]
+    known = read_dictionary(acoustic_model().with_name("cmudict-en-us.dict"))
+    assert [line.split(" ", 1)[1] for line in found.words.splitlines()[:-1]] == known["hello"]
+    heard = opened(found, tmp_path).hear(sounds[0])
+    assert set(heard.split()) <= {"hello", "zorbleflax"}
+
+
+def test_a_model_of_ours_may_be_given(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "ours.arpa").write_text(model.arpa)
+    assert given_model(str(tmp_path / "ours.arpa")) == model
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "is no language model in the ARPA format: there are no 1-grams"),
+        (b"hello there\n", "is no language model in the ARPA format: there are no 1-grams"),
+        (SMALL.encode()[:60], "is no language model in the ARPA format: '-0.' is no 1-gram"),
+        (SMALL.encode().replace(b"hello", b"h\xe9llo"), "is no language model in the ARPA format: 'utf-8' codec"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_no_model_is_told_with_its_path(data: bytes | None, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "my.arpa"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(InputError, match=re.escape(f"{path}: --language_model: {said}")):
+        given_model(str(path))
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        given_model(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SMALL.replace("ngram 1=4\n", ""),
+        SMALL.replace("1=4", "1=40"),
+    ],
+    ids=["no counts", "too few"],
+)
+def test_what_pocketsphinx_cannot_load_is_told(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "my.arpa"
+    path.write_text(text)
+    with pytest.raises(InputError) as told:
+        opened(given_model(str(path)), tmp_path)
+    assert "language model" in told.value.reason
+
+
+def test_what_pocketsphinx_cannot_load_is_told_with_its_path_before_anything_is_heard(tmp_path: Path) -> None:
+    path = tmp_path / "my.arpa"
+    path.write_text(SMALL.replace("1=4", "1=40"))
+    with pytest.raises(InputError, match=re.escape(str(path))):
+        given_model(str(path))
+
+
+def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pocketsphinx", None)
+    for ask in (acoustic_model, lambda: given_model("x"), Sphinx("x", "y").open, lambda: trained_model([["a"]], False)):
+        with pytest.raises(InputError, match="pocketsphinx is not installed: pip install 'parapet"):
+            ask()
+
+
+def test_it_closes_more_than_once(model: Model, sounds: list[np.ndarray], tmp_path: Path) -> None:
+    engine = opened(model, tmp_path)
+    engine.close()
+    engine.close()
+    engine.open()
+    assert isinstance(engine.hear(sounds[9]), str)
+    assert engine.dollars_per_hour == 0
