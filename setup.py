@@ -65,7 +65,7 @@ setup(
     ),
     package_data={
         "schemas": ["py.typed", "json/*.json", "sample/**/*"],
-        "transforms": ["py.typed", "speech/*.toml"],
+        "transforms": ["py.typed", "entities/*.toml", "perturb/*.toml", "speech/*.toml", "variations/*.toml"],
         "pipelines": ["py.typed"],
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },

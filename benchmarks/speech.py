@@ -81,7 +81,8 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     """Writes the language model, and every text's sounds. Gives the texts, and the seconds that all sounds last."""
     import numpy as np
 
-    from transforms.speech import plan, sphinx
+    from transforms.corpora import read_corpus
+    from transforms.speech import sphinx
     from transforms.speech.engine import RATE
     from transforms.speech.espeak import Espeak
     from transforms.speech.hearing import Hearer, Sound
@@ -90,7 +91,7 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     from transforms.speech.turns import Speakers, sentences_of, uses_of
 
     speakers = Speakers(("klatt4",), SEED, load_normalisation(), 1000)
-    files = plan.read_corpus(root / "corpus", splits).files
+    files = read_corpus(root / "corpus", splits).files
     model = sphinx.trained_model(sentences_of(files, speakers), general=False)
     (root / "models").mkdir()
     for name, data in model.files().items():

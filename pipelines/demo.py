@@ -165,6 +165,36 @@ def stages(output: str) -> list[Stage]:
             ],
         ),
         Stage(
+            "language_variations",
+            "User turns with typos, at more length, more simply; and mixes of 10, 50 and 80 in 100",
+            [],
+            [
+                ("What was said and what became of it", "report.html"),
+                ("The test dialogues with typos", "typos/test/dialogues_001.json"),
+            ],
+        ),
+        Stage(
+            "unseen_entities",
+            "The test dialogues with towns, names, dates and prices that training does not have",
+            [],
+            [("What was replaced, and how turns read", "report.html")],
+        ),
+        Stage(
+            "ood",
+            "Utterances of other domains breaking in, one for every ten and every five user turns",
+            ["--rates", "0.1,0.2"],
+            [
+                ("What was injected, and where it comes from", "report.html"),
+                ("The test dialogues with injected turns", "ood-20/test/dialogues_001.json"),
+            ],
+        ),
+        Stage(
+            "few_shot",
+            "Training sets of two and four dialogues for each domain, with every slot",
+            ["--sizes", "2,4", "--test", "2"],
+            [("Which sets there are", "README.md"), ("Two dialogues on gyms", "Gyms/2/train/dialogues_001.json")],
+        ),
+        Stage(
             "speech_errors",
             "User turns spoken, put through noise and heard again, one word in five wrong",
             ["--wer", "0.2", "--snr", "12,9", "--language_model", "own", "--form", "restored"],

@@ -16,7 +16,11 @@ PIPELINES = {
     "statistics": "schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page",
     "back_translate": "schemas -> one variant per pivot language, translated there and back; a translation memory",
     "augment": "dialogues + any variants -> training sets: back-translated, crowdsourced, corrupted, mixed",
+    "language_variations": "dialogues -> user turns with typos, more verbose, simplified; mixes at exact rates",
     "speech_errors": "dialogues -> spoken, through noise, heard again: sets at a stated word error rate",
+    "unseen_entities": "dialogues -> the same with slot values that occur nowhere in training",
+    "ood": "dialogues + foreign utterances -> out-of-domain turns at exact rates, labelled, with fallbacks",
+    "few_shot": "dialogues -> small nested training sets for each domain, and their tests",
     "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
 }
 
@@ -25,7 +29,7 @@ USAGE = f"""usage: parapet PIPELINE [flags]
 Builds robustness test data for schema-guided dialogue systems.
 
 pipelines:
-{chr(10).join(f"  {name:15}{what}" for name, what in PIPELINES.items())}
+{chr(10).join(f"  {name:20}{what}" for name, what in PIPELINES.items())}
 
 Without --schemas or --sgd a pipeline runs on the bundled sample. Runner flags (--runner, --project, ...)
 go through to Apache Beam.

@@ -109,6 +109,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, corpus, noise and language model, and makes the engines. Raises InputError where it cannot work."""
+    from transforms.corpora import read_corpus
     from transforms.speech import plan
     from transforms.speech.spoken import load_normalisation
     from transforms.speech.turns import Speakers
@@ -135,7 +136,7 @@ def check(args: argparse.Namespace) -> None:
     rules = load_normalisation(args.normalisation)
     args.speakers = Speakers(voices, args.seed, rules, args.longest)
     root = args.sgd or sample_root()
-    args.corpus = plan.read_corpus(root, [split.strip() for split in args.split.split(",") if split.strip()])
+    args.corpus = read_corpus(root, [split.strip() for split in args.split.split(",") if split.strip()])
     for line in args.corpus.problems:
         logging.warning("%s", line)
     args.cache = (args.cache or f"{args.output}/{KEPT}").rstrip("/")
@@ -214,14 +215,15 @@ def _sentences(files: Sequence[Any], speakers: Speakers) -> list[tuple[str, ...]
 
 
 def _language_model(args: argparse.Namespace) -> tuple[Any, list[tuple[str, ...]]]:
-    from transforms.speech import plan, sphinx
+    from transforms.corpora import read_corpus
+    from transforms.speech import sphinx
 
     if args.language_model not in ("train", "own"):
         return sphinx.given_model(args.language_model), []
     files = args.corpus.files
     if args.language_model == "train":
         try:
-            files = plan.read_corpus(args.sgd or sample_root(), ["train"]).files
+            files = read_corpus(args.sgd or sample_root(), ["train"]).files
         except InputError as error:
             hint = "give --language_model own, or a file in the ARPA format"
             raise InputError(f"the language model wants a split train ({error.reason}); {hint}", error.path) from None

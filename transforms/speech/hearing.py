@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
+from transforms.corpora import hashed
 from transforms.files import join, read_written, whole
 from transforms.refusals import Refused, Stopped
 from transforms.speech import noise as noises
 from transforms.speech.audio import digest, read_sound, sound_bytes
 from transforms.speech.engine import RATE, Recogniser, Synthesiser
 from transforms.speech.spoken import Normalisation, spoken_words
-from transforms.speech.turns import Utterance, hashed, joined
+from transforms.speech.turns import Utterance, joined
 
 if TYPE_CHECKING:
     from transforms.speech.engine import Samples

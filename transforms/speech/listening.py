@@ -11,10 +11,11 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from schemas.errors import InputError
+from transforms.corpora import hashed
 from transforms.speech.alignment import align
 from transforms.speech.calibrate import Errors, Setting, brackets
 from transforms.speech.hearing import Heard, Hearer, Sound, Unheard
-from transforms.speech.turns import Use, Utterance, hashed, shard_of
+from transforms.speech.turns import Use, Utterance, shard_of
 
 BINS, FAILED = "bins", "failed"
 

@@ -4,49 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from schemas.errors import InputError
-from schemas.layout import as_path, read_root
-from transforms.rewrite.plan import DialogueFile, dialogue_folders, list_files
+from schemas.layout import as_path
+from transforms.rewrite.plan import DialogueFile
 from transforms.speech.calibrate import Setting, set_name
 from transforms.speech.engine import RATE
 from transforms.speech.noise import KINDS, Noise, babble, plain, recordings
 from transforms.speech.turns import DRAWS, Speakers, Utterance, uses_of
 
 _SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of eSpeak at its usual speed, silence included
-
-
-class Corpus(msgspec.Struct, frozen=True):
-    """The dialogues of a run.
-
-    Attributes:
-      files: the dialogue files, the largest first.
-      schemas: (path below a set, the bytes of a schema file).
-      problems: what is wrong with schemas, one line each.
-    """
-
-    files: list[DialogueFile]
-    schemas: list[tuple[str, bytes]]
-    problems: list[str]
-
-
-def read_corpus(root: str | Path, splits: Sequence[str]) -> Corpus:
-    """Lists the dialogues of some splits. Raises InputError: files that cannot be read, no such split."""
-    originals = read_root(root, leave_out_bad=True)
-    folders = dialogue_folders(as_path(root), originals)
-    if set(folders) != {""}:  # a split of its own has no folders
-        for split in splits:
-            if split not in folders:
-                there = ", ".join(folder for folder in folders if folder) or "none"
-                raise InputError(f"there are no dialogues in {split!r}; there are in: {there}", root, "--split")
-        folders = {split: folders[split] for split in splits}
-    schemas = {of.relative_path: as_path(of.path).read_bytes() for of in folders.values()}
-    problems = [str(bad.error) for of in folders.values() for bad in of.bad]
-    return Corpus(list_files(as_path(root), folders), sorted(schemas.items()), problems)
 
 
 def parse_targets(given: str) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +9,11 @@ import msgspec
 import numpy as np
 
 from schemas.dialogue import Turn
+from transforms.corpora import domain_of
 from transforms.speech.calibrate import Setting
 from transforms.speech.replacing import Replaced
 
 _RESAMPLES = 2000
-_SUFFIX = re.compile(r"_\d+$")
-
 # What is summed, of turns that were heard.
 SUMS = ("turns", "words", "substitutions", "deletions", "insertions", "slots", "slots_kept")
 
@@ -47,11 +45,6 @@ def tally_of(name: str, turn: Turn, replaced: Replaced) -> Iterator[Tally]:
     yield Tally(name, "voice", row["voice"], sums)
     for domain in sorted({domain_of(frame.service) for frame in turn.frames}):
         yield Tally(name, "domain", domain, sums)
-
-
-def domain_of(service: str) -> str:
-    """``Restaurants`` of ``Restaurants_2``."""
-    return _SUFFIX.sub("", service)
 
 
 def statistics(

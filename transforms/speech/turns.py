@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
 from schemas.dialogue import Dialogue, Turn
 from schemas.errors import InputError
+from transforms.corpora import dialogues_of, hashed
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import read_file
-from transforms.rewrite.text import read_each
 from transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
 
 DRAWS = 10_000  # a turn's draw is one of so many, and so is a threshold
@@ -67,20 +65,6 @@ class UserTurn(msgspec.Struct, frozen=True):
     reason: str
 
 
-def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
-    """(position, the dialogue as it stands, whether it is plain JSON, the same typed or why it is no dialogue).
-
-    Raises:
-      InputError: the file cannot be read, or is no list; possibly after some dialogues.
-    """
-    for position, (raw, plain) in enumerate(read_each(read_file(file), file.path)):
-        try:
-            yield position, raw, plain, msgspec.convert(raw, Dialogue)
-        except msgspec.ValidationError as error:
-            reason, _, at = str(error).partition(" - at ")
-            yield position, raw, plain, InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$."))
-
-
 def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[UserTurn]:
     """The user's turns, in order."""
     for position, turn in enumerate(dialogue.turns):
@@ -98,11 +82,6 @@ def voice_of(dialogue_id: str, speakers: Speakers) -> str:
 def draw_of(dialogue_id: str, turn: int, speakers: Speakers) -> int:
     """A turn's draw, 0 to 9,999."""
     return hashed(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
-
-
-def hashed(*parts: str) -> int:
-    """64 bits that look drawn, the same for the same parts."""
-    return int.from_bytes(hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()[:8], "big")
 
 
 def shard_of(utterance: Utterance) -> str:

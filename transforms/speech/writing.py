@@ -19,6 +19,7 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from schemas.heard_turns import HEARD_TURNS
+from transforms.corpora import dialogues_of, hashed
 from transforms.files import Written, write_staged
 from transforms.refusals import Refused, Stopped
 from transforms.rewrite.plan import DialogueFile
@@ -31,16 +32,7 @@ from transforms.speech.hearing import Heard, Hearer, Sound, Unheard
 from transforms.speech.listening import HeardTurn
 from transforms.speech.replacing import Form, Replaced, heard_turn, kept_turn, write_into
 from transforms.speech.statistics import Tally, tally_of
-from transforms.speech.turns import (
-    Speakers,
-    UserTurn,
-    Utterance,
-    dialogues_of,
-    draw_of,
-    hashed,
-    user_turns,
-    voice_of,
-)
+from transforms.speech.turns import Speakers, UserTurn, Utterance, draw_of, user_turns, voice_of
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
 SHOWN = 12  # examples of a set on the page

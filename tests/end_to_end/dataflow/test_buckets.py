@@ -33,6 +33,10 @@ def chain(corpus: str, out: str) -> dict[str, list[str]]:
         "hits": ["--task", "rewrites", "--dialogues", corpus, "--split", "test", "--turns", "3"],
         "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
         "augment": ["--sgd", corpus, "--backtrans", f"{out}/back_translate", "--sets", "backtrans,corrupted"],
+        "language_variations": ["--sgd", corpus],
+        "unseen_entities": ["--sgd", corpus],
+        "ood": ["--sgd", corpus, "--rates", "0.1"],
+        "few_shot": ["--sgd", corpus, "--sizes", "2", "--test", "2"],
         # All but a few short turns count as too long: this is about files.
         "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],
     }

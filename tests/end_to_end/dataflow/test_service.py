@@ -132,6 +132,10 @@ STEPS = {
     "rewrite": ["Rewrite/Rewrite file", "Write/Write file", "Publish/Publish"],
     "back_translate": ["Translations/Map(decode)", "Make files", "Publish/Publish"],
     "augment": ["Augment/Augment file", "Parquet/Write shard", "Publish/Publish"],
+    "language_variations": ["Sets/Write file", "Publish/Publish"],
+    "unseen_entities": ["Set/Replace values", "Publish/Publish"],
+    "ood": ["Sets/Write file", "Publish/Publish"],
+    "few_shot": ["Read/Read file", "Write/Write file", "Publish/Publish"],
     "speech_errors": ["Sample/Hear sample", "Hear/Hear shard", "Sets/Write file", "Publish/Publish"],
 }
 
@@ -157,6 +161,10 @@ def on(bucket: Bucket, variants: str) -> dict[str, list[str]]:
         "rewrite": ["--sgd", corpus, "--variants", variants],
         "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
         "augment": ["--sgd", corpus, "--oracle", variants],
+        "language_variations": ["--sgd", corpus],
+        "unseen_entities": ["--sgd", corpus],
+        "ood": ["--sgd", corpus, "--rates", "0.1"],
+        "few_shot": ["--sgd", corpus],
         "speech_errors": ["--sgd", corpus, "--language_model", "own", "--cache", f"{bucket.url}/heard"],
     }
 

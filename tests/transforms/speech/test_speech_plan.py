@@ -14,17 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import InputError
+from transforms.corpora import read_corpus
 from transforms.speech import noise
 from transforms.speech.calibrate import Setting, set_name
-from transforms.speech.plan import (
-    made_with,
-    make_noise,
-    parse_ratios,
-    parse_targets,
-    read_calibration,
-    read_corpus,
-    size_of,
-)
+from transforms.speech.plan import made_with, make_noise, parse_ratios, parse_targets, read_calibration, size_of
 from transforms.speech.spoken import load_normalisation
 from transforms.speech.turns import Speakers, uses_of
 

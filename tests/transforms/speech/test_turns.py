@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import InputError
+from transforms.corpora import dialogues_of, hashed
 from transforms.rewrite.plan import DialogueFile
 from transforms.speech.spoken import load_normalisation
 from transforms.speech.turns import (
@@ -21,9 +22,7 @@ from transforms.speech.turns import (
     Speakers,
     Use,
     Utterance,
-    dialogues_of,
     draw_of,
-    hashed,
     sentences_of,
     shard_of,
     user_turns,

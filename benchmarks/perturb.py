@@ -1,0 +1,121 @@
+"""Times the typos of ``parapet language_variations`` against nlpaug's KeyboardAug on the same utterances.
+
+    python -m benchmarks.perturb [--utterances 20000] [--sgd ROOT] [--folder bench-output]
+
+Of the bundled sample, or of ROOT, user turns are taken, again and again under new ids, until there are so many. Three
+things are timed, in one run: nlpaug's KeyboardAug as it comes, which gives text; our function, which gives text and
+moved spans and leaves values alone; and the whole pipeline in one process, files read and written, for the kind typos,
+without and with its three Env sets. The start of Python and Beam is in the pipeline's time, and is told besides, by a
+run over one dialogue. CPU seconds are user and system together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.rewrite import measure
+from schemas import layout
+from schemas.dialogue import Dialogue
+from transforms.perturb.drawing import key_of
+from transforms.perturb.typos import Rates, with_typos
+from transforms.variations.said import Said, said_by_user
+
+DIALOGUES_A_FILE = 128
+SEED = "0"
+ROUNDS = 3  # of each function; the best counts
+
+
+def main() -> int:
+    """Prints the table; gives 1 where nlpaug is not there to compare with."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--utterances", type=int, default=20_000)
+    flags.add_argument("--sgd", type=Path, default=layout.sample_root())
+    flags.add_argument("--folder", type=Path, default=Path("bench-output"))
+    args = flags.parse_args()
+    try:
+        from nlpaug.augmenter.char import KeyboardAug
+    except ImportError:
+        print("nlpaug is not installed: pip install nlpaug", file=sys.stderr)
+        return 1
+    root = args.folder / "perturb"
+    shutil.rmtree(root, ignore_errors=True)
+    turns = make(args.sgd, root / "corpus", args.utterances)
+    make(args.sgd, root / "one", 1)
+    words = sum(len(said.utterance.split()) for said in turns) / len(turns)
+    print(f"{len(turns):,} utterances of {words:.1f} words")
+    print(f"{'':28}{'CPU':>9}{'utterances/CPU s':>18}{'ratio':>7}")
+    keyboard = KeyboardAug()
+    alone = best(lambda: [keyboard.augment(said.utterance) for said in turns])
+
+    def line(what: str, cpu: float) -> None:
+        print(f"{what:28}{cpu:7.2f} s{len(turns) / cpu:18,.0f}{alone / cpu:7.2f}", flush=True)
+
+    line("nlpaug KeyboardAug", alone)
+    line("typos, spans moved", best(lambda: ours(turns)))
+    start = pipeline(root / "one", root / "out-one", "none")
+    for what, env in (("pipeline, one set", "none"), ("pipeline, with Env-1/2/3", "0.1,0.5,0.8")):
+        cpu = pipeline(root / "corpus", root / f"out-{env}", env)
+        line(what, cpu)
+        line(f"  without its start, {start:.1f} s", cpu - start)
+    return 0
+
+
+def make(source: Path, corpus: Path, utterances: int) -> list[Said]:
+    """Writes a corpus of so many user turns or a few more. Gives them."""
+    found = [dialogue for split in layout.SPLITS for dialogue in dialogues(source, split)]
+    turns: list[Said] = []
+    written: list[dict[str, Any]] = []
+    while len(turns) < utterances:
+        dialogue = {**found[len(written) % len(found)], "dialogue_id": f"1_{len(written):05}"}
+        written.append(dialogue)
+        turns += said_by_user(msgspec.convert(dialogue, Dialogue))
+    (corpus / "test").mkdir(parents=True)
+    schemas = {service["service_name"]: service for split in layout.read_root(source) for service in split.raw}
+    (corpus / "test" / "schema.json").write_bytes(layout.schema_bytes(list(schemas.values())))
+    for i in range(0, len(written), DIALOGUES_A_FILE):
+        path = corpus / "test" / f"dialogues_{i // DIALOGUES_A_FILE + 1:03}.json"
+        path.write_bytes(layout.dialogue_bytes(written[i : i + DIALOGUES_A_FILE]))
+    return turns[:utterances]
+
+
+def dialogues(source: Path, split: str) -> list[dict[str, Any]]:
+    """The dialogues of a split."""
+    return [one for path in layout.dialogue_files(source, split) for one in json.loads(path.read_bytes())]
+
+
+def ours(turns: list[Said]) -> None:
+    """Typos in all of them, with default rates."""
+    rates = Rates()
+    for said in turns:
+        key = key_of(SEED, "typos", said.dialogue_id, str(said.position))
+        with_typos(said.utterance, said.ranges, said.values, rates, key)
+
+
+def best(work: Callable[[], Any]) -> float:
+    """CPU seconds of the quickest round."""
+    found = []
+    for _ in range(ROUNDS):
+        started = time.process_time()
+        work()
+        found.append(time.process_time() - started)
+    return min(found)
+
+
+def pipeline(corpus: Path, output: Path, env: str) -> float:
+    """CPU seconds of the command over a corpus."""
+    command = [sys.executable, "-m", "pipelines.language_variations", "--quiet", "--sgd", str(corpus)]
+    command += ["--kinds", "typos", "--least_changed", "0", "--env", env, "--output", str(output)]
+    return measure(command)[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

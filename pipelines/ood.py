@@ -1,0 +1,217 @@
+"""``parapet ood``: dialogues with out-of-domain utterances at stated rates."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import Parser, check_apart, counted, run_command
+from schemas.errors import InputError
+from schemas.layout import sample_root
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+EXAMPLE = """\
+  parapet ood --output foreign                                               # the sample, its own other domains
+  parapet ood --sgd sgd --split train,test --rates 0.1,0.5 --place append --output foreign
+  parapet ood --sgd sgd --source kvret_train_public.json --output foreign"""
+
+OWN = "own"
+
+
+def parser() -> Parser:
+    """The flags."""
+    what = (
+        "Dialogues + utterances from elsewhere -> the same dialogues with out-of-domain user turns, each followed by\n"
+        "a fallback of the system: OUT/ood-10/train/dialogues_001.json, and a row for every user turn in\n"
+        "OUT/ood-10/turns."
+    )
+    made = Parser("ood", what, EXAMPLE)
+    add = made.add_argument
+    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
+    add("--split", metavar="LIST", default="train,test", help="whose dialogues: train, dev, test (default train,test)")
+    add(
+        "--source",
+        metavar="SOURCE",
+        default=OWN,
+        help="foreign utterances: own (user turns of the corpus whose dialogues share no domain), or a file or folder "
+        "of text (a line each), JSON lines (text, utterance), DSTC2 calls, a Stanford key-value or an SGD corpus "
+        "(default own)",
+    )
+    add("--rates", metavar="LIST", default="0.1,0.2,0.5", help="injected turns per user turn (default 0.1,0.2,0.5)")
+    add(
+        "--place",
+        choices=("append", "between"),
+        default="between",
+        help="at the end, or breaking in after an answer of the system (default between)",
+    )
+    add("--seed", default="0", help="of places, utterances and fallbacks: any text (default 0)")
+    add("--leave_out", action="store_true", help="go on without what cannot be read: see dead_letters.jsonl")
+    return made
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_command(parser(), argv, build, check, report, inputs)
+
+
+def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read: the dialogues, and the source."""
+    found = [("--sgd", str(args.sgd or sample_root()))]
+    return found if args.source == OWN else [*found, ("--source", args.source)]
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads flags, and lists corpus and source. Raises InputError where it cannot work."""
+    from schemas.layout import SPLITS, dialogue_files
+    from transforms.corpora import read_corpus
+    from transforms.ood.plan import Recipe, parse_rates
+    from transforms.ood.sources import list_sources
+    from transforms.ood.texts import stopwords
+
+    own = args.source == OWN
+    check_apart(args.output, sgd=args.sgd, source=None if own else args.source)
+    rates = parse_rates(args.rates)
+    root = args.sgd or sample_root()
+    asked = list(dict.fromkeys(split.strip() for split in args.split.split(",") if split.strip()))
+    if not asked:
+        raise InputError("give one or more splits, such as train,test", "--split")
+    args.corpus = read_corpus(root, asked)
+    splits = tuple(sorted({file.split for file in args.corpus.files}))
+    others = (
+        [split for split in SPLITS if split not in splits and dialogue_files(root, split)] if splits != ("",) else []
+    )
+    every = read_corpus(root, [*splits, *others]) if others else args.corpus
+    args.files = every.files
+    for line in every.problems:
+        logging.warning("%s", line)
+    args.recipe = Recipe(rates, args.place, args.seed, splits, own)
+    args.sources = [] if own else list_sources(args.source)
+    args.stops = stopwords()
+
+
+def about_source(args: argparse.Namespace) -> str:
+    """What card and page say of the source."""
+    if args.recipe.own:
+        return "the corpus's own user turns, of dialogues that share no domain"
+    from pathlib import PurePath
+
+    from transforms.ood.sources import kinds_of
+
+    return f"{PurePath(args.source).name} ({', '.join(kinds_of(args.sources))})"
+
+
+def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+    """Corpus and source -> places and foreign utterances -> a plan -> the sets, their rows, numbers, a page."""
+    from functools import partial
+
+    import apache_beam as beam
+
+    from transforms import files
+    from transforms.ood import outputs, reading, writing
+    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+
+    files.prepare(args.output, "ood")
+    recipe = args.recipe
+    every = pipeline | "All dialogue files" >> beam.Create(args.files)
+    read = every | "Spread files" >> beam.Reshuffle() | "Corpus" >> reading.ReadCorpus(recipe)
+    sources = (
+        pipeline
+        | "Source files" >> beam.Create(args.sources)
+        | "Spread sources" >> beam.Reshuffle()
+        | "Source" >> reading.ReadSource()
+    )
+    utterances = (read.foreign, sources.foreign) | "Utterances" >> beam.Flatten()
+    pool, of_pool = utterances | "Pool" >> reading.Pool(read[reading.TURNS], args.stops, recipe.own)
+    of_reading = (read[reading.COUNTS], sources[reading.COUNTS], of_pool) | "Of reading" >> beam.Flatten()
+    once = pipeline | "Once" >> beam.Create([recipe], reshuffle=False)
+    injections = once | "Plan" >> beam.FlatMap(
+        outputs.planned,
+        beam.pvalue.AsIter(read[reading.PLACES]),
+        beam.pvalue.AsIter(pool),
+        beam.pvalue.AsList(of_reading | "Sum of reading" >> beam.CombinePerKey(sum)),
+    )
+    dialogues = pipeline | "Dialogue files" >> beam.Create(args.corpus.files)
+    written = (dialogues, injections) | "Sets" >> writing.WriteSets(args.output, recipe)
+    counts = (of_reading, written[writing.COUNTS], writing.shared(written[writing.USED])) | "Counts" >> beam.Flatten()
+    examples = written[writing.EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(
+        writing.SHOWN, key=lambda drawn: drawn[0]
+    )
+    about = outputs.About(recipe, about_source(args), args.corpus.schemas)
+    small = (
+        pipeline
+        | "About" >> beam.Create([about], reshuffle=False)
+        | "Small files"
+        >> beam.FlatMap(
+            outputs.small_files,
+            beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
+            beam.pvalue.AsList(examples),
+        )
+    )
+    dead = (written[writing.DEAD], read[reading.DEAD], sources[reading.DEAD]) | "Dead" >> beam.Flatten()
+    letters = (
+        pipeline
+        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
+        | "Letters file" >> beam.Map(letters_file, letters=beam.pvalue.AsList(dead), leave_out=args.leave_out)
+    )
+    others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    (
+        (written.written, others)
+        | "All files" >> beam.Flatten()
+        | "Publish" >> files.Publish(args.output, header(args), counts, partial(writing.check_balance, recipe=recipe))
+    )
+
+
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``run.json`` says besides files and counts."""
+    from importlib.metadata import version
+
+    options = {
+        "split": list(args.recipe.splits),
+        "source": about_source(args),
+        "rates": list(args.recipe.rates),
+        "place": args.place,
+        "seed": args.seed,
+        "leave_out": args.leave_out,
+    }
+    return {"pipeline": "ood", "version": version("parapet"), "options": options}
+
+
+def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
+    """Says what each set came to."""
+    from transforms.files import MANIFEST, read_written
+    from transforms.rewrite.rewriting import DEAD_LETTERS
+
+    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
+    numbers = json.loads(read_written(args.output, "statistics.json"))
+    if not args.quiet:
+        pool = numbers["pool"]
+        print(
+            f"{counted(pool['different'], 'different utterance')}: {pool['kept']:,} foreign, "
+            f"{pool['near_duplicate']:,} near-duplicates, {pool['generic']:,} generic"
+        )
+        for name, one in numbers["sets"].items():
+            said = [
+                f"{split} {of['ood_turns']:,} of {of['in_domain_turns'] + of['ood_turns']:,} user turns"
+                for split, of in one["splits"].items()
+            ]
+            print(f"{name}: {', '.join(said)}")
+    if 3 * numbers["pool"]["familiar"] > numbers["pool"]["kept"]:
+        alike = f"{numbers['pool']['familiar']:,} of {numbers['pool']['kept']:,}"
+        logging.warning(
+            "%s foreign utterances have no content word that in-domain turns lack: are they foreign?", alike
+        )
+    left = sum(
+        counts.get(name, 0) for name in ("left_out", "broken_files", "left_out_elsewhere", "source_rows_left_out")
+    )
+    if left:
+        logging.warning("left out: %s; see %s/%s", f"{left:,} rows, dialogues and files", args.output, DEAD_LETTERS)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,257 @@
+"""``parapet unseen_entities``: dialogues whose slot values occur nowhere in training."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import Parser, check_apart, counted, run_command
+from schemas.errors import InputError
+from schemas.layout import sample_root
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from transforms.corpora import Corpus
+    from transforms.rewrite.plan import DialogueFile
+
+EXAMPLE = """\
+  parapet unseen_entities --output unseen                        # the sample's test dialogues
+  parapet unseen_entities --sgd sgd --split dev --values corpus --output unseen
+  parapet unseen_entities --sgd sgd --values gazetteer.csv --categorical replace --output unseen"""
+
+
+def parser() -> Parser:
+    """The flags."""
+    what = (
+        "Dialogues -> the same with slot values that occur nowhere in training: OUT/test/dialogues_001.json, and\n"
+        "a row for every value in OUT/replacements."
+    )
+    made = Parser("unseen_entities", what, EXAMPLE)
+    add = made.add_argument
+    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
+    add("--split", metavar="LIST", default="test", help="whose dialogues: train, dev, test (default test)")
+    add("--training", metavar="ROOT", help="corpus whose split train is what has been seen (default: --sgd)")
+    add(
+        "--values",
+        metavar="SOURCE",
+        default="generated",
+        help="where new values come from: generated, corpus (the half of its own names that is held out), or a CSV "
+        "file slot_or_kind,value (default generated)",
+    )
+    add(
+        "--categorical",
+        choices=("keep", "replace"),
+        default="keep",
+        help="values of categorical slots: keep, or replace by others of their closed set (default keep)",
+    )
+    add(
+        "--least_changed",
+        type=float,
+        metavar="X",
+        default=0.5,
+        help="share of the dialogues with open slots that must change, or the run fails (default 0.5)",
+    )
+    add("--seed", default="0", help="of all choices: any text (default 0)")
+    add("--leave_out", action="store_true", help="go on without what cannot be made consistent: see dead_letters.jsonl")
+    return made
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_command(parser(), argv, build, check, report, inputs)
+
+
+def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read: the dialogues."""
+    return [("--sgd", str(args.sgd or sample_root()))]
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads flags, corpus, training and values. Raises InputError where it cannot work."""
+    from schemas.layout import read_root
+    from transforms.corpora import read_corpus
+    from transforms.entities import study
+    from transforms.entities.replacing import Replacer
+    from transforms.entities.sources import check_enough
+
+    check_apart(args.output, sgd=args.sgd, training=args.training)
+    if not 0 <= args.least_changed <= 1:
+        raise InputError(f"{args.least_changed:g} is no share: give 0 to 1", "--least_changed")
+    root = args.sgd or sample_root()
+    splits = list(dict.fromkeys(split.strip() for split in args.split.split(",") if split.strip()))
+    if not splits:
+        raise InputError("give one or more of train, dev, test", "--split")
+    args.corpus = read_corpus(root, splits)
+    for line in args.corpus.problems:
+        logging.warning("%s", line)
+    training = _training(args)
+    schemas = read_root(root, leave_out_bad=True)
+    of_splits = [split for split in schemas if split.split in (*splits, "schema")]
+    kinds = study.kinds_of(args.corpus.files, of_splits, args.categorical == "replace")
+    sources, args.leaking = _sources(args, training, kinds)
+    if sources.pools:
+        needs = study.needs_of(args.corpus.files, kinds, sources)
+        try:
+            check_enough(sources.pools, needs, args.values if sources.mode == "file" else "")
+        except InputError as error:
+            if not args.leave_out:
+                raise
+            logging.warning("%s", error)
+    args.replacer = Replacer(kinds, sources, training)
+
+
+def _training(args: argparse.Namespace) -> Any:
+    """What training has: the split train of a corpus, all of it where it has no splits."""
+    from schemas.layout import read_root
+    from transforms.corpora import read_corpus
+    from transforms.entities.study import learn_training
+
+    root = args.training or args.sgd or sample_root()
+    try:
+        files = read_corpus(root, ["train"]).files
+    except InputError as error:
+        hint = "give --training ROOT, the corpus that models are trained on"
+        raise InputError(f"nobody knows what was seen ({error.reason}); {hint}", error.path) from None
+    schemas = read_root(root, leave_out_bad=True)
+    return learn_training(files, [split for split in schemas if split.split in ("train", "schema")])
+
+
+def _sources(args: argparse.Namespace, training: Any, kinds: Any) -> tuple[Any, int]:
+    """Where values come from, and how many of them training has."""
+    from transforms.entities import study
+    from transforms.entities.sources import CORPUS, GENERATED, Sources, held_out, read_gazetteer
+
+    if args.values == GENERATED:
+        return Sources(GENERATED, args.seed), 0
+    if args.values == CORPUS:
+        files, schemas = _whole_corpus(args.sgd or sample_root())
+        names = set(study.names_in(files, study.kinds_of(files, schemas, replace_choices=False)))
+        return Sources(CORPUS, args.seed, held_out(names, training, args.seed)), sum(
+            training.leaks(value) for _, value in names
+        )
+    pools, leaking = read_gazetteer(args.values, study.open_slots(kinds), training)
+    return Sources("file", args.seed, pools), leaking
+
+
+def _whole_corpus(root: Any) -> tuple[list[DialogueFile], Any]:
+    from schemas.layout import as_path, read_root
+    from transforms.rewrite.plan import dialogue_folders, list_files
+
+    schemas = read_root(root, leave_out_bad=True)
+    return list_files(as_path(root), dialogue_folders(as_path(root), schemas)), schemas
+
+
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The flags that shape the content."""
+    return {
+        "split": args.split,
+        "values": args.replacer.sources.mode,
+        "categorical": args.categorical,
+        "least_changed": args.least_changed,
+        "seed": args.seed,
+        "training_elsewhere": args.training is not None,
+        "leave_out": args.leave_out,
+    }
+
+
+def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+    """Dialogue files -> the same with other values, their rows, numbers and a page."""
+    from functools import partial
+
+    import apache_beam as beam
+
+    from transforms import files
+    from transforms.entities import outputs, writing
+    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+
+    files.prepare(args.output, "unseen_entities")
+    corpus: Corpus = args.corpus
+    written = (
+        pipeline
+        | "Dialogue files" >> beam.Create(corpus.files, reshuffle=False)
+        | "Set" >> writing.WriteSet(args.output, args.replacer)
+    )
+    counts = written[writing.COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)
+    tallies = written[writing.TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
+    examples = written[writing.EXAMPLES] | "Examples" >> beam.combiners.Top.Smallest(
+        writing.SHOWN, key=lambda drawn: drawn[0]
+    )
+    small = (
+        pipeline
+        | "Once" >> beam.Create([about_of(args)], reshuffle=False)
+        | "Small files"
+        >> beam.FlatMap(
+            outputs.small_files,
+            beam.pvalue.AsList(counts),
+            beam.pvalue.AsList(tallies),
+            beam.pvalue.AsList(examples),
+        )
+    )
+    letters = (
+        pipeline
+        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
+        | "Letters file"
+        >> beam.Map(letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out)
+    )
+    others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    (
+        (written.written, others)
+        | "All files" >> beam.Flatten()
+        | "Publish"
+        >> files.Publish(
+            args.output,
+            header(args),
+            written[writing.COUNTS],
+            partial(writing.check_balance, least_changed=args.least_changed),
+        )
+    )
+
+
+def about_of(args: argparse.Namespace) -> Any:
+    """What is known before anything is replaced."""
+    from transforms.entities.outputs import About
+
+    training = args.replacer.training
+    return About(
+        options_of(args),
+        args.corpus.schemas,
+        {"texts": training.texts, "grams": len(training.grams)},
+        {name: len(pool) for name, pool in sorted(args.replacer.sources.pools.items())},
+        args.leaking,
+    )
+
+
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``run.json`` says besides files and counts."""
+    from importlib.metadata import version
+
+    return {"pipeline": "unseen_entities", "version": version("parapet"), "options": options_of(args)}
+
+
+def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
+    """Says what was replaced, what was kept, and what was left out."""
+    from transforms.files import MANIFEST, read_written
+    from transforms.rewrite.rewriting import DEAD_LETTERS
+
+    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
+    numbers = json.loads(read_written(args.output, "statistics.json"))
+    if not args.quiet:
+        print(
+            f"{numbers['changed']:,} of {counted(numbers['dialogues'], 'dialogue')} changed, "
+            f"{numbers['turns_changed']:,} of {counted(numbers['turns'], 'turn')}"
+        )
+        kept = ", ".join(f"{n:,} {reason}" for reason, n in numbers["kept"].items())
+        print(f"{counted(numbers['values']['replaced'], 'value')} replaced; kept: {kept or 'none'}")
+        print(f"leaks: {numbers['leaks']} (of {counted(numbers['training']['texts'], 'text')} of training)")
+    left = counts.get("left_out", 0) + counts.get("broken_files", 0)
+    if left:
+        logging.warning("left out: %s; see %s/%s", counted(left, "dialogue or file"), args.output, DEAD_LETTERS)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,166 @@
+"""``parapet few_shot`` as a person runs it: nested, covering, apart from the tests, the same in any order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.few_shot import run as run_few_shot
+from schemas.layout import read_root
+from transforms.rewrite.text import dialogue_text
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+FLAGS = ["--sizes", "1,3,4", "--test", "2"]
+
+
+def run(out: Path, *flags: str) -> int:
+    return run_few_shot(["--output", str(out), *flags])
+
+
+def dialogues_of(folder: Path) -> list[Any]:
+    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def slots_of(dialogues: list[Any]) -> set[tuple[str, str]]:
+    """By a walk through everything: (service, slot)."""
+    found = set()
+    for dialogue in dialogues:
+        for frame in (frame for turn in dialogue["turns"] for frame in turn["frames"]):
+            names = [span["slot"] for span in frame["slots"]]
+            names += [action["slot"] for action in frame["actions"] if action["slot"] not in ("", "intent", "count")]
+            state = frame.get("state", {"slot_values": {}, "requested_slots": []})
+            names += [
+                *state["slot_values"],
+                *state["requested_slots"],
+                *frame.get("service_call", {}).get("parameters", {}),
+            ]
+            found |= {(frame["service"], name) for name in names}
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "out"
+    assert run(out, *FLAGS, "--quiet") == 0
+    return out
+
+
+def test_the_sets(made: Path, sample: Path) -> None:
+    numbers = json.loads((made / "statistics.json").read_bytes())["domains"]
+    originals = {one["dialogue_id"]: one for one in dialogues_of(sample / "train")}
+    tests = {one["dialogue_id"]: one for one in dialogues_of(sample / "test")}
+    domains = {"Ferries": "Ferries_1", "Gyms": "Gyms_1", "Libraries": "Libraries_1", "Museums": "Museums_1"}
+    assert set(numbers) == set(domains)
+    for domain, service in domains.items():
+        alone = [one for one in originals.values() if one["services"] == [service]]
+        before: list[Any] = []
+        for size in (1, 3, 4):
+            folder = made / domain / str(size) / "train"
+            found = dialogues_of(folder)
+            assert len(found) == size
+            assert found[: len(before)] == before
+            assert all(originals[one["dialogue_id"]] == one for one in found)
+            assert all(one["services"] == [service] for one in found)
+            assert [of.service_name for of in read_root(folder)[0].services] == [service]
+            of = numbers[domain]["train"][str(size)]
+            missing = slots_of(alone) - slots_of(found)
+            assert {tuple(slot.split("/slot/")) for slot in of["slots_missing"]} == missing
+            before = found
+        assert slots_of(before) == slots_of(alone)
+        test = dialogues_of(made / domain / "test")
+        assert all(tests[one["dialogue_id"]] == one for one in test)
+        # A test may have another service of the domain, such as Libraries_2.
+        assert {service.partition("_")[0] for one in test for service in one["services"]} <= {domain}
+        assert not {one["dialogue_id"] for one in test} & {one["dialogue_id"] for one in before}
+        assert numbers[domain]["test"]["dialogues"] == len(test)
+    one = (made / "Gyms" / "1" / "train" / "dialogues_001.json").read_bytes()
+    assert one == b"[\n" + dialogue_text(dialogues_of(made / "Gyms" / "1" / "train")[0]) + b"\n]\n"
+
+
+def test_what_is_short_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card = (made / "README.md").read_text()
+    assert "- Ferries: 1 of 2 test dialogues" in card
+    assert "| Gyms | 4 | 4 |" in card
+    assert run(tmp_path / "out", *FLAGS, "--require_full", "--domains", "Gyms,Ferries") == 2
+    assert "error: Ferries: 1 of 2 test dialogues" in capsys.readouterr().err
+    assert (tmp_path / "out" / "run.json").exists()  # what there is, is there
+    assert not (tmp_path / "out" / "Museums").exists()
+    for path in ("Gyms/4/train/dialogues_001.json", "Ferries/test/dialogues_001.json"):
+        assert (tmp_path / "out" / path).read_bytes() == (made / path).read_bytes()
+
+
+def test_in_any_order_on_two_processes(made: Path, sample: Path, tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / "sgd" / split).mkdir(parents=True)
+        (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
+        every = dialogues_of(sample / split)[::-1]
+        for n, part in enumerate((every[:3], every[3:]), 1):
+            (tmp_path / "sgd" / split / f"dialogues_00{n}.json").write_text(json.dumps(part))
+    assert run(tmp_path / "out", "--sgd", str(tmp_path / "sgd"), *FLAGS, "--quiet", *TWO_PROCESSES) == 0
+    made_files, files = files_of(made), files_of(tmp_path / "out")
+    assert json.loads(files.pop("run.json"))["files"].keys() == json.loads(made_files.pop("run.json"))["files"].keys()
+    assert files == made_files
+
+
+def test_those_that_touch_a_domain(tmp_path: Path) -> None:
+    flags = ["--multi_domain", "--domains", "Museums", "--sizes", "50", "--test", "9", "--seed", "x", "--quiet"]
+    assert run(tmp_path / "out", *flags) == 0
+    found = dialogues_of(tmp_path / "out" / "Museums" / "50" / "train")
+    services = {service for one in found for service in one["services"]}
+    assert {"Museums_1", "Libraries_1"} <= services
+    schema = read_root(tmp_path / "out" / "Museums" / "50" / "train")[0]
+    assert {of.service_name for of in schema.services} == services
+
+
+def test_what_cannot_be_read(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for split in ("train", "test"):
+        (tmp_path / "sgd" / split).mkdir(parents=True)
+        (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
+    every = dialogues_of(sample / "train")
+    strange = {**every[0], "dialogue_id": "../\ud800", "services": ["Zoos_1"]}
+    (tmp_path / "sgd" / "train" / "dialogues_001.json").write_text(json.dumps([*every, strange, {"turns": 1}]))
+    (tmp_path / "sgd" / "test" / "dialogues_001.json").write_text("{}")
+    flags = ["--sgd", str(tmp_path / "sgd"), "--sizes", "5", "--test", "2"]
+    assert run(tmp_path / "out", *flags, "--quiet") == 1
+    assert "3 could not be rewritten, so nothing was published" in capsys.readouterr().err
+    assert run(tmp_path / "out", *flags, "--leave_out") == 0
+    assert "left out: 3 dialogues and files" in capsys.readouterr().err
+    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    assert [letter["reason"].split(":")[0] for letter in letters] == ["broken_file", "unknown_service", "not_sgd"]
+    assert len(dialogues_of(tmp_path / "out" / "Gyms" / "5" / "train")) == 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--sizes", "0"], "--sizes: give numbers of dialogues, such as 5,10,25,50"),
+        (["--sizes", ","], "--sizes: give numbers of dialogues"),
+        (["--test", "0"], "--test: 0 is too few"),
+        (["--domains", "Hotels"], "--domains: the training schema has no domain 'Hotels'; it has: Ferries, Gyms,"),
+        (["--domains", ","], "--domains: give one or more of: Ferries"),
+        (["--test_split", "train"], "--test_split: give another than --train_split"),
+        (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
+    ],
+)
+def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "out", *flags) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
+    flags = ["--sgd", str(real_data / "sgd"), "--test_split", "dev", "--domains", "Restaurants", "--quiet"]
+    assert run(tmp_path / "out", *flags) == 0
+    of = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["domains"]["Restaurants"]
+    assert [one["dialogues"] for one in of["train"].values()] == [5, 10, 25, 50]
+    assert of["train"]["50"]["slots_missing"] == []
+    assert of["test"]["dialogues"] == 29

@@ -1,0 +1,357 @@
+"""``parapet language_variations`` as a person runs it: what is written, exact mixes, odd corpora, the same bytes."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.language_variations import run as command
+from schemas.layout import sample_root
+from schemas.varied_turns import VARIED_TURNS
+from transforms.perturb.edits import Edit, edited, moved
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+KINDS = ("typos", "verbose", "simple")
+RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
+
+
+def run(out: Path, *flags: str) -> int:
+    return command(["--output", str(out), *flags])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def rows_of(out: Path, kind: str) -> dict[tuple[str, int], dict[str, Any]]:
+    rows = [
+        row for path in sorted((out / kind / "turns").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()
+    ]
+    return {(row["dialogue_id"], row["turn"]): row for row in rows}
+
+
+def dialogues_of(folder: Path) -> dict[str, Any]:
+    """By id, of all files."""
+    files = sorted(folder.glob("*/dialogues_*.json"))
+    return {one["dialogue_id"]: one for file in files for one in json.loads(file.read_bytes())}
+
+
+def user_turns(dialogues: dict[str, Any]) -> dict[tuple[str, int], Any]:
+    return {
+        (name, i): turn
+        for name, dialogue in dialogues.items()
+        for i, turn in enumerate(dialogue["turns"])
+        if turn["speaker"] == "USER"
+    }
+
+
+def write_corpus(root: Path, *files: list[Any]) -> Path:
+    (root / "test").mkdir(parents=True)
+    (root / "test" / "schema.json").write_bytes((sample_root() / "test" / "schema.json").read_bytes())
+    for i, dialogues in enumerate(files, 1):
+        (root / "test" / f"dialogues_{i:03}.json").write_text(json.dumps(dialogues))
+    return root
+
+
+def turn_of(utterance: str, *spans: tuple[str, int, int], **values: list[str]) -> dict[str, Any]:
+    frame = {
+        "service": "Repairs_1",
+        "slots": [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans],
+        "actions": [{"act": "INFORM", "slot": slot, "values": found} for slot, found in values.items()],
+        "state": {"active_intent": "NONE", "requested_slots": [], "slot_values": values},
+    }
+    return {"speaker": "USER", "utterance": utterance, "frames": [frame]}
+
+
+def check_sets(root: Path, out: Path, kinds: tuple[str, ...] = KINDS, perturbed: bool = False) -> None:
+    """Every file against a plain reading of the corpus: only user turns differ, and only as their rows say."""
+    before = dialogues_of(root)
+    turns = user_turns(before)
+    for kind in kinds:
+        after, rows = dialogues_of(out / kind), rows_of(out, kind)
+        assert list(after) == list(before)
+        assert list(rows) == list(turns)
+        for place, old in turns.items():
+            check_turn(old, after[place[0]]["turns"][place[1]], rows[place], perturbed)
+        restored = copy.deepcopy(after)
+        for (name, i), old in turns.items():
+            restored[name]["turns"][i] = old
+        assert restored == before
+        check_mixes(before, after, rows, out, kind)
+
+
+def check_turn(old: Any, new: Any, row: dict[str, Any], perturbed: bool) -> None:
+    edits = [Edit(one["start"], one["end"], one["after"]) for one in row["operations"]]
+    assert all(old["utterance"][one["start"] : one["end"]] == one["before"] for one in row["operations"])
+    assert edited(old["utterance"], edits) == new["utterance"] == row["utterance"]
+    assert (row["status"] == "varied") == (new["utterance"] != old["utterance"]) == (row["reason"] == "")
+    spans = [span for frame in old["frames"] for span in frame["slots"]]
+    placed = [span for frame in new["frames"] for span in frame["slots"]]
+    for span, place, slot in zip(spans, placed, row["slots"], strict=True):
+        value = old["utterance"][span["start"] : span["exclusive_end"]]
+        found = new["utterance"][place["start"] : place["exclusive_end"]]
+        assert (place["start"], place["exclusive_end"]) == moved(span["start"], span["exclusive_end"], edits)
+        assert (slot["value"], slot["new_value"], slot["new_start"]) == (value, found, place["start"])
+        assert perturbed or found == value
+    assert [{**frame, "slots": 0} for frame in new["frames"]] == [{**frame, "slots": 0} for frame in old["frames"]]
+
+
+def check_mixes(before: Any, full: Any, rows: Any, out: Path, kind: str) -> None:
+    """The mixes by a sort of all turns at once, whose order is a plain hash."""
+    can = [place for place, row in rows.items() if row["status"] == "varied"]
+
+    def drawn(place: tuple[str, int]) -> bytes:
+        return hashlib.blake2b(f"0\0env\0{place[0]}\0{place[1]}".encode(), digest_size=16).digest()
+
+    ordered = sorted(can, key=drawn)
+    for name, rate in RATES.items():
+        chosen = set(ordered[: int(rate * len(can) + 0.5)])
+        expected = copy.deepcopy(before)
+        for dialogue, i in chosen:
+            expected[dialogue]["turns"][i] = full[dialogue]["turns"][i]
+        assert dialogues_of(out / f"{kind}-{name}") == expected
+        level = int(name[-1])
+        assert {place for place, row in rows.items() if 0 < row["env"] <= level} == chosen
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample's test dialogues, varied."""
+    out = tmp_path_factory.mktemp("varied") / "out"
+    assert run(out, "--quiet") == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample's test split alone."""
+    dialogues = json.loads((sample_root() / "test" / "dialogues_001.json").read_bytes())
+    return write_corpus(tmp_path_factory.mktemp("root") / "sgd", dialogues)
+
+
+def test_sets_and_mixes(made: Path, root: Path) -> None:
+    check_sets(root, made)
+    for path in made.rglob("*.parquet"):
+        assert pq.read_schema(path).equals(VARIED_TURNS)
+    schema = (sample_root() / "test" / "schema.json").read_bytes()
+    names = [f"{kind}{env}" for kind in KINDS for env in ("", "-env1", "-env2", "-env3")]
+    assert {path.parent.parent.name for path in made.rglob("schema.json") if path.read_bytes() == schema} == set(names)
+    assert (made / "dead_letters.jsonl").read_bytes() == b""
+
+
+def test_numbers_are_those_of_the_rows(made: Path) -> None:
+    numbers = json.loads((made / "statistics.json").read_bytes())["kinds"]
+    for kind in KINDS:
+        rows, one = list(rows_of(made, kind).values()), numbers[kind]
+        varied = [row for row in rows if row["status"] == "varied"]
+        assert (one["turns"], one["varied"], one["changed"]) == (len(rows), len(varied), len(varied) / len(rows))
+        operations = [operation for row in rows for operation in row["operations"]]
+        counted = Counter(operation["kind"] for operation in operations)
+        assert {name: of["count"] for name, of in one["operations"].items()} == counted
+        assert one["characters_edited"] == sum(max(len(of["before"]), len(of["after"])) for of in operations)
+        assert one["reasons"] == Counter(row["reason"] for row in rows if row["reason"])
+        for i, name in enumerate(RATES, 1):
+            found = one["envs"][f"{kind}-{name}"]["splits"]["test"]
+            assert found["replaced"] == found["asked"] == sum(0 < row["env"] <= i for row in rows)
+    card = (made / "README.md").read_text()
+    assert f"| typos-env2 | test | 50% | {numbers['typos']['varied']} |" in card
+    page = (made / "report.html").read_text()
+    assert page.count("<ins") >= 24
+    assert "<script" not in page
+
+
+def test_the_same_in_any_order_on_two_processes(made: Path, root: Path, tmp_path: Path) -> None:
+    """Dialogues in another order and other files, workers in processes of their own."""
+    dialogues = json.loads((root / "test" / "dialogues_001.json").read_bytes())
+    other = write_corpus(tmp_path / "sgd", dialogues[5:][::-1], dialogues[:5])
+    assert run(tmp_path / "out", "--sgd", str(other), "--quiet", *TWO_PROCESSES) == 0
+    for kind in KINDS:
+        assert rows_of(tmp_path / "out", kind) == rows_of(made, kind)
+        for env in ("", "-env1", "-env2", "-env3"):
+            assert dialogues_of(tmp_path / "out" / f"{kind}{env}") == dialogues_of(made / f"{kind}{env}")
+    for name in ("statistics.json", "README.md"):
+        assert (tmp_path / "out" / name).read_bytes() == (made / name).read_bytes()
+    # Again into the same folder, and another seed.
+    before = files_of(tmp_path / "out")
+    assert run(tmp_path / "out", "--sgd", str(other), "--quiet") == 0
+    assert files_of(tmp_path / "out") == before
+    assert (
+        run(tmp_path / "out", "--sgd", str(other), "--quiet", "--seed", "1", "--env", "none", "--kinds", "typos") == 0
+    )
+    assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"typos"}
+    same = sum(
+        row["utterance"] == rows_of(made, "typos")[key]["utterance"]
+        for key, row in rows_of(tmp_path / "out", "typos").items()
+    )
+    assert same < 25
+
+
+def test_values_perturbed(root: Path, tmp_path: Path) -> None:
+    flags = [
+        "--sgd",
+        str(root),
+        "--perturb_values",
+        "--rates",
+        "word=0.9,abbreviation=0",
+        "--kinds",
+        "typos",
+        "--quiet",
+    ]
+    assert run(tmp_path / "out", *flags) == 0
+    check_sets(root, tmp_path / "out", ("typos",), perturbed=True)
+    slots = [slot for row in rows_of(tmp_path / "out", "typos").values() for slot in row["slots"]]
+    changed = [slot for slot in slots if slot["value"] != slot["new_value"]]
+    assert len(changed) > 10
+    assert all(slot["value"][0] == slot["new_value"][0] for slot in changed)
+    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["kinds"]["typos"]
+    assert numbers["spans_perturbed"] == len(changed)
+
+
+def test_odd_corpora(tmp_path: Path, capsys) -> None:
+    """Spans overlapping, off by one, cutting a cluster, in values of values; ids that are paths; all is kept."""
+    hostile = '<script>alert(1)</script> a "really" nice workshop somewhere'
+    turns = [
+        turn_of(
+            "Somewhere in Port Alder please", ("city", 13, 23), ("area", 18, 23), city=["Port Alder"], area=["Alder"]
+        ),
+        turn_of("Somewhere near Port Alder maybe", ("city", 15, 24), ("city", 14, 25), city=["Port Alder"]),
+        turn_of("For 2 people around 2 pm perhaps", ("time", 20, 24), ("people", 4, 5), time=["2 pm"], people=["2"]),
+        turn_of("Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ words naïvely wordé", ("name", 0, 4), name=["Cafe\u0301"]),
+        turn_of("half \ud83d surrogate somewhere"),
+        turn_of(hostile),
+        turn_of(""),
+        turn_of("nothing at all 9 but words"),
+    ]
+    system = {"speaker": "SYSTEM", "utterance": "OK", "frames": []}
+    dialogue = {
+        "dialogue_id": "../../etc/passwd\0",
+        "services": ["Repairs_1"],
+        "turns": [one for turn in turns for one in (turn, system)],
+    }
+    bare = {
+        "dialogue_id": "no frames",
+        "services": [],
+        "turns": [{"speaker": "USER", "utterance": "Hello", "frames": []}],
+    }
+    root = write_corpus(tmp_path / "sgd", [dialogue, bare], [])
+    assert run(tmp_path / "out", "--sgd", str(root), "--least_changed", "0") == 0
+    assert "the text of 3 spans is no value" in capsys.readouterr().err
+    for kind in KINDS:
+        after = user_turns(dialogues_of(tmp_path / "out" / kind))
+        for place, old in user_turns(dialogues_of(root)).items():
+            for frame, moved_frame in zip(old["frames"], after[place]["frames"], strict=True):
+                for span, found in zip(frame["slots"], moved_frame["slots"], strict=True):
+                    value = old["utterance"][span["start"] : span["exclusive_end"]]
+                    assert after[place]["utterance"][found["start"] : found["exclusive_end"]] == value
+        clusters = after["../../etc/passwd\0", 6]["utterance"]
+        assert "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ" in clusters
+        assert "naïvely wordé" in clusters
+        rows = rows_of(tmp_path / "out", kind)
+        assert "\\ud83d" in rows["../../etc/passwd\0", 8]["original"]
+        assert rows["../../etc/passwd\0", 12]["reason"] == "no_word"
+    assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
+    assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
+    assert json.loads((tmp_path / "out" / "typos" / "test" / "dialogues_002.json").read_bytes()) == []
+
+
+def test_as_multiwoz_has_it(tmp_path: Path) -> None:
+    """No actions, values copied from other turns, half the frames without a state, no dialogue in a file's other."""
+    turn = turn_of("I would like a workshop in Port Alder today", ("city", 27, 37), city=["port alder"])
+    del turn["frames"][0]["actions"]
+    turn["frames"][0]["slots"].insert(0, {"slot": "day", "copy_from": "other", "value": "tuesday"})
+    turn["frames"].append({"service": "Hotels_1"})
+    dialogue = {"dialogue_id": "PMUL.json", "services": ["Repairs_1"], "turns": [turn], "extra": {"a": [1.5, None]}}
+    root = write_corpus(tmp_path / "sgd", [dialogue])
+    assert run(tmp_path / "out", "--sgd", str(root), "--env", "1", "--quiet") == 0
+    for kind in KINDS:
+        made = dialogues_of(tmp_path / "out" / kind)["PMUL.json"]
+        copied, span = made["turns"][0]["frames"][0]["slots"]
+        new = made["turns"][0]["utterance"]
+        assert new != turn["utterance"]
+        assert new[span["start"] : span["exclusive_end"]] == "Port Alder"
+        assert copied == turn["frames"][0]["slots"][0]
+        assert made["extra"] == dialogue["extra"]
+        assert dialogues_of(tmp_path / "out" / f"{kind}-env1")["PMUL.json"] == made
+
+
+def test_what_cannot_be_mended(tmp_path: Path, capsys) -> None:
+    """A span outside of its utterance, a dialogue that is none, a file that is none."""
+    dialogue = {
+        "dialogue_id": "1",
+        "services": ["Repairs_1"],
+        "turns": [turn_of("Somewhere in Quillerton", ("city", 13, 99)), turn_of("Another workshop somewhere")],
+    }
+    root = write_corpus(tmp_path / "sgd", [dialogue, {"dialogue_id": "bad", "turns": 7}])
+    (root / "test" / "dialogues_002.json").write_text('[{"dialogue_id"')
+    flags = ["--sgd", str(root), "--kinds", "typos"]
+    assert run(tmp_path / "out", *flags) == 1
+    assert "nothing was published" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert run(tmp_path / "out", *flags, "--leave_out") == 0
+    assert "left out or as it was: 3" in capsys.readouterr().err
+    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    assert [(one["file"], one["dialogue_id"], one["where"], one["reason"].split(":")[0]) for one in letters] == [
+        ("dialogues_001.json", "1", "turns[0]", "bad_span"),
+        ("dialogues_001.json", "bad", "turns", "not_sgd"),
+        ("dialogues_002.json", "", "line 1 column 16", "broken_file"),
+    ]
+    rows = rows_of(tmp_path / "out", "typos")
+    assert [row["status"] for row in rows.values()] == ["unchanged", "varied"]
+    assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
+
+
+def test_a_set_that_hardly_changed_fails(root: Path, tmp_path: Path, capsys) -> None:
+    flags = ["--sgd", str(root), "--rates", "word=0.01,abbreviation=0", "--at_least", "0", "--kinds", "typos"]
+    assert run(tmp_path / "out", *flags) == 1
+    said = capsys.readouterr().err
+    assert re.search(r"typos: only \d\.\d% of 49 user turns changed, and --least_changed asks for 50%", said)
+    assert "Traceback" not in said
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert run(tmp_path / "out", *flags, "--least_changed", "0") == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--kinds", "typo"], "--kinds: 'typo' is no kind of variation: there are typos, verbose, simple"),
+        (["--kinds", "typos,typos"], "--kinds: give each kind once"),
+        (["--env", "0.5,0.1"], "--env: give rising rates such as 0.1,0.5,0.8, or none"),
+        (["--env", "10"], "--env: 10 is no rate"),
+        (["--rates", "omision=3"], "--rates: 'omision' is no rate: did you mean omission?"),
+        (["--at_least", "-1"], "--at_least: -1 is too few"),
+        (["--least_changed", "50"], "--least_changed: 50 is no share"),
+        (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for the kind typos"),
+        (["--split", "validation"], "there are no dialogues in 'validation'; there are in: train, dev, test"),
+        (["--split", ","], "--split: give one or more of train, dev, test"),
+        (["--sgd", "nowhere"], "nowhere"),
+    ],
+)
+def test_mistakes_of_flags(flags: list[str], told: str, tmp_path: Path, capsys) -> None:
+    assert run(tmp_path / "out", *flags) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_sgd(real_data: Path, tmp_path: Path) -> None:
+    """All of the shared SGD dialogues: every span of every set, exact mixes of each split."""
+    flags = ["--sgd", str(real_data / "sgd"), "--split", "train,dev", "--env", "0.5", "--quiet"]
+    assert run(tmp_path / "out", *flags) == 0
+    before = user_turns(dialogues_of(real_data / "sgd"))
+    for kind in KINDS:
+        after = user_turns(dialogues_of(tmp_path / "out" / kind))
+        assert list(after) == list(before)
+        for place, old in before.items():
+            values = [old["utterance"][s["start"] : s["exclusive_end"]] for f in old["frames"] for s in f["slots"]]
+            new = after[place]
+            found = [new["utterance"][s["start"] : s["exclusive_end"]] for f in new["frames"] for s in f["slots"]]
+            assert found == values

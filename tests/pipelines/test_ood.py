@@ -1,0 +1,261 @@
+"""``parapet ood`` as a person runs it: exact, nested, disjoint, the same in any order; what is told of bad input."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.ood import run as run_ood
+from schemas.dialogue import Dialogue, problems_of
+from schemas.layout import read_root
+from schemas.ood_turns import OOD_TURNS
+from transforms.ood.fallbacks import FALLBACKS
+from transforms.ood.texts import key_of
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
+
+
+def run(out: Path, *flags: str) -> int:
+    return run_ood(["--output", str(out), *flags])
+
+
+def dialogues_of(folder: Path, split: str) -> dict[str, Any]:
+    files = sorted((folder / split).glob("dialogues_*.json"))
+    return {one["dialogue_id"]: one for file in files for one in json.loads(file.read_bytes())}
+
+
+def rows_of(out: Path, name: str, split: str) -> list[dict[str, Any]]:
+    files = sorted((out / name / "turns" / split).glob("*.parquet"))
+    assert all(pq.read_schema(file).equals(OOD_TURNS) for file in files)
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """150 foreign utterances, three of which are not."""
+    path = tmp_path_factory.mktemp("talk") / "talk.jsonl"
+    what = ["volcanoes", "penguins", "castles", "turbines", "haiku", "comets", "lynxes"]
+    said = [f"please explain {thing} of century {n}" for n in range(21) for thing in what]
+    lines = [json.dumps({"text": text}) for text in [*said, "Yes, please!", "Thanks.", "Wexcombe, PLEASE"]]
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(talk: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "out"
+    assert run(out, "--source", str(talk), "--quiet") == 0
+    return out
+
+
+def test_the_sets(made: Path, sample: Path) -> None:
+    """Rates exact, sets nested, original turns as they were, labels right, the state kept."""
+    numbers = json.loads((made / "statistics.json").read_bytes())
+    texts: dict[str, set[str]] = {}
+    before: dict[str, set[tuple[str, str]]] = {"train": set(), "test": set()}
+    for name, rate in SETS.items():
+        for split in ("train", "test"):
+            originals, new = dialogues_of(sample, split), dialogues_of(made / name, split)
+            rows = rows_of(made, name, split)
+            count = Counter(row["label"] for row in rows)
+            users = sum(turn["speaker"] == "USER" for one in originals.values() for turn in one["turns"])
+            assert count == {"in_domain": users, "ood": int(rate * users + 0.5)}
+            of = numbers["sets"][name]["splits"][split]
+            assert (of["in_domain_turns"], of["ood_turns"]) == (users, count["ood"])
+            assert list(new) == list(originals)
+            check_dialogues(originals, new, rows)
+            uses = {(row["dialogue_id"], row["utterance"]) for row in rows if row["label"] == "ood"}
+            assert len({key_of(text) for _, text in uses}) == count["ood"]
+            assert before[split] <= uses
+            before[split] = uses
+            texts[split] = {key_of(text) for _, text in uses}
+        assert not texts["train"] & texts["test"]
+        assert (made / name / "train" / "schema.json").read_bytes() == (sample / "train" / "schema.json").read_bytes()
+    pool = numbers["pool"]
+    assert {key: pool[key] for key in ("utterances", "different", "kept", "near_duplicate", "generic")} == {
+        "utterances": 150,
+        "different": 150,
+        "kept": 147,
+        "near_duplicate": 2,
+        "generic": 1,
+    }
+
+
+def check_dialogues(originals: dict[str, Any], new: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    services = {of.service_name: of for split in read_root(sample_of(originals)) for of in split.services}
+    by_turn = {(row["dialogue_id"], row["turn"]): row for row in rows}
+    for name, one in new.items():
+        kept = []
+        state: list[Any] = []
+        for t, turn in enumerate(one["turns"]):
+            row = by_turn.get((name, t))
+            if turn["speaker"] == "SYSTEM":
+                assert row is None
+                if by_turn[name, t - 1]["label"] == "in_domain":
+                    kept.append(turn)
+                else:
+                    assert (turn["utterance"], turn["frames"]) == (by_turn[name, t - 1]["fallback"], [])
+                    assert turn["utterance"] in FALLBACKS
+                continue
+            assert row is not None
+            assert row["utterance"] == turn["utterance"]
+            values = [(frame["service"], frame["state"]["slot_values"]) for frame in turn["frames"]]
+            if row["label"] == "in_domain":
+                assert originals[name]["turns"][row["original_turn"]] == turn
+                kept.append(turn)
+                state = values
+            else:
+                assert (row["original_turn"], values) == (None, state)
+                assert all(frame["slots"] == frame["actions"] == [] for frame in turn["frames"])
+        assert {**one, "turns": kept} == originals[name]
+        assert [turn["speaker"] for turn in one["turns"]] == ["USER", "SYSTEM"] * (len(one["turns"]) // 2)
+        assert list(problems_of(msgspec.convert(one, Dialogue), services)) == []
+
+
+def sample_of(_: object) -> Path:
+    from schemas.layout import sample_root
+
+    return sample_root()
+
+
+def test_card_and_page(made: Path) -> None:
+    card = (made / "README.md").read_text()
+    assert "| ood-50 | train | 150 | 75 | 33.3% |" in card
+    assert "talk.jsonl (JSON lines): 150 utterances, 150 different" in card
+    page = (made / "report.html").read_text()
+    assert "please explain" in page
+    assert any(fallback.split("'")[0] in page for fallback in FALLBACKS)
+    assert json.loads((made / "run.json").read_bytes())["counts"]["overlapping"] == 0
+
+
+def test_in_any_order_on_two_processes(made: Path, sample: Path, talk: Path, tmp_path: Path) -> None:
+    """The source shuffled, dialogues in other files and another order: the same dialogues and numbers."""
+    for split in ("train", "test"):
+        every = list(dialogues_of(sample, split).values())[::-1]
+        (tmp_path / "sgd" / split).mkdir(parents=True)
+        for n, part in enumerate((every[:3], every[3:]), 1):
+            (tmp_path / "sgd" / split / f"dialogues_00{n}.json").write_text(json.dumps(part))
+    for split in ("train", "test", "dev"):
+        (tmp_path / "sgd" / split).mkdir(exist_ok=True)
+        (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
+    dev = (sample / "dev" / "dialogues_001.json").read_bytes()
+    (tmp_path / "sgd" / "dev" / "dialogues_001.json").write_bytes(dev)
+    shuffled = tmp_path / "talk.jsonl"
+    shuffled.write_text("\n".join(talk.read_text().split("\n")[::-1]))
+    flags = ["--sgd", str(tmp_path / "sgd"), "--source", str(shuffled), "--quiet"]
+    assert run(tmp_path / "out", *flags, *TWO_PROCESSES) == 0
+    for name in SETS:
+        for split in ("train", "test"):
+            assert dialogues_of(tmp_path / "out" / name, split) == dialogues_of(made / name, split)
+    for name in ("statistics.json", "README.md"):
+        assert (tmp_path / "out" / name).read_bytes() == (made / name).read_bytes()
+
+
+def test_own_other_domains(sample: Path, tmp_path: Path) -> None:
+    """Each utterance stands in a dialogue of the same split, or of one not written, that shares no domain."""
+    from transforms.ood.places import domains_of
+
+    assert run(tmp_path / "a", "--rates", "0.2", "--place", "append", "--seed", "x", "--quiet") == 0
+    found = 0
+    domains = {
+        (split, name): set(domains_of(msgspec.convert(one, Dialogue)))
+        for split in ("train", "dev", "test")
+        for name, one in dialogues_of(sample, split).items()
+    }
+    for split in ("train", "test"):
+        new = dialogues_of(tmp_path / "a" / "ood-20", split)
+        for row in rows_of(tmp_path / "a", "ood-20", split):
+            if row["label"] == "ood":
+                file, source, turn = row["source"].split(":")
+                of = file.split("/")[0]
+                assert of in (split, "dev")
+                assert not domains[of, source] & domains[split, row["dialogue_id"]]
+                assert dialogues_of(sample, of)[source]["turns"][int(turn)]["utterance"] == row["utterance"]
+                length = len(new[row["dialogue_id"]]["turns"])
+                rest = rows_of_dialogue(tmp_path / "a", split, row["dialogue_id"], row["turn"])
+                assert row["turn"] < length
+                assert set(rest) == {"ood"}  # nothing of the original comes after it
+                found += 1
+    assert found == 40
+
+
+def rows_of_dialogue(out: Path, split: str, name: str, turn: int) -> list[str]:
+    rows = rows_of(out, "ood-20", split)
+    return [row["label"] for row in rows if row["dialogue_id"] == name and row["turn"] >= turn]
+
+
+def test_what_cannot_be_read(sample: Path, talk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "sgd" / "test"
+    root.mkdir(parents=True)
+    (root / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
+    good = list(dialogues_of(sample, "test").values())
+    bad = [{"dialogue_id": "../../x", "services": [], "turns": 3}, {**good[0], "dialogue_id": "half \ud800"}]
+    (root / "dialogues_001.json").write_text(json.dumps([good[0], *bad, good[1]]))
+    (root / "dialogues_002.json").write_text("[{}")
+    source = tmp_path / "talk.jsonl"
+    source.write_text(talk.read_text() + "\n{\n")
+    flags = ["--sgd", str(tmp_path / "sgd"), "--split", "test", "--source", str(source), "--rates", "0.5"]
+    assert run(tmp_path / "out", *flags, "--quiet") == 1
+    told = capsys.readouterr().err
+    assert "4 could not be rewritten, so nothing was published" in told
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert run(tmp_path / "out", *flags, "--leave_out") == 0
+    assert "left out: 4 rows, dialogues and files" in capsys.readouterr().err
+    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    assert [(one["file"], one["where"], one["reason"].split(":")[0]) for one in letters] == [
+        ("talk.jsonl", "line 151", "not_json"),
+        ("dialogues_001.json", "turns", "not_sgd"),
+        ("dialogues_001.json", "", "not_unicode"),
+        ("dialogues_002.json", "line 1 column 4", "broken_file"),
+    ]
+    assert list(dialogues_of(tmp_path / "out" / "ood-50", "test")) == [good[0]["dialogue_id"], good[1]["dialogue_id"]]
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "told"),
+    [
+        (["--rates", "10"], 2, "--rates: 10 is no rate: give shares above 0, up to 1"),
+        (["--rates", "0.1,0.1"], 2, "--rates: give each rate once"),
+        (["--split", "validation"], 2, "there are no dialogues in 'validation'; there are in: train, dev, test"),
+        (["--split", ","], 2, "--split: give one or more splits"),
+        (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),
+        (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
+    ],
+)
+def test_mistakes(
+    flags: list[str], status: int, told: str, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [str(sample) if flag == "SAMPLE" else flag for flag in flags]
+    assert run(tmp_path / "out", "--quiet", *flags) == status
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+def test_it_tells_of_a_source_that_sounds_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "alike.txt"
+    source.write_text("\n".join(f"yoga ferries {'laptop ' * (n % 7)} museums {n} tickets room" for n in range(400)))
+    assert run(tmp_path / "out", "--source", str(source), "--rates", "0.01") == 0
+    assert "have no content word that in-domain turns lack: are they foreign?" in capsys.readouterr().err
+
+
+def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
+    """Train from the other domains of dev; the annotation is sound, and DST states follow the turn before."""
+    root = real_data / "sgd"
+    assert run(tmp_path / "out", "--sgd", str(root), "--split", "train", "--rates", "0.2", "--quiet") == 0
+    counts = Counter(row["label"] for row in rows_of(tmp_path / "out", "ood-20", "train"))
+    assert counts == {"in_domain": 1233, "ood": 247}
+    services = {of.service_name: of for split in read_root(root) for of in split.services}
+    for one in dialogues_of(tmp_path / "out" / "ood-20", "train").values():
+        assert list(problems_of(msgspec.convert(one, Dialogue), services)) == []
+        assert {turn["speaker"] for turn in one["turns"][::2]} == {"USER"}
+        for turn in one["turns"][::2]:
+            assert all("active_intent" in frame["state"] for frame in turn["frames"])

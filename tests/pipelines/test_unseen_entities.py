@@ -1,0 +1,237 @@
+"""``parapet unseen_entities`` as a person runs it: leaks and spans by plain search, processes, bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.unseen_entities import run as command
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+
+
+def run(out: Path, *flags: str) -> int:
+    return command(["--output", str(out), *flags])
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def rows_of(out: Path, split: str = "test") -> list[dict[str, Any]]:
+    return [row for path in sorted((out / "replacements" / split).iterdir()) for row in pq.read_table(path).to_pylist()]
+
+
+def strings_of(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for one in below for text in strings_of(one)]
+
+
+def plain_words(text: str) -> list[str]:
+    """Words as the plain reference has them: parted by blanks and dashes, with no mark but those inside numbers."""
+    rough = [
+        word.strip(".,:;!?()\"'’$&#")
+        for word in re.split(r"[\s–-]+(?!\d)|-(?=\D)", text.casefold().replace("'s", " s"))
+    ]
+    return [word.replace(",", "").replace("'", "") for word in rough if word]
+
+
+def check(original: Path, out: Path, training: Path, split: str) -> None:
+    """Spans, leaks and structure of a set, by plain search."""
+    said = [strings_of(read(path)) for path in sorted(training.glob("dialogues_*.json"))]
+    said += [strings_of([[slot["possible_values"] for slot in one["slots"]] for one in read(training / "schema.json")])]
+    seen = " | ".join(" ".join(plain_words(text)) for text in {text for texts in said for text in texts})
+    seen = f" {seen} "
+    for path in sorted((original / split).glob("dialogues_*.json")):
+        for old, new in zip(read(path), read(out / split / path.name), strict=True):
+            assert old["dialogue_id"] == new["dialogue_id"]
+            values: dict[tuple[str, str], set[str]] = {}
+            for turn in new["turns"]:
+                for frame in turn["frames"]:
+                    pairs = [
+                        (a["slot"], v) for a in frame.get("actions", []) for v in [*a["values"], *a["canonical_values"]]
+                    ]
+                    pairs += [(s, v) for s, vs in frame.get("state", {}).get("slot_values", {}).items() for v in vs]
+                    for slot, value in pairs:
+                        values.setdefault((frame["service"], slot), set()).add(value)
+            for before, after in zip(old["turns"], new["turns"], strict=True):
+                for was, frame in zip(before["frames"], after["frames"], strict=True):
+                    for span in frame["slots"]:
+                        text = after["utterance"][span["start"] : span["exclusive_end"]]
+                        assert text in values[frame["service"], span["slot"]]
+                    assert [one["slot"] for one in was["slots"]] == [one["slot"] for one in frame["slots"]]
+                    assert was.keys() == frame.keys()
+    for row in rows_of(out, split):
+        for value in [*row["replacement"], row["canonical_replacement"]] if row["unseen"] else []:
+            found = plain_words(value)
+            least = min(2, len(found))
+            for i in range(len(found)):
+                for j in range(i + least, len(found) + 1):
+                    assert f" {' '.join(found[i:j])} " not in seen, value
+
+
+def test_the_sample(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert run(out) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("8 of 8 dialogues changed, ")
+    assert "leaks: 0 (of " in told
+    check(sample, out, sample / "train", "test")
+    assert (out / "test" / "schema.json").read_bytes() == (sample / "test" / "schema.json").read_bytes()
+    numbers = read(out / "statistics.json")
+    rows = rows_of(out)
+    for status in ("replaced", "kept"):
+        assert numbers["values"][status] == sum(row["status"] == status for row in rows)
+        assert sum(kind[status] for kind in numbers["kinds"].values()) == numbers["values"][status]
+    assert sum(numbers["kept"].values()) == numbers["values"]["kept"]
+    for place, n in numbers["places"].items():
+        assert n == sum(row[place] for row in rows)
+    counts = read(out / "run.json")["counts"]
+    assert (counts["leaks"], counts["dialogues"], counts["written"], counts["open_changed"]) == (0, 8, 8, 8)
+    assert "Leaks: 0." in (out / "README.md").read_text()
+    # A replaced value is nowhere in its dialogue any more.
+    for one in read(out / "test" / "dialogues_001.json"):
+        text = " | ".join(strings_of(one)).casefold()
+        for row in rows:
+            if row["dialogue_id"] == one["dialogue_id"] and row["status"] == "replaced" and row["kind"] == "city":
+                assert row["canonical"].casefold() not in text
+
+
+def test_two_processes_and_another_order(sample: Path, tmp_path: Path) -> None:
+    dialogues = read(sample / "test" / "dialogues_001.json")
+    root = tmp_path / "sgd"
+    (root / "test").mkdir(parents=True)
+    (root / "test" / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
+    (root / "test" / "dialogues_001.json").write_text(json.dumps(dialogues[5:]))
+    (root / "test" / "dialogues_002.json").write_text(json.dumps(dialogues[4::-1]))
+    train = ["--training", str(sample)]
+    assert run(tmp_path / "one", "--sgd", str(root), *train, "--quiet") == 0
+    assert run(tmp_path / "two", "--sgd", str(root), *train, "--quiet", *TWO_PROCESSES) == 0
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+    assert run(tmp_path / "ordered", "--quiet") == 0
+    made = {
+        one["dialogue_id"]: one for n in (1, 2) for one in read(tmp_path / "one" / "test" / f"dialogues_00{n}.json")
+    }
+    assert made == {one["dialogue_id"]: one for one in read(tmp_path / "ordered" / "test" / "dialogues_001.json")}
+
+
+def test_a_gazetteer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "towns.csv"
+    towns = ["Quorndon", "Wexcombe", "Zelah", "Ystrad", "Xanten", "Vaduz"]
+    path.write_text("slot_or_kind,value\n" + "".join(f"city,{town}\n" for town in towns))
+    assert run(tmp_path / "out", "--values", str(path)) == 0
+    rows = rows_of(tmp_path / "out")
+    new = {row["canonical_replacement"] for row in rows if row["kind"] == "city"}
+    assert new <= set(towns)
+    assert {row["reason"] for row in rows if row["kind"] == "time"} == {"not_in_file"}
+    path.write_text("slot_or_kind,value\ncity,Quorndon\n")
+    capsys.readouterr()
+    assert run(tmp_path / "few", "--values", str(path)) == 2
+    told = capsys.readouterr().err
+    assert re.search(
+        r"towns\.csv: --values: too few values; .*: city: \d missing \(a dialogue needs \d, there are 1\)", told
+    )
+    assert not (tmp_path / "few").exists()
+    assert run(tmp_path / "few", "--values", str(path), "--leave_out", "--least_changed", "0") == 0
+    assert "no_unseen_value" in {row["reason"] for row in rows_of(tmp_path / "few")}
+
+
+def broken(sample: Path, tmp_path: Path) -> Path:
+    dialogues = read(sample / "test" / "dialogues_001.json")
+    bad = read(sample / "test" / "dialogues_001.json")[0]
+    bad["dialogue_id"] = "../../<b>bad"
+    span = next(span for turn in bad["turns"] for frame in turn["frames"] for span in frame["slots"])
+    span["start"] += 1
+    root = tmp_path / "sgd"
+    (root / "test").mkdir(parents=True)
+    (root / "test" / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
+    (root / "test" / "dialogues_001.json").write_text(json.dumps([bad, {"dialogue_id": "x", "turns": 7}, *dialogues]))
+    (root / "test" / "dialogues_002.json").write_text('[{"dialogue_id"')
+    (root / "test" / "dialogues_003.json").write_text("[]")
+    return root
+
+
+def test_broken_dialogues_and_files(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = broken(sample, tmp_path)
+    flags = ["--sgd", str(root), "--training", str(sample)]
+    assert run(tmp_path / "out", *flags) == 1
+    assert "bad_span" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert run(tmp_path / "out", *flags, "--leave_out") == 0
+    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    assert [(one["file"], one["dialogue_id"], one["reason"].split(":")[0]) for one in letters] == [
+        ("dialogues_001.json", "../../<b>bad", "bad_span"),
+        ("dialogues_001.json", "x", "not_sgd"),
+        ("dialogues_002.json", "", "broken_file"),
+    ]
+    assert len(read(tmp_path / "out" / "test" / "dialogues_001.json")) == 8
+    assert read(tmp_path / "out" / "test" / "dialogues_003.json") == []
+    assert {path.parts[0] for path in (one.relative_to(tmp_path) for one in tmp_path.rglob("*"))} == {"sgd", "out"}
+
+
+def test_hostile_text_is_escaped(sample: Path, tmp_path: Path) -> None:
+    dialogues = read(sample / "test" / "dialogues_001.json")
+    for one in dialogues:
+        one["dialogue_id"] += "<script>\ud800"
+    root = tmp_path / "sgd"
+    (root / "test").mkdir(parents=True)
+    (root / "test" / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
+    (root / "test" / "dialogues_001.json").write_text(json.dumps(dialogues))
+    assert run(tmp_path / "out", "--sgd", str(root), "--training", str(sample)) == 0
+    assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
+    assert [one["dialogue_id"] for one in read(tmp_path / "out" / "test" / "dialogues_001.json")] == [
+        one["dialogue_id"] for one in dialogues
+    ]
+
+
+def test_an_unchanged_set_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "values.csv"
+    path.write_text("slot_or_kind,value\nairport,Quorndon Airfield\n")
+    assert run(tmp_path / "out", "--values", str(path)) == 1
+    assert "only 0 of 8 dialogues with open slots have changed" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--split", "validation"], "there are no dialogues in 'validation'"),
+        (["--split", ","], "--split: give one or more of train, dev, test"),
+        (["--least_changed", "2"], "--least_changed: 2 is no share: give 0 to 1"),
+        (["--values", "nowhere.csv"], "nowhere.csv: --values: cannot be read"),
+        (["--training", "nowhere"], "nowhere: nobody knows what was seen"),
+        (["--sgd", "nowhere"], "nowhere: there is no such file or folder"),
+    ],
+)
+def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "out", *flags) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_real_data(real_data: Path, tmp_path: Path) -> None:
+    """All of the SGD data at hand: 512 dialogues, checked by plain search."""
+    root = real_data / "sgd"
+    assert run(tmp_path / "out", "--sgd", str(root), "--split", "train,dev", "--quiet") == 0
+    for split in ("train", "dev"):
+        check(root, tmp_path / "out", root / "train", split)
+    counts = read(tmp_path / "out" / "run.json")["counts"]
+    assert (counts["dialogues"], counts["written"], counts["open_changed"], counts["leaks"]) == (
+        512,
+        512,
+        counts["open"],
+        0,
+    )

@@ -1,0 +1,77 @@
+"""Small dialogues for the tests of unseen entities, and what the sample's test split needs to be replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from schemas.dialogue import Dialogue
+from transforms.entities.kinds import SlotKind
+from transforms.entities.replacing import Replaced, Replacer, replaced
+from transforms.entities.sources import Sources
+from transforms.entities.training import training_of
+
+SERVICE = "Trips_1"
+KINDS = {
+    (SERVICE, "city"): SlotKind("city"),
+    (SERVICE, "other_city"): SlotKind("city"),
+    (SERVICE, "name"): SlotKind("business"),
+    (SERVICE, "title"): SlotKind("title"),
+    (SERVICE, "cuisine"): SlotKind("cuisine"),
+    (SERVICE, "date"): SlotKind("date"),
+    (SERVICE, "time"): SlotKind("time"),
+    (SERVICE, "price"): SlotKind("price"),
+    (SERVICE, "phone"): SlotKind("phone"),
+    (SERVICE, "seats"): SlotKind("number"),
+    (SERVICE, "class"): SlotKind("choice", ("economy", "business", "first")),
+    (SERVICE, "kept_class"): SlotKind("categorical", ("economy", "business", "first")),
+}
+TRAINING = training_of(["I want to go to Rome at 7 pm", "A table in Port Alder", "2019-03-05", "the july 9th"])
+
+
+def action(slot: str, *pairs: tuple[str, str]) -> dict[str, Any]:
+    """An action with (value, canonical form) pairs."""
+    values, canonical = ([pair[i] for pair in pairs] for i in (0, 1))
+    return {"act": "INFORM", "slot": slot, "values": values, "canonical_values": canonical}
+
+
+def turn(
+    speaker: str, utterance: str, spans: dict[str, str] | None = None, *actions: dict[str, Any], **frame: Any
+) -> dict[str, Any]:
+    """A turn with one frame; ``spans`` has a slot for each text that stands in the utterance, where it first does."""
+    slots = [
+        {"slot": slot, "start": utterance.index(text), "exclusive_end": utterance.index(text) + len(text)}
+        for text, slot in (spans or {}).items()
+    ]
+    return {
+        "speaker": speaker,
+        "utterance": utterance,
+        "frames": [{"service": SERVICE, "slots": slots, "actions": list(actions), **frame}],
+    }
+
+
+def state(**values: list[str]) -> dict[str, Any]:
+    """A state with these slots."""
+    return {"active_intent": "NONE", "requested_slots": [], "slot_values": values}
+
+
+def dialogue(*turns: dict[str, Any], name: str = "1_00000") -> dict[str, Any]:
+    """A dialogue as a file has it."""
+    return {"dialogue_id": name, "services": [SERVICE], "turns": list(turns)}
+
+
+def replace(raw: dict[str, Any], seed: str = "0", sources: Sources | None = None) -> Replaced:
+    """The dialogue with other values."""
+    found = Replacer(KINDS, sources or Sources("generated", seed), TRAINING)
+    return replaced(raw, msgspec.convert(raw, Dialogue), found)
+
+
+def spans_of(raw: dict[str, Any]) -> list[tuple[str, str]]:
+    """(slot, text) of every span."""
+    return [
+        (span["slot"], one["utterance"][span["start"] : span["exclusive_end"]])
+        for one in raw["turns"]
+        for frame in one["frames"]
+        for span in frame["slots"]
+    ]

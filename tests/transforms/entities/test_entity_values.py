@@ -1,0 +1,170 @@
+"""Words, what training has, kinds of slots, and where values come from."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from transforms.entities import forms
+from transforms.entities.kinds import NAMES, kind_of, kind_of_value
+from transforms.entities.made import made
+from transforms.entities.sources import check_enough, held_out, read_gazetteer
+from transforms.entities.tokens import words
+from transforms.entities.training import training_of
+from transforms.entities.utterances import article_of
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("At 7:17 pm, March 5th", ["at", "7:17", "pm", "march", "5th"]),
+        ("O'Hare's $1,640.50!", ["ohare", "s", "1640.50"]),
+        ("take-out 408-971-8523 2 pm", ["take", "out", "408-971-8523", "2", "pm"]),
+        ("Zoë’s ＡＢ 7pm", ["zoë", "s", "ａｂ", "7", "pm"]),
+        ("?! 🙂", []),
+    ],
+)
+def test_words(text: str, found: list[str]) -> None:
+    assert words(text) == found
+
+
+SAID = st.lists(st.sampled_from(["red", "blue", "Red", "7", "7:17", "o'clock", "the"]), max_size=8).map(" ".join)
+
+
+@given(st.lists(SAID, max_size=6), SAID)
+def test_leaks_against_a_plain_search(texts: list[str], value: str) -> None:
+    """Every sequence of two words or more, or the one word, looked for in every text."""
+    training = pickle.loads(pickle.dumps(training_of(texts)))
+    found = words(value)
+    least = min(2, len(found))
+    parts = [found[i:j] for i in range(len(found)) for j in range(i + least, len(found) + 1)]
+    said = [f" {' '.join(words(text))} " for text in texts]
+    assert training.leaks(value) == any(f" {' '.join(part)} " in text for part in parts for text in said)
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "values", "kind"),
+    [
+        ("restaurant_name", "Name of the restaurant", ["Sino"], "business"),
+        ("departure_date", "Date of departure", ["2019-03-01"], "date"),
+        ("show_time", "", ["19:30", "half past 7"], "time"),
+        ("fare", "Fare for each passenger", ["83", "$20"], "price"),
+        ("rating", "Average user rating", ["4.5"], "number"),
+        ("party_size", "", ["2", "dontcare"], "number"),
+        ("free_entry", "", ["True", "dontcare"], "boolean"),
+        ("phone_number", "", ["408-971-8523"], "phone"),
+        ("contact", "phone to ring", ["4089718523"], "number"),
+        ("destination_city", "", ["Seattle"], "city"),
+        ("destination_airport_name", "", ["PDX International Airport"], "airport"),
+        ("category", "The category of food offered by the restaurant", ["Asian"], "cuisine"),
+        ("genre", "Genre of the movie", ["Drama"], "genre"),
+        ("genre", "Genre of the song", ["Rock"], "music"),
+        ("directed_by", "", ["Mimi Leder"], "person"),
+        ("mood", "how one feels", ["blue"], "other"),
+        ("mood", "", [], "other"),
+    ],
+)
+def test_kinds(name: str, description: str, values: list[str], kind: str) -> None:
+    assert kind_of(name, description, values) == kind
+
+
+def test_kinds_of_single_values() -> None:
+    assert kind_of_value("place", "5434 Ygnacio Valley Road #90") == "address"
+    assert kind_of_value("place", "2g Japanese Brasserie") == "place"
+    assert kind_of_value("city", "John Wayne Airport") == "airport"
+    assert kind_of_value("business", "Union Station") == "business"
+    assert kind_of_value("title", "12 Angry Street") == "title"
+
+
+@given(st.sampled_from(NAMES), st.text(max_size=20), st.integers(0, 2**64 - 1))
+def test_made_names(kind: str, like: str, number: int) -> None:
+    name = made(kind, like, number)
+    assert name == made(kind, like, number)
+    assert words(name)
+    assert not re.search(r"(.)\1\1", re.sub(r"\d", "", name))
+
+
+def test_names_keep_what_they_are() -> None:
+    for number in range(40):
+        assert made("place", "Hyde Park", number * 7919).endswith(" Park")
+        assert made("business", "Millfield Library", number * 7919).endswith(" Library")
+        assert len(made("person", "Diego", number).split()) == 1
+        assert len(made("person", "Iain Softley", number).split()) == 2
+
+
+def test_dates_and_times() -> None:
+    day = date(2019, 7, 22)
+    like = ["2019-03-05", "March 5th", "march 5th", "Mar 5", "the 5th", "next Tuesday", "5th of March"]
+    assert [forms.said_date(day, one) for one in like] == [
+        "2019-07-22", "July 22nd", "july 22nd", "July 22", "July 22nd", "July 22nd", "July 22nd",
+    ]  # fmt: skip
+    assert [forms.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
+        "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th",
+    ]  # fmt: skip
+    assert [forms.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
+        "17:22", "5:22", "5:22 pm", "5:22 pm", "17:22",
+    ]  # fmt: skip
+    assert [forms.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
+    assert (forms.minutes_of("24:00"), forms.minutes_of("-8:17"), forms.day_of("2019-02-30")) == (None, None, None)
+
+
+def test_articles_of_texts() -> None:
+    an = ["Uzbek", "8:07 pm", "11:15 am", "18:02", "hour", "honest man", "$8", "Émile", "Ulster"]
+    a = ["Uruguayan", "Ukrainian", "European", "one-way", "7 pm", "110", "Mexican", "unicorn", "house", ""]
+    assert [article_of(text) for text in an] == ["an"] * len(an)
+    assert [article_of(text) for text in a] == ["a"] * len(a)
+
+
+def test_held_out_half() -> None:
+    values = [("city", f"Town{i}ham") for i in range(400)] + [("date", "2019-03-05"), ("city", "Rome")]
+    pools = held_out(values, training_of(["to Rome", "Town7ham"]), "0")
+    assert 150 < len(pools["city"]) < 250
+    assert {"Rome", "Town7ham"}.isdisjoint(pools["city"])
+    assert "date" not in pools
+    assert pools["city"] != held_out(values, training_of([]), "1")["city"]
+
+
+def test_gazetteer(tmp_path: Path) -> None:
+    path = tmp_path / "values.csv"
+    path.write_text('\ufeffslot_or_kind,value\ncity,"Rome"\ncity,Tarn\ncity, tarn \nfare,"1,200.50"\n\nA.b,"x, y"\n')
+    slots = [("Buses_1", "fare"), ("A", "b")]
+    pools, leaking = read_gazetteer(str(path), slots, training_of(["Rome"]))
+    assert (pools, leaking) == ({"city": ["Tarn"], "fare": ["1,200.50"], "A.b": ["x, y"]}, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "the first row must be slot_or_kind,value"),
+        ("value\nx\n", "the first row must be"),
+        ("slot_or_kind,value\n", "has no values"),
+        ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: 3 columns"),
+        ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
+        ("slot_or_kind,value\ncity,\n", "row 2: '' is no value"),
+        ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is no value"),
+        ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is no date"),
+        ("slot_or_kind,value\ntime,25:00\n", "row 2: '25:00' is no time"),
+    ],
+)
+def test_gazetteers_that_are_none(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "values.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=re.escape(told)):
+        read_gazetteer(str(path), [], training_of([]))
+    for data, said in ((b"\xff\xfe", "not UTF-8"), (None, "cannot be read")):
+        path.unlink() if data is None else path.write_bytes(data)
+        with pytest.raises(InputError, match=said):
+            read_gazetteer(str(path), [], training_of([]))
+
+
+def test_too_few_values() -> None:
+    check_enough({"city": ["a", "b"]}, {"city": 2}, "x.csv")
+    with pytest.raises(InputError, match=r"car: 1 missing \(a dialogue needs 1, there are 0\); city: 3 missing"):
+        check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv")

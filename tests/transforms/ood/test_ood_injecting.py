@@ -1,0 +1,178 @@
+"""Places, rates and the dialogues that come out."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from transforms.corpora import hashed
+from transforms.ood.fallbacks import FALLBACKS
+from transforms.ood.injecting import injected, kept_frames
+from transforms.ood.places import Place, domains_of, turns_with_place, wanted
+from transforms.ood.plan import Injection, Recipe, parse_rates, plan
+from transforms.ood.pool import foreign
+from transforms.ood.texts import key_of
+
+STATE = {"active_intent": "Find", "requested_slots": ["price"], "slot_values": {"city": ["Ulm"]}, "note": 1}
+
+
+def dialogue(speakers: str, services: tuple[str, ...] = ("Bars_1",)) -> dict[str, Any]:
+    turns = []
+    for i, speaker in enumerate(speakers):
+        frame: dict[str, Any] = {
+            "service": services[0],
+            "slots": [],
+            "actions": [{"act": "X", "slot": "", "values": []}],
+        }
+        if speaker == "U":
+            frame["state"] = copy.deepcopy(STATE)
+        name = "USER" if speaker == "U" else "SYSTEM"
+        turns.append({"speaker": name, "utterance": f"{speaker}{i}", "frames": [frame]})
+    return {"dialogue_id": "d", "services": list(services), "turns": turns, "extra": "kept"}
+
+
+def typed(raw: dict[str, Any]) -> Dialogue:
+    return msgspec.convert(raw, Dialogue)
+
+
+@pytest.mark.parametrize(
+    ("speakers", "between", "append"),
+    [
+        ("USUSUS", [0, 2], [0, 2, 4]),
+        ("USUSU", [0, 2], []),
+        ("SUSUS", [1], [1, 3]),
+        ("UUSSUS", [], [0, 1, 4]),
+        ("US", [], [0]),
+        ("", [], []),
+    ],
+)
+def test_places(speakers: str, between: list[int], append: list[int]) -> None:
+    assert turns_with_place(typed(dialogue(speakers)), "between") == between
+    assert turns_with_place(typed(dialogue(speakers)), "append") == append
+
+
+def test_domains() -> None:
+    assert domains_of(typed(dialogue("US", ("Bars_1", "Bars_2", "hotel")))) == ("Bars", "hotel")
+
+
+@given(st.integers(1, 99), st.integers(0, 10**6))
+def test_rates_are_exact(per_cent: int, turns: int) -> None:
+    assert wanted(f"0.{per_cent:02}", turns) == (per_cent * turns + 50) // 100
+
+
+def test_an_injected_turn() -> None:
+    raw = dialogue("USUS")
+    before = copy.deepcopy(raw)
+    said = foreign("Feed the  cat!", "cats.txt:7")
+    new, rows = injected(raw, [Injection(5, 0, 0, said, 1)], "between", "0")
+    assert raw == before
+    assert new["extra"] == "kept"
+    assert [turn["speaker"] for turn in new["turns"]] == ["USER", "SYSTEM"] * 3
+    assert new["turns"][:2] + new["turns"][4:] == before["turns"]
+    user, system = new["turns"][2:4]
+    state = {**STATE, "requested_slots": []}
+    assert user == {
+        "speaker": "USER",
+        "utterance": "Feed the cat!",
+        "frames": [{"service": "Bars_1", "slots": [], "actions": [], "state": state}],
+    }
+    assert system["frames"] == []
+    assert system["utterance"] in FALLBACKS
+    assert [(row["turn"], row["original_turn"], row["label"], row["source"]) for row in rows] == [
+        (0, 0, "in_domain", None),
+        (2, None, "ood", "cats.txt:7"),
+        (4, 2, "in_domain", None),
+    ]
+
+
+def test_appended_turns_stand_in_drawn_order() -> None:
+    several = [Injection(draw, 0, turn, foreign(f"say {draw}", "x:1"), 1) for draw, turn in ((9, 0), (3, 2))]
+    new, rows = injected(dialogue("USUS"), several, "append", "0")
+    assert [turn["utterance"] for turn in new["turns"][4::2]] == ["say 3", "say 9"]
+    assert new["turns"][4]["frames"][0]["state"]["slot_values"] == {"city": ["Ulm"]}
+    assert [row["label"] for row in rows] == ["in_domain"] * 2 + ["ood"] * 2
+
+
+def test_frames_without_a_state_are_not_kept() -> None:
+    frames = [{"service": "A", "slots": []}, {"service": "B", "slots": [1], "state": {"slot_values": {}}}]
+    assert kept_frames(frames) == [{"service": "B", "slots": [], "state": {"slot_values": {}, "requested_slots": []}}]
+
+
+@given(st.text(alphabet="US", max_size=14), st.sampled_from(["append", "between"]))
+def test_they_still_take_turns(speakers: str, place: str) -> None:
+    """No two turns of one side stand together that did not before."""
+    raw = dialogue(speakers)
+    turns = turns_with_place(typed(raw), place)
+    several = [Injection(turn, 0, turn, foreign(f"say {turn}", "x:1"), 1) for turn in turns]
+    new, rows = injected(raw, several, place, "0")
+
+    def together(dialogue: dict[str, Any]) -> int:
+        said = [turn["speaker"] for turn in dialogue["turns"]]
+        return sum(one == other for one, other in pairwise(said))
+
+    assert together(new) == together(raw)
+    assert sum(row["label"] == "ood" for row in rows) == len(turns)
+    for row in rows:
+        assert new["turns"][row["turn"]]["utterance"] == row["utterance"]
+
+
+def test_nobody_hears_of_his_own_domain() -> None:
+    about_a = msgspec.structs.replace(foreign("a room at the inn", "x:1"), about=("A",))
+    recipe = Recipe(("0.5",), "between", "s", ("train",), False)
+    (found,) = plan(recipe, places("train", "B", 2), [about_a], {"train": 2})
+    assert found[1].utterance == about_a
+    with pytest.raises(InputError, match="1 of train missing"):
+        plan(recipe, places("train", "A", 2), [about_a], {"train": 2})
+
+
+RECIPE = Recipe(("0.1", "0.5"), "between", "s", ("test", "train"), True)
+
+
+def places(split: str, domain: str, n: int) -> list[Place]:
+    return [Place(hashed(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
+
+
+def test_a_plan_is_nested_and_disjoint() -> None:
+    there = [*places("train", "A", 20), *places("test", "B", 10)]
+    pool = [foreign(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(6)]
+    pool += [foreign(f"of c {i}", f"c:{i}", ("C",)) for i in range(9)]
+    found = plan(RECIPE, there, pool, {"train": 20, "test": 10})
+    by_file = {split: [one for file, one in found if file.startswith(split)] for split in ("train", "test")}
+    assert {split: len(ones) for split, ones in by_file.items()} == {"train": 10, "test": 5}
+    assert sum(one.sets == 2 for one in by_file["train"]) == 2
+    keys = [one.utterance.key for _, one in found]
+    assert len(set(keys)) == 15
+    assert {one.utterance.domains for one in by_file["test"]} == {("C",)}
+    first = sorted(there, key=lambda place: place.draw)
+    chosen = [place.turn for place in first if place.split == "train"][:2]
+    assert sorted(chosen) == sorted(one.turn for one in by_file["train"] if one.sets == 2)
+    assert plan(RECIPE, reversed(there), reversed(pool), {"train": 20, "test": 10}) == found
+
+
+@pytest.mark.parametrize(
+    ("n", "pool", "told"),
+    [
+        (3, 9, "too few places: the dialogues of test have 3 to between, and 5 are needed, 2 more"),
+        (10, 2, "too few foreign utterances for ood-50: 3 of test missing, 5 are needed in all (there are 2;"),
+    ],
+)
+def test_too_few(n: int, pool: int, told: str) -> None:
+    utterances = [foreign(f"number {key_of(str(i))}", "x:1") for i in range(pool)]
+    with pytest.raises(InputError) as caught:
+        plan(RECIPE, places("test", "B", n), utterances, {"test": 10})
+    assert told in str(caught.value)
+
+
+def test_rates() -> None:
+    assert parse_rates("0.5, 0.1") == ("0.1", "0.5")
+    for given_ in ("", "x", "0", "1.5", "0.1,0.10", "nan"):
+        with pytest.raises(InputError):
+            parse_rates(given_)

@@ -1,0 +1,41 @@
+"""Who gets which utterance: as many as can be, against every way to do it."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms.ood.matching import match
+
+kinds = st.lists(st.sets(st.sampled_from("abc")).map(lambda found: "".join(sorted(found))), max_size=5)
+
+
+def apart(one: str, other: str) -> bool:
+    return not set(one) & set(other)
+
+
+@settings(max_examples=60)
+@given(kinds, kinds)
+def test_as_many_as_can_be(places: list[str], utterances: list[str]) -> None:
+    found = match(places, utterances, apart)
+    used = [i for i in found if i is not None]
+    assert len(used) == len(set(used))
+    assert all(apart(place, utterances[i]) for place, i in zip(places, found, strict=True) if i is not None)
+    padded = [*range(len(utterances)), *[-1] * len(places)]
+    best = max(
+        sum(i >= 0 and apart(place, utterances[i]) for place, i in zip(places, order, strict=False))
+        for order in set(permutations(padded, len(places)))
+    )
+    assert len(used) == best
+
+
+def test_those_who_came_first_make_room() -> None:
+    """The first place takes what only the last could have; there is another for it."""
+    assert match(["a", "b", "ab"], ["c", "a", "b"], apart) == [2, 1, 0]
+    assert match(["a", "a"], ["b"], apart) == [0, None]
+
+
+def test_first_in_order_first() -> None:
+    assert match(["a", "b", "a"], ["b", "c", "a", "d"], apart) == [0, 1, 3]

@@ -1,0 +1,149 @@
+"""Sources: told apart by content, read row by row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import InputError
+from transforms.ood.sources import DSTC2, JSON_LINES, KEY_VALUE, SGD, TEXT, kind_of, list_sources, read_source
+
+KVRET: list[Any] = [
+    {
+        "dialogue": [
+            {"turn": "driver", "data": {"end_dialogue": False, "utterance": "where is the next petrol station"}},
+            {"turn": "assistant", "data": {"utterance": "2 miles away"}},
+            {"turn": "driver", "data": {"utterance": "  set the gps for there "}},
+        ],
+        "scenario": {},
+    },
+    {"dialogue": [{"turn": "driver", "data": {}}, "?"]},
+    {},
+]
+LOG = {
+    "session-id": "voip-1",
+    "turns": [
+        {"output": {}, "input": {"live": {"asr-hyps": [{"asr-hyp": "cheap food", "score": -1}]}}},
+        {"input": {"live": {"asr-hyps": [{"asr-hyp": "in the south"}]}}},
+        {"input": {"live": {"asr-hyps": []}}},
+        {"input": {}},
+    ],
+}
+LABEL = {"session-id": "voip-1", "turns": [{"transcription": "cheap food noise"}, {"transcription": "unintelligible"}]}
+
+
+def rows(path: Path) -> list[tuple[str, str]]:
+    """(source, text) or (where, reason id) of each row of each file."""
+    found = []
+    for file in list_sources(str(path)):
+        for row in read_source(file):
+            if isinstance(row, InputError):
+                found.append((f"{row.path}: {row.where}", row.reason.partition(":")[0]))
+            else:
+                found.append((row.source, row.text))
+    return found
+
+
+def test_plain_text(tmp_path: Path) -> None:
+    path = tmp_path / "talk.txt"
+    path.write_bytes(b"\xef\xbb\xbf[laughs] good one\r\n\n  two   words \nbad \xff byte\n" + '"é" ｆull\n'.encode())
+    assert kind_of(path) == TEXT
+    assert rows(path) == [
+        ("talk.txt:1", "[laughs] good one"),
+        ("talk.txt:3", "two words"),
+        ("talk.txt: line 4", "not_utf8"),
+        ("talk.txt:5", '"é" ｆull'),
+    ]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "posts"
+    lines = [
+        '{"text": "one two"}',
+        '{"id": 3, "utterance": "three"}',
+        "",
+        "{",
+        "[1]",
+        '{"text": 5}',
+        '{"text": "\\ud800"}',
+    ]
+    path.write_text("\n".join(lines))
+    assert kind_of(path) == JSON_LINES
+    assert rows(path) == [
+        ("posts:1", "one two"),
+        ("posts:2", "three"),
+        ("posts: line 4", "not_json"),
+        ("posts: line 5", "no_utterance"),
+        ("posts: line 6", "no_utterance"),
+        ("posts: line 7", "not_json"),
+    ]
+
+
+def test_key_value(tmp_path: Path) -> None:
+    path = tmp_path / "kvret.json"
+    path.write_text(json.dumps(KVRET, indent=1))
+    assert kind_of(path) == KEY_VALUE
+    assert rows(path) == [
+        ("kvret.json:[0].dialogue[0]", "where is the next petrol station"),
+        ("kvret.json:[0].dialogue[2]", "set the gps for there"),
+        ("kvret.json: [1].dialogue[0]", "no_utterance"),
+        ("kvret.json: [1].dialogue[1]", "no_utterance"),
+        ("kvret.json: [2].dialogue", "no_utterance"),
+    ]
+
+
+def test_dstc2(tmp_path: Path) -> None:
+    """Transcriptions where there are some, the recogniser's first guess where not; noise is nothing said."""
+    for call in ("b", "a"):
+        (tmp_path / "data" / call).mkdir(parents=True)
+        (tmp_path / "data" / call / "log.json").write_text(json.dumps(LOG))
+    (tmp_path / "data" / "a" / "label.json").write_text(json.dumps(LABEL))
+    assert {file.kind for file in list_sources(str(tmp_path))} == {DSTC2}
+    assert rows(tmp_path) == [
+        ("data/a/log.json:turns[0]", "cheap food"),
+        ("data/a/log.json: turns[3]", "no_utterance"),
+        ("data/b/log.json:turns[0]", "cheap food"),
+        ("data/b/log.json:turns[1]", "in the south"),
+        ("data/b/log.json: turns[3]", "no_utterance"),
+    ]
+    assert kind_of(tmp_path / "data" / "a" / "log.json") == DSTC2
+
+
+def test_sgd(sample: Path) -> None:
+    files = list_sources(str(sample))
+    assert {file.kind for file in files} == {SGD}
+    assert [file.name for file in files] == [
+        f"{name}/dialogues_00{n}.json" for name, n in (("dev", 1), ("test", 1), ("train", 1), ("train", 2))
+    ]
+    first = next(iter(read_source(files[1])))
+    assert not isinstance(first, InputError)
+    assert (first.source, first.domains, first.splits) == ("test/dialogues_001.json:1_00000:0", ("Repairs",), ())
+    assert kind_of(sample / "test" / "dialogues_001.json") == SGD
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.txt", b"", "the file is empty"),
+        ("a.bin", b"\x00\x01", "is no text"),
+        ("a.json", b'{"a": 1}', 'line 1: has neither "text" nor "utterance"'),
+        ("a.json", b'[{"a": 1}]', "is JSON of no kind known here"),
+        ("a.json", b"[1, 2", "not JSON"),
+        ("a.json", b'{\n"text": "x"}', "give JSON lines"),
+    ],
+)
+def test_files_of_no_kind(name: str, content: bytes, told: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        list_sources(str(tmp_path / name))
+    assert told in str(caught.value)
+
+
+def test_places_without_utterances(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        list_sources(str(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="no utterances here"):
+        list_sources(str(tmp_path))

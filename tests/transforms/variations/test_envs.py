@@ -1,0 +1,86 @@
+"""Env sets: exact, nested, the same however turns are shared out among files and bundles."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from transforms.variations.balance import check_counts
+from transforms.variations.envs import Thresholds, level_of, place_in_order, size_of
+from transforms.variations.plan import parse_envs, parse_kinds, parse_rates
+
+RATES = ["0.1", "0.5", "0.8"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "turns", "size"),
+    [("0.1", 5, 1), ("0.1", 4, 0), ("0.5", 1, 1), ("0.5", 3, 2), ("0.8", 3686, 2949), ("0.1", 45, 5), ("1", 7, 7)],
+)
+def test_halves_go_up(rate: str, turns: int, size: int) -> None:
+    assert size_of(rate, turns) == size
+
+
+@given(st.integers(0, 60), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_exact_nested_and_however_shared_out(turns: int, bundles: int, drawn: random.Random) -> None:
+    """Also where ids stand twice: then file and position decide."""
+    places = [place_in_order("0", f"{i // 7 % 3}", i % 7, f"file{i // 30}", i // 7) for i in range(turns)]
+    assert len(set(places)) == turns
+    combine = Thresholds(RATES)
+    accumulators = [combine.create_accumulator() for _ in range(bundles)]
+    shuffled = drawn.sample(places, turns)
+    for i in range(bundles):
+        accumulators[i] = combine.add_input(accumulators[i], b"".join(shuffled[i::bundles]))
+    thresholds = combine.extract_output(combine.merge_accumulators(accumulators))
+    levels = [level_of(place, thresholds) for place in places]
+    for i, rate in enumerate(RATES, 1):
+        chosen = {place for place, level in zip(places, levels, strict=True) if 0 < level <= i}
+        assert chosen == set(sorted(places)[: size_of(rate, turns)])
+
+
+def counts(**changed: int) -> dict[str, int]:
+    right = {
+        "dialogues": 3,
+        "left_out": 1,
+        "dialogues/typos": 2,
+        "dialogues/typos-env1": 2,
+        "turns": 10,
+        "varied/typos/test": 6,
+        "unchanged/typos/test": 4,
+        "replaced/typos-env1/test": 3,
+    }
+    return {**right, **{name.replace("_of_", "/"): n for name, n in changed.items()}}
+
+
+def test_balance() -> None:
+    sets, least = {"typos": ["typos-env1"]}, {"typos": 0.6}
+    assert check_counts(counts(), sets, ["0.5"], least) == counts()
+    with pytest.raises(InputError, match=r"typos: only 60.0% of 10 user turns changed.*asks for 70%"):
+        check_counts(counts(), sets, ["0.5"], {"typos": 0.7})
+    for name, n in (("turns", 11), ("dialogues", 4), ("replaced/typos-env1/test", 4), ("dialogues/typos-env1", 3)):
+        with pytest.raises(RuntimeError, match="do not balance"):
+            check_counts({**counts(), name: n}, sets, ["0.5"], least)
+    nothing = {"dialogues": 0, "turns": 0}
+    assert check_counts(nothing, sets, ["0.5"], least) == nothing
+
+
+@pytest.mark.parametrize("given", ["0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf"])
+def test_rates_of_mixes_that_cannot_be(given: str) -> None:
+    with pytest.raises(InputError, match="--env"):
+        parse_envs(given)
+
+
+def test_flags_read() -> None:
+    assert parse_envs("none") == []
+    assert parse_envs("0.10, 0.5") == ["0.10", "0.5"]
+    assert parse_kinds("simple,typos") == ["simple", "typos"]
+    rates = parse_rates("word=0.2,omission=1,lost_space=0", 2)
+    assert (rates.word, rates.abbreviation, rates.at_least) == (0.2, 0.15, 2)
+    assert dict(rates.mix) == {"omission": 1, "neighbour": 25, "doubling": 20, "transposition": 15, "lost_space": 0}
+    every = "omission=0,neighbour=0,doubling=0,transposition=0,lost_space=0"
+    for wrong in ("wrod=1", "word", "word=x", "word=2", "word=0.9,abbreviation=0.2", "omission=-1", every):
+        with pytest.raises(InputError, match="--rates"):
+            parse_rates(wrong, 1)

@@ -1,0 +1,173 @@
+"""The rules of the verbose and the simple form, on turns that show one each, and on any text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transforms.perturb.edits import edited, moved
+from transforms.perturb.protected import value_ranges
+from transforms.variations.kinds import KINDS, Settings, vary, write_into
+from transforms.variations.said import Said, Span
+from transforms.variations.simple import simple_operations
+from transforms.variations.verbose import phrases, verbose_operations
+
+ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE", "SELECT", "THANK_YOU", "GOODBYE"]
+
+
+def said(text: str, acts: str = "", *values: str, position: int = 0, wrong: tuple[str, ...] = ()) -> Said:
+    spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
+    low = tuple(value.lower() for value in values)
+    return Said("1", position, text, spans, low, frozenset(acts.split()), ("S_1",), wrong, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "acts", "values", "simple"),
+    [
+        ("Can you please find me a flight?", "INFORM_INTENT", (), "Find me a flight."),
+        ("Hi, could you help me find a bus to Fresno?", "INFORM", ("Fresno",), "Find a bus to Fresno."),
+        ("I'd like to book a table at Cala.", "INFORM", ("Cala",), "Book a table at Cala."),
+        ("I am looking for a hotel in Paris.", "INFORM", ("Paris",), "A hotel in Paris."),
+        ("What's their phone number?", "REQUEST", (), "Their phone number?"),
+        ("What is their address and phone number?", "REQUEST", (), "Their address and phone number?"),
+        ("May I also have their phone number please?", "REQUEST", (), "Their phone number?"),
+        ("Yes, please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
+        ("Yes, that sounds great.", "AFFIRM", (), "Yes."),
+        ("That one sounds perfect.", "SELECT", (), "Perfect."),
+        ("Cool. That will be it. Thanks. Bye!", "GOODBYE SELECT", (), "Cool, thanks, bye."),
+        ("No, that is all.", "NEGATE THANK_YOU", (), "No, thanks."),
+        ("That's good. That's all I need for now.", "GOODBYE SELECT", (), "Good, that's all."),
+        ("Nope, that was everything. Bye!", "GOODBYE NEGATE", (), "Nope, bye."),
+        ("Thank you so much for your help. Goodbye!", "GOODBYE THANK_YOU", (), "Thanks, bye."),
+        ("Yes, that is right. How much is it?", "AFFIRM REQUEST", (), "Yes. How much is it?"),
+        ("Hello there! I want fish.", "INFORM", (), "I want fish."),
+        ("Thanks! Book it at 7 p.m. Can you help me?", "INFORM", ("7 p.m.",), "Book it at 7 p.m."),
+        ("I will be leaving on Monday.", "INFORM", ("Monday",), "I'll be leaving on Monday."),
+    ],
+)
+def test_simple(text: str, acts: str, values: tuple[str, ...], simple: str) -> None:
+    assert edited(text, simple_operations(said(text, acts, *values))[0]) == simple
+
+
+@pytest.mark.parametrize(
+    ("text", "acts", "values"),
+    [
+        ("Yes, but make it Monday.", "AFFIRM", ()),
+        ("Yes, that is fine if it is free.", "AFFIRM", ()),
+        ("Great, the second one.", "SELECT", ()),
+        ("That's not good.", "SELECT", ()),
+        ("Okay. I will look into it.", "GOODBYE SELECT", ()),
+        ("What is the movie about?", "REQUEST", ()),
+        ("What is the address and do they serve wine?", "REQUEST", ()),
+        ("Please Please Me", "INFORM", ("Please Please Me",)),
+        ("I want to Believe", "INFORM", ("I want to Believe",)),
+        ("Palo Alto.", "INFORM", ("Palo Alto",)),
+        ("?!", "INFORM", ()),
+        ("", "INFORM", ()),
+    ],
+)
+def test_not_sure(text: str, acts: str, values: tuple[str, ...]) -> None:
+    operations, reason = simple_operations(said(text, acts, *values))
+    # A shorter form of "that is" is sure everywhere.
+    assert {one.kind for one in operations} <= {"contraction"}
+    assert operations or reason in ("no_rule", "no_word", "not_shorter")
+
+
+def test_verbose_by_acts() -> None:
+    """Every phrase stands where its act does, and the turn's words are all there, in their order."""
+    for act in ACTS:
+        sides = [phrases()[side][act] for side in ("openers", "closers")]
+        for n in range(30):
+            new = edited("Two for Cala", verbose_operations(said("Two for Cala", act, "Cala"), b"%d" % n)[0])
+            before, turn, after = new.partition("Two for Cala")
+            assert turn
+            assert before or after
+            assert before == "" or before.rstrip() in sides[0]
+            assert after == "" or after.removeprefix(". ") in sides[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        ("What's the fee? I'm new.", "What is the fee? I am new."),
+        ("I'd like that, they're nice.", "I would like that, they are nice."),
+        ("I don't care, thanks.", "I do not care, thank you."),
+        ("Don't they serve it?", "Don't they serve it?"),
+        ("Many thanks.", "Many thanks."),
+        ("Isn't it nice", "Isn't it nice"),
+    ],
+)
+def test_full_forms(text: str, inside: str) -> None:
+    for n in range(10):
+        made = [one for one in verbose_operations(said(text), b"%d" % n)[0] if one.kind == "full_form"]
+        assert edited(text, made) == inside
+
+
+def test_a_phrase_never_has_a_value() -> None:
+    """A corpus whose values are words of our phrases: they are passed over, or nothing is said."""
+    words = ("help", "that", "you", "it")
+    turn = Said("1", 0, "Go on.", (), words, frozenset({"INFORM"}), ("S_1",), (), ())
+    for n in range(30):
+        for one in verbose_operations(turn, b"%d" % n)[0]:
+            assert value_ranges(one.text, words) == []
+
+
+def test_greetings_and_open_ends() -> None:
+    for n in range(20):
+        kinds = {one.kind for one in verbose_operations(said("Hello, a table", "INFORM_INTENT"), b"%d" % n)[0]}
+        assert "opener" not in kinds
+        kinds = {one.kind for one in verbose_operations(said("A table 🙂", "INFORM_INTENT"), b"%d" % n)[0]}
+        assert kinds == {"opener"}
+
+
+SAID = """Yes No Thanks please Please can could you I'd I am want would like to find book a the what's their address
+and Hi, Okay . ? ! , that is all good I'm Fresno 7 p.m. é 👍🏽 \ud83d \u0301 ｗ"""
+WORDS = st.one_of(
+    st.sampled_from(SAID.split()),
+    st.text(max_size=4),
+)
+
+
+@given(
+    st.lists(WORDS, max_size=14),
+    st.sets(st.sampled_from([*ACTS, "OFFER"]), max_size=3),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=3),
+    st.sampled_from(sorted(KINDS)),
+    st.booleans(),
+)
+def test_any_turn_keeps_its_spans(
+    words: list[str], acts: set[str], drawn: list[tuple[int, int]], kind: str, perturb_values: bool
+) -> None:
+    """Overlapping spans, spans off by one, cut clusters: all are where they were, with the text they had."""
+    text = " ".join(words)
+    spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
+    turn = Said("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
+    made = vary(kind, turn, Settings(perturb_values=perturb_values))
+    raw: dict[str, Any] = {
+        "speaker": "USER",
+        "utterance": text,
+        "frames": [{"slots": [{"slot": s.slot, "start": s.start, "exclusive_end": s.end} for s in spans]}],
+    }
+    new = write_into(raw, made)
+    for span, place in zip(spans, new["frames"][0]["slots"], strict=True):
+        found = new["utterance"][place["start"] : place["exclusive_end"]]
+        if kind != "typos" or not perturb_values:
+            assert found == text[span.start : span.end]
+        assert (place["start"], place["exclusive_end"]) == (
+            moved(span.start, span.end, made.operations) or (None, None)
+        )
+    assert not made.reason.startswith("torn")
+    assert bool(made.reason) != bool(made.operations)
+    if made.operations and kind == "verbose":
+        assert len(new["utterance"]) > len(text)
+    if made.operations and kind == "simple":
+        assert len(new["utterance"]) < len(text)
+
+
+def test_a_span_outside_the_utterance() -> None:
+    made = vary("typos", said("something nice", wrong=("city",)), Settings())
+    assert made.utterance == "something nice"
+    assert made.reason == "bad_span: city: not inside the utterance"

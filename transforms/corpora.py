@@ -1,0 +1,75 @@
+"""Dialogues of a corpus as most pipelines take them: the files, the dialogues in them, and draws that never change."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from schemas.layout import as_path, read_root
+from transforms.rewrite.plan import DialogueFile, dialogue_folders, list_files
+from transforms.rewrite.rewriting import read_file
+from transforms.rewrite.text import read_each
+
+_SUFFIX = re.compile(r"_\d+$")
+
+
+class Corpus(msgspec.Struct, frozen=True):
+    """The dialogues of a run.
+
+    Attributes:
+      files: the dialogue files, the largest first.
+      schemas: (path below a set, the bytes of a schema file).
+      problems: what is wrong with schemas, one line each.
+    """
+
+    files: list[DialogueFile]
+    schemas: list[tuple[str, bytes]]
+    problems: list[str]
+
+
+def read_corpus(root: str | Path, splits: Sequence[str]) -> Corpus:
+    """Lists the dialogues of some splits. Raises InputError: files that cannot be read, no such split."""
+    originals = read_root(root, leave_out_bad=True)
+    folders = dialogue_folders(as_path(root), originals)
+    if set(folders) != {""}:  # a split of its own has no folders
+        if not splits:
+            raise InputError("give one or more of train, dev, test", "--split")
+        for split in splits:
+            if split not in folders:
+                there = ", ".join(folder for folder in folders if folder) or "none"
+                raise InputError(f"there are no dialogues in {split!r}; there are in: {there}", root, "--split")
+        folders = {split: folders[split] for split in splits}
+    schemas = {of.relative_path: as_path(of.path).read_bytes() for of in folders.values()}
+    problems = list(dict.fromkeys(str(bad.error) for of in folders.values() for bad in of.bad))
+    return Corpus(list_files(as_path(root), folders), sorted(schemas.items()), problems)
+
+
+def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
+    """(position, the dialogue as it stands, whether it is plain JSON, the same typed or why it is no dialogue).
+
+    Raises:
+      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+    """
+    for position, (raw, plain) in enumerate(read_each(read_file(file), file.path)):
+        try:
+            yield position, raw, plain, msgspec.convert(raw, Dialogue)
+        except msgspec.ValidationError as error:
+            reason, _, at = str(error).partition(" - at ")
+            yield position, raw, plain, InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$."))
+
+
+def domain_of(service: str) -> str:
+    """``Restaurants`` of ``Restaurants_2``."""
+    return _SUFFIX.sub("", service)
+
+
+def hashed(*parts: str) -> int:
+    """64 bits that look drawn, the same for the same parts."""
+    return int.from_bytes(hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()[:8], "big")

@@ -1,0 +1,217 @@
+"""Which new value stands for which, in one dialogue: one for each, none that training has, each in its form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+
+from transforms.corpora import hashed
+from transforms.entities import forms
+from transforms.entities.groups import Found, Group, Kinds
+from transforms.entities.kinds import CHOICE, FORMS
+from transforms.entities.sources import Sources
+from transforms.entities.tokens import words
+from transforms.entities.training import Training
+
+_WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
+_MINUTES = [minute for minute in range(-58, 59) if minute]
+
+Saying = Callable[[str], str | None]  # of an old surface the new one; None where its form is not known
+
+
+class Chooser:
+    """Chooses for one dialogue.
+
+    Args:
+      dialogue_id: its id: choices differ from dialogue to dialogue.
+      found: its values; ``replacement`` and ``shown``, or ``reason``, are filled in.
+      kinds: the slots' kinds, with the values of categorical ones.
+      sources: where values come from.
+      training: what training has.
+    """
+
+    def __init__(self, dialogue_id: str, found: Found, kinds: Kinds, sources: Sources, training: Training) -> None:
+        self.id, self.found, self.kinds = dialogue_id, found, kinds
+        self.sources, self.training = sources, training
+        surfaces = [text for group in found.groups for text in group.surfaces]
+        self.taken = {text.casefold() for text in (*surfaces, *(text for _, _, text in found.closed))}
+        # A new value must not hold an old one: what is left of the old could not be told from it.
+        self.old: dict[str, list[list[str]]] = {}
+        for text in surfaces:
+            if of_text := words(text):
+                self.old.setdefault(of_text[0], []).append(of_text)
+
+    def choose(self) -> None:
+        """Fills in what stands for each group, or why it is kept."""
+        left = [group for group in self.found.groups if not group.reason]
+        for kind, together in (("date", self._dates), ("time", self._times)):
+            of_kind = [group for group in left if group.kind == kind]
+            if of_kind and self.sources.makes(of_kind[0]):
+                together(of_kind)
+                left = [group for group in left if group.kind != kind]
+        for group in left:
+            if group.kind == CHOICE:
+                self._choice(group)
+            elif not self.sources.makes(group) and self.sources.pool_of(group) is None:
+                group.reason = "not_in_file"
+            elif group.kind in FORMS:
+                self._form(group)
+            else:
+                self._name(group)
+
+    def _take(self, group: Group, new: str, saying: Saying, unseen: bool = True) -> bool:
+        """Lets a value stand for a group, if it can."""
+        shown = {}
+        for surface in group.surfaces:
+            said = saying(surface)
+            if said is None:
+                return False
+            shown[surface] = said
+        fresh = {*shown.values(), new}
+        if any(text.casefold() in self.taken or self._holds_old(words(text)) for text in fresh):
+            return False
+        if unseen and any(self.training.leaks(text) for text in fresh):
+            return False
+        self.taken |= {text.casefold() for text in fresh}
+        group.replacement, group.shown = shown[group.canonical], shown
+        return True
+
+    def _holds_old(self, new: list[str]) -> bool:
+        return any(new[i : i + len(old)] == old for i, word in enumerate(new) for old in self.old.get(word, ()))
+
+    def _undo(self, groups: Iterable[Group]) -> None:
+        for group in groups:
+            self.taken -= {text.casefold() for text in (*group.shown.values(), group.replacement)}
+            group.replacement, group.shown = "", {}
+
+    def _name(self, group: Group) -> None:
+        for name in self.sources.names(self.id, group):
+            if self._take(group, name, _name_like(group, name)):
+                return
+        group.reason = "no_unseen_value"
+
+    def _choice(self, group: Group) -> None:
+        possible = sorted({value for slot in group.slots for value in self.kinds[slot].possible})
+        start = hashed(self.sources.seed, "value", self.id, group.key) % max(1, len(possible))
+        for value in possible[start:] + possible[:start]:
+            every = all(value in self.kinds[slot].possible for slot in group.slots)
+            if every and self._take(group, value, _always(value), unseen=False):
+                return
+        group.reason = "closed"
+
+    def _dates(self, groups: Sequence[Group]) -> None:
+        """All dates move by the same number of weeks: what comes first stays first, a Friday a Friday."""
+        days = [(group, forms.day_of(group.canonical)) for group in groups]
+        for group, day in days:
+            if day is None:
+                group.reason = "unknown_form"
+        known = [(group, day) for group, day in days if day is not None]
+        start = hashed(self.sources.seed, "weeks", self.id)
+        for attempt in range(len(_WEEKS)):
+            weeks = _WEEKS[(start + attempt) % len(_WEEKS)]
+            for group, day in known:
+                new = forms.later(day, weeks)
+                if new is None or not self._take(group, new.isoformat(), _day(new)):
+                    self._undo(group for group, _ in known)
+                    break
+            else:
+                return
+        for group, _ in known:
+            group.reason = "no_unseen_value"
+
+    def _times(self, groups: Sequence[Group]) -> None:
+        """All times move by the same minutes, none of them across noon, if that can be; else each for itself."""
+        times = [(group, forms.minutes_of(group.canonical)) for group in groups]
+        for group, time in times:
+            if time is None:
+                group.reason = "unknown_form"
+        known = [(group, time) for group, time in times if time is not None]
+        start = hashed(self.sources.seed, "minutes", self.id)
+        for attempt in range(len(_MINUTES)):
+            minutes = _MINUTES[(start + attempt) % len(_MINUTES)]
+            if all(self._take_time(group, time, time + minutes) for group, time in known):
+                return
+            self._undo(group for group, _ in known)
+        for group, time in known:
+            for number in self.sources.numbers(self.id, group):
+                if self._take_time(group, time, time - 120 + number % 241):
+                    break
+            else:
+                group.reason = "no_unseen_value"
+
+    def _take_time(self, group: Group, old: int, minutes: int) -> bool:
+        if minutes // 720 != old // 720:  # what is said to be in the morning stays there
+            return False
+        new = forms.said_time(minutes, "00:00")
+        return self._take(group, new, lambda like: forms.said_time(minutes, like))
+
+    def _form(self, group: Group) -> None:
+        saying, why = self._sayings(group)
+        if saying is None:
+            group.reason = why
+            return
+        for new in saying:
+            if self._take(group, *new):
+                return
+        group.reason = "no_unseen_value"
+
+    def _sayings(self, group: Group) -> tuple[Iterable[tuple[str, Saying]] | None, str]:
+        """(canonical form, how it is said) of each candidate; or None, and why there is none."""
+        if not self.sources.makes(group):
+            return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
+        numbers = enumerate(self.sources.numbers(self.id, group))
+        if group.kind == "price":
+            amount = forms.amount_of(group.canonical)
+            amounts = [forms.amount_of(text) for text in group.surfaces]
+            if amount is None or any(one is None or float(one) != float(amount) for one in amounts):
+                return None, "unknown_form"
+            drawn = (forms.other_amount(amount, number, attempt) for attempt, number in numbers)
+            return ((forms.said_price(new, group.canonical), _price(new)) for new in drawn), ""
+        digits = forms.digits_of(group.canonical)
+        if not digits or any(forms.digits_of(text) != digits for text in group.surfaces):
+            return None, "unknown_form"
+        made = (forms.other_digits(digits, number) for _, number in numbers)
+        return ((forms.said_phone(new, group.canonical), _phone(new)) for new in made), ""
+
+
+def _name_like(group: Group, name: str) -> Saying:
+    """In lower case what is the old value in lower case; of "pasta" for Italian, the new one is Uzbek all the same."""
+
+    def said(like: str) -> str:
+        lower = like == like.lower() and (group.kind != "cuisine" or like == group.canonical.lower())
+        return name.lower() if lower else name
+
+    return said
+
+
+def _always(value: str) -> Saying:
+    return lambda _: value
+
+
+def _day(day: date) -> Saying:
+    return lambda like: forms.said_date(day, like)
+
+
+def _price(amount: str) -> Saying:
+    return lambda like: forms.said_price(amount, like)
+
+
+def _phone(digits: str) -> Saying:
+    return lambda like: forms.said_phone(digits, like)
+
+
+def _as_said(kind: str, given: str) -> tuple[str, Saying]:
+    """A value of a gazetteer, and how it is said in the style of another."""
+    day, minutes, amount = forms.day_of(given), forms.minutes_of(given), forms.amount_of(given)
+    if kind == "date" and day is not None:
+        return given, lambda like: forms.said_date(day, like)
+    if kind == "time" and minutes is not None:
+        return forms.said_time(minutes, "00:00"), lambda like: forms.said_time(minutes, like)
+    if kind == "price" and amount is not None:
+        return amount, lambda like: forms.said_price(amount, like) if forms.amount_of(like) else None
+    digits = forms.digits_of(given)
+    same = kind == "phone" and digits
+    return (
+        given,
+        lambda like: forms.said_phone(digits, like) if same and len(forms.digits_of(like)) == len(digits) else given,
+    )

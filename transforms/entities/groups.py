@@ -1,0 +1,174 @@
+"""What a dialogue speaks of: each value with all the ways in which it is written, as one group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from schemas.dialogue import Dialogue, Frame
+from transforms.entities.kinds import CHOICE, CLOSED, OTHER, REPLACED, SlotKind, is_none, kind_of_value
+
+Slot = tuple[str, str]  # service, slot
+Kinds = Mapping[Slot, SlotKind]
+
+_UNKNOWN = SlotKind(OTHER)
+
+
+class Group(msgspec.Struct):
+    """A value of open slots.
+
+    Attributes:
+      key: its canonical form, case folded: what choices are drawn by.
+      kind: of its values.
+      canonical: the form that results and calls have.
+      surfaces: every way in which it is written, canonical included, sorted.
+      slots: the slots that have it, sorted.
+      reason: why it is kept; empty where it is to be replaced.
+      replacement: the canonical form of what stands for it.
+      shown: each surface to what stands for it.
+    """
+
+    key: str
+    kind: str
+    canonical: str
+    surfaces: list[str]
+    slots: list[Slot]
+    reason: str = ""
+    replacement: str = ""
+    shown: dict[str, str] = {}
+
+
+class Found(msgspec.Struct):
+    """What a dialogue has.
+
+    Attributes:
+      groups: values of open slots, by key.
+      closed: values of the other slots: (service, slot, value), sorted.
+      said: the texts that stand in spans.
+      values: each slot's values, case folded.
+    """
+
+    groups: list[Group]
+    closed: list[tuple[str, str, str]]
+    said: set[str]
+    values: dict[Slot, set[str]]
+
+    def by_surface(self) -> dict[str, Group]:
+        """Each surface, as it is written, to its group."""
+        return {surface: group for group in self.groups for surface in group.surfaces}
+
+
+class _Values:
+    """Values that are known to be the same are joined (union-find over their case-folded forms)."""
+
+    def __init__(self) -> None:
+        self.parent: dict[str, str] = {}
+        self.surfaces: dict[str, set[str]] = {}
+        self.slots: dict[str, set[Slot]] = {}
+        self.canonical: dict[str, set[str]] = {}
+
+    def add(self, slot: Slot, same: Iterable[str], canonical: str | None = None) -> None:
+        keys = []
+        for value in (*same, canonical):
+            if value is None or is_none(value):
+                continue
+            key = value.casefold()
+            self.parent.setdefault(key, key)
+            self.surfaces.setdefault(key, set()).add(value)
+            self.slots.setdefault(key, set()).add(slot)
+            keys.append(key)
+        if canonical is not None and not is_none(canonical):
+            self.canonical.setdefault(canonical.casefold(), set()).add(canonical)
+        for key in keys[1:]:
+            self.parent[self.root(key)] = self.root(keys[0])
+
+    def root(self, key: str) -> str:
+        while self.parent[key] != key:
+            self.parent[key] = key = self.parent[self.parent[key]]
+        return key
+
+    def groups(self, kinds: Kinds) -> Iterator[Group]:
+        members: dict[str, list[str]] = {}
+        for key in sorted(self.parent):
+            members.setdefault(self.root(key), []).append(key)
+        for keys in members.values():
+            surfaces = sorted({surface for key in keys for surface in self.surfaces[key]})
+            slots = sorted({slot for key in keys for slot in self.slots[key]})
+            named = sorted({key for key in keys if key in self.canonical})
+            canonical = min(self.canonical[named[0]]) if named else max(surfaces, key=lambda text: (len(text), text))
+            kind = min((kinds[slot].kind for slot in slots), key=REPLACED.index)
+            group = Group(canonical.casefold(), kind_of_value(kind, canonical), canonical, surfaces, slots)
+            if len(named) > 1:
+                group.reason = "two_values"
+            elif kind != CHOICE and any(kinds[slot].kind == CHOICE for slot in slots):
+                group.reason = "categorical"  # nothing unseen is in a closed set
+            yield group
+
+
+def found_in(dialogue: Dialogue, kinds: Kinds) -> Found:
+    """The values of a dialogue: those that may be replaced, as groups; those that are kept, as they are.
+
+    Values are the same where an action says so (a value and its canonical form), where a state lists them for one slot
+    (the variants of one value), or where they differ in case alone, whatever slots they are of.
+    """
+    values = _Values()
+    closed: set[tuple[str, str, str]] = set()
+    said: set[str] = set()
+    every: dict[Slot, set[str]] = {}
+    for turn in dialogue.turns:
+        for frame in turn.frames:
+            for name, same, canonical in annotated(frame):
+                slot = (frame.service, name)
+                every.setdefault(slot, set()).update(value.casefold() for value in (*same, canonical or ""))
+                if kinds.get(slot, _UNKNOWN).kind in REPLACED:
+                    values.add(slot, same, canonical)
+                else:
+                    closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
+            for span in frame.slots:
+                if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+                    said.add(turn.utterance[max(0, span.start) : max(0, span.exclusive_end)])
+    groups = sorted(values.groups(kinds), key=lambda group: group.key)
+    return Found(groups, sorted(closed), said, every)
+
+
+def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:
+    """The values of a frame: (slot, values that are the same, their canonical form where one is known)."""
+    for action in frame.actions or []:
+        if action.slot in ("", "intent", "count"):
+            continue
+        canonical: list[str] = action.canonical_values or []
+        for i, value in enumerate(action.values):
+            yield action.slot, [value], canonical[i] if i < len(canonical) else None
+        for value in canonical[len(action.values) :]:
+            yield action.slot, [], value
+    if frame.state:
+        for slot, listed in frame.state.slot_values.items():
+            yield slot, listed, None
+    if frame.service_call:
+        for slot, value in frame.service_call.parameters.items():
+            yield slot, [], value
+    for result in frame.service_results or []:
+        for slot, value in result.items():
+            yield slot, [], value
+    for span in frame.slots:
+        if isinstance(span.value, str):
+            yield span.slot, [span.value], None
+        elif span.value:
+            yield span.slot, list(span.value), None
+
+
+def reason_of(kind: str) -> str:
+    """Why the values of a slot that is not open are kept."""
+    return "categorical" if kind == "categorical" else "closed" if kind in CLOSED else "no_generator"
+
+
+def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
+    """Every value of a dialogue: (slot, value, whether it is known to be a canonical form)."""
+    for turn in dialogue.turns:
+        for frame in turn.frames:
+            for name, same, canonical in annotated(frame):
+                for value in same:
+                    yield (frame.service, name), value, False
+                if canonical is not None:
+                    yield (frame.service, name), canonical, True

@@ -1,0 +1,271 @@
+"""Where the values of a dialogue stand in its utterances: in spans, and where nobody has marked them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import msgspec
+
+from schemas.dialogue import Dialogue, SlotSpan, Turn
+from schemas.errors import InputError
+from transforms.entities import names
+from transforms.entities.forms import is_relative
+from transforms.entities.groups import Found, Group, Slot
+from transforms.entities.kinds import CHOICE
+from transforms.entities.tokens import WORD, is_number, plain
+
+_PIECE = re.compile(r"\w+")
+
+
+class Surface(msgspec.Struct, frozen=True):
+    """A way in which a value is written: its words, what stands before the first and behind the last, its group."""
+
+    words: tuple[str, ...]
+    text: str
+    before: str
+    behind: str
+    group: Group | None
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """A value in an utterance.
+
+    Attributes:
+      start: where it begins.
+      end: where it ends.
+      text: what stands there.
+      like: the surface of its group that it is, up to case and marks.
+      group: its group; None of a value of a slot that is not open.
+      slots: whose spans say so; nothing where it is not marked.
+    """
+
+    start: int
+    end: int
+    text: str
+    like: str
+    group: Group | None
+    slots: tuple[Slot, ...] = ()
+
+
+class Table:
+    """All values of a dialogue by their first word, the longest first.
+
+    Args:
+      found: the values. Those that are kept are found too, so that no other value is found inside them.
+    """
+
+    def __init__(self, found: Found) -> None:
+        self.heads: dict[str, list[Surface]] = {}
+        self.pieces: set[str] = set()  # what the first words begin with, up to a mark inside
+        for group in found.groups:
+            for text in group.surfaces:
+                self._add(text, group)
+        for _, _, text in found.closed:
+            self._add(text, None)
+        for surfaces in self.heads.values():
+            surfaces.sort(key=lambda one: (-len(one.words), -len(one.text), one.text))
+
+    def _add(self, text: str, group: Group | None) -> None:
+        words = list(WORD.finditer(text))
+        if not words:
+            return
+        before, behind = text[: words[0].start()], text[words[-1].end() :]
+        found = tuple(plain(word[0]) for word in words)
+        if marked_only(group, text) if group else len(found) == 1:
+            return
+        self.heads.setdefault(found[0], []).append(Surface(found, text, before, behind, group))
+        self.pieces.update((_PIECE.findall(words[0][0].casefold())[0], found[0]))
+
+    def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
+        """Mentions of values outside of spans, on the borders of words, the longest first, in order.
+
+        Args:
+          utterance: what is said.
+          marked: the spans, sorted.
+        """
+        # Most utterances have no value beyond their spans: these two lines are all that they cost.
+        outside = _without(utterance, marked) if marked else utterance
+        if self.pieces.isdisjoint(_PIECE.findall(outside.casefold())):
+            return []
+        heads = self.heads
+        words = list(WORD.finditer(utterance))
+        texts = [plain(word[0]) for word in words]
+        mentions = []
+        at = 0
+        while at < len(words):
+            mention = None
+            for surface in heads.get(texts[at], ()):
+                size = len(surface.words)
+                if tuple(texts[at : at + size]) == surface.words:
+                    start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
+                    if start is not None and not any(one < end and start < other for one, other in marked):
+                        mention = Mention(start, end, utterance[start:end], surface.text, surface.group)
+                        at += size
+                        break
+            if mention:
+                mentions.append(mention)
+            else:
+                at += 1
+        return mentions
+
+
+def _without(utterance: str, regions: Sequence[tuple[int, int]]) -> str:
+    parts, at = [], 0
+    for start, end in regions:
+        parts.append(utterance[at:start])
+        at = max(at, end)
+    return " ".join([*parts, utterance[at:]])
+
+
+def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:
+    """The place with the marks around the value, such as ``$``; None where a bare number lacks them."""
+    before, behind = surface.before, surface.behind
+    wide = start - len(before) >= 0 and utterance[start - len(before) : start] == before
+    far = utterance[end : end + len(behind)] == behind
+    if len(surface.words) == 1 and is_number(surface.words[0]) and not (wide and far):
+        return None, end
+    return start - len(before) if wide else start, end + len(behind) if far else end
+
+
+def marked_only(group: Group, text: str) -> bool:
+    """Whether a value is only where a span says so: bare numbers, and days that are said without their month."""
+    return is_number(text.replace(",", "")) or (group.kind == "date" and is_relative(text))
+
+
+def marked_in(turn: Turn, found: Found, of: dict[str, Group]) -> list[Mention]:
+    """The spans of a turn as mentions, in order; spans of one place are one mention, and overlapping ones keep both.
+
+    Raises:
+      InputError: a span that is outside of the utterance, or whose text is no value of its slot.
+    """
+    mentions: list[Mention] = []
+    for frame in turn.frames:
+        for span in frame.slots:
+            if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+                mentions.append(_marked(turn.utterance, (frame.service, span.slot), span, found, of))
+    if len(mentions) < 2:
+        return mentions
+    places: dict[tuple[int, int], Mention] = {}
+    for one in sorted(mentions, key=lambda one: (one.start, one.end, one.slots)):
+        same = places.get((one.start, one.end))
+        places[one.start, one.end] = one if same is None else _joined(same, one)
+    return list(places.values())
+
+
+def _marked(utterance: str, slot: Slot, span: SlotSpan, found: Found, of: dict[str, Group]) -> Mention:
+    start, end = cast(int, span.start), cast(int, span.exclusive_end)
+    if not 0 <= start < end <= len(utterance):
+        raise InputError(f"bad_span: {span.slot!r} is not inside the utterance")
+    text = utterance[start:end]
+    group = of.get(text)
+    if group is not None and slot in group.slots:
+        return Mention(start, end, text, text, group, (slot,))
+    folded = text.casefold()
+    if folded not in found.values.get(slot, ()):
+        raise InputError(f"bad_span: {text!r} is no value of {span.slot!r} in this dialogue")
+    group = group or of.get(folded)
+    every = group.surfaces if group else [text]
+    like = text if text in every else next(one for one in every if one.casefold() == folded)
+    return Mention(start, end, text, like, group, (slot,))
+
+
+def _joined(one: Mention, other: Mention) -> Mention:
+    """Two spans of one place."""
+    slots = tuple(sorted({*one.slots, *other.slots}))
+    return Mention(one.start, one.end, one.text, one.like, one.group, slots)
+
+
+def keep_unclear(dialogue: Dialogue, found: Found) -> tuple[list[list[Mention]], Table]:
+    """Says of each group whether its mentions can be told apart; of those that cannot, ``reason`` says why not.
+
+    Returns:
+      The mentions of every turn, marked and unmarked, in order; and the table by which they were found.
+
+    Raises:
+      InputError: a span that cannot be; ``where`` says of which turn.
+    """
+    of = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
+    closed = {text.casefold() for _, _, text in found.closed}
+    table = Table(found)
+    turns = []
+    for position, turn in enumerate(dialogue.turns):
+        try:
+            marked = marked_in(turn, found, of)
+        except InputError as error:
+            raise InputError(error.reason, "", f"turns[{position}]") from None
+        _keep_overlapping(marked)
+        regions = [(one.start, one.end) for one in marked]
+        unmarked = table.unmarked(turn.utterance, regions)
+        _keep_choices(turn, found, of, unmarked)
+        for mention in unmarked:
+            group = mention.group
+            if group and group.kind != CHOICE and not group.reason and _unclear(mention, group, closed):
+                group.reason = "ambiguous_word"
+        unmarked += _acted_dates(turn, of, [*marked, *unmarked])
+        _keep_numbers(turn.utterance, regions, found)
+        turns.append(sorted([*marked, *unmarked], key=lambda one: (one.start, one.end)))
+    return turns, table
+
+
+def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
+    """Whether an unmarked mention may be a mere word: one word, in another case than any value, or a common one."""
+    words = WORD.findall(mention.text)
+    if mention.text.casefold() in closed:
+        return True
+    return len(words) == 1 and (words[0].casefold() in names.COMMON or mention.text not in group.surfaces)
+
+
+def _acted_dates(turn: Turn, of: dict[str, Group], known: Sequence[Mention]) -> list[Mention]:
+    """Days without their month that no span marks, where an action of the turn has them and they are said once.
+
+    "Is there anything else today?" has no such action; "For 3 people today?" has.
+    """
+    mentions: list[Mention] = []
+    acted = {value for frame in turn.frames for action in frame.actions or [] for value in action.values}
+    for value in sorted(acted):
+        group = of.get(value)
+        if group is None or group.kind != "date" or not is_relative(value) or any(one.like == value for one in known):
+            continue
+        places = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", turn.utterance, re.IGNORECASE))
+        if len(places) == 1:
+            start, end = places[0].span()
+            if not any(one.start < end and start < one.end for one in [*known, *mentions]):
+                mentions.append(Mention(start, end, turn.utterance[start:end], value, group))
+    return mentions
+
+
+def _keep_overlapping(marked: Sequence[Mention]) -> None:
+    for i, one in enumerate(marked):
+        for other in marked[i + 1 :]:
+            if other.start < one.end:
+                for group in (one.group, other.group):
+                    if group and not group.reason:
+                        group.reason = "overlapping_spans"
+
+
+def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], found: Found) -> None:
+    """A bare number that is said as a value, and stands elsewhere too, may be either."""
+    spoken = [group for group in found.groups if not group.reason and group.kind in ("price", "phone", "time")]
+    for group in spoken:
+        numbers = {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))}
+        for word in WORD.finditer(utterance) if numbers else ():
+            inside = any(start < word.end() and word.start() < end for start, end in regions)
+            if word[0] in numbers and not inside:
+                group.reason = "ambiguous_word"
+
+
+def _keep_choices(turn: Turn, found: Found, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
+    """A value of a categorical slot has no span: it must stand as it is where an action has it, and only there."""
+    here = {
+        group.key: group
+        for frame in turn.frames
+        for action in frame.actions or []
+        for value in action.values
+        if (group := of.get(value)) and group.kind == CHOICE and (frame.service, action.slot) in group.slots
+    }
+    said = {one.group.key: one.group for one in unmarked if one.group and one.group.kind == CHOICE}
+    for key, group in {**here, **said}.items():
+        if (key in here) != (key in said) and not group.reason:
+            group.reason = "not_said_so"

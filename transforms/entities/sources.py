@@ -1,0 +1,156 @@
+"""Where new values come from: made up, held out of the corpus itself, or of a gazetteer."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from schemas.errors import InputError
+from schemas.layout import as_path
+from transforms.corpora import hashed
+from transforms.entities.forms import amount_of, day_of, digits_of, minutes_of
+from transforms.entities.groups import Group
+from transforms.entities.kinds import FORMS, KINDS, NAMES, is_none
+from transforms.entities.made import made
+from transforms.entities.training import Training
+
+GENERATED, CORPUS = "generated", "corpus"
+ATTEMPTS = 240  # to make a value that training does not have
+COLUMNS = ["slot_or_kind", "value"]
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """Where values come from.
+
+    Attributes:
+      mode: ``generated``, ``corpus`` or ``file``.
+      seed: of all choices.
+      pools: kind, slot or ``Service.slot`` to values that training does not have, sorted; none where they are made.
+    """
+
+    mode: str
+    seed: str
+    pools: dict[str, list[str]] = {}
+
+    def pool_of(self, group: Group) -> str | None:
+        """Which pool a group's value comes from; None where it is made, or where there is none."""
+        names = [f"{service}.{slot}" for service, slot in group.slots] + [slot for _, slot in group.slots]
+        return next((name for name in (*names, group.kind) if name in self.pools), None)
+
+    def makes(self, group: Group) -> bool:
+        """Whether the group's value is made up."""
+        return self.mode == GENERATED or (self.mode == CORPUS and group.kind in FORMS)
+
+    def numbers(self, dialogue_id: str, group: Group) -> Iterator[int]:
+        """Draws for a group's value, one for each attempt."""
+        for attempt in range(ATTEMPTS):
+            yield hashed(self.seed, "value", dialogue_id, group.key, str(attempt))
+
+    def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
+        """Candidates for a group's value, in the order in which they are tried."""
+        if self.makes(group):
+            for attempt, number in enumerate(self.numbers(dialogue_id, group)):
+                # "Sushi" may be a value of its own: then no new name can end with it as the old one does.
+                yield made(group.kind, group.canonical if attempt < ATTEMPTS // 2 else "", number)
+            return
+        pool = self.pools.get(self.pool_of(group) or "", [])
+        start = hashed(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
+        yield from pool[start:]
+        yield from pool[:start]
+
+
+def held_out(values: Iterable[tuple[str, str]], training: Training, seed: str) -> dict[str, list[str]]:
+    """The half of a corpus's own names that is held out, without what training has (Bordes et al. 2017, 3.1.2).
+
+    Args:
+      values: (kind, canonical form).
+      training: what training has.
+      seed: of the halves.
+    """
+    pools: dict[str, set[str]] = {kind: set() for kind in NAMES}
+    for kind, value in values:
+        if kind in pools and hashed(seed, "held_out", value.casefold()) % 2 and not training.leaks(value):
+            pools[kind].add(value)
+    return {kind: _distinct(pool) for kind, pool in pools.items()}
+
+
+def _distinct(values: Iterable[str]) -> list[str]:
+    """Sorted, each once, whatever its case."""
+    return sorted({value.casefold(): value for value in sorted(values, reverse=True)}.values())
+
+
+def read_gazetteer(path: str, slots: Iterable[tuple[str, str]], training: Training) -> tuple[dict[str, list[str]], int]:
+    """The values of a CSV file by slot or kind, without those that training has, and how many those were.
+
+    Args:
+      path: the file: a header ``slot_or_kind,value``, and a row for each value.
+      slots: the open slots there are.
+      training: what training has.
+
+    Raises:
+      InputError: it cannot be read, or rows are wrong: the first ten are told, each with its number.
+    """
+    try:
+        text = as_path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path, "--values") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path, "--values") from None
+    known = {*KINDS} | {slot for _, slot in slots} | {f"{service}.{slot}" for service, slot in slots}
+    pools: dict[str, set[str]] = {}
+    leaks, problems = 0, []
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        if next(rows, None) != COLUMNS:
+            raise InputError(f"the first row must be {','.join(COLUMNS)}", path, "row 1")
+        for row in rows:
+            if not row:
+                continue
+            problem = _problem(row, known)
+            if problem:
+                problems.append(f"row {rows.line_num}: {problem}")
+            elif training.leaks(row[1].strip()):
+                leaks += 1
+                pools.setdefault(row[0], set())
+            else:
+                pools.setdefault(row[0], set()).add(row[1].strip())
+    except csv.Error as error:
+        raise InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
+    if problems:
+        more = f"; and {len(problems) - 10} more" if len(problems) > 10 else ""
+        raise InputError("; ".join(problems[:10]) + more, path)
+    if not pools:
+        raise InputError("has no values", path)
+    return {name: _distinct(pool) for name, pool in pools.items()}, leaks
+
+
+def _problem(row: list[str], known: Iterable[str]) -> str:
+    if len(row) != len(COLUMNS):
+        return f"{len(row)} columns, and there must be {len(COLUMNS)}: quote a value that has a comma"
+    kind, value = row[0], row[1].strip()
+    if kind not in known:
+        return f"{kind!r} is neither an open slot of the corpus nor a kind ({', '.join(KINDS)})"
+    if is_none(value) or not any(char.isalnum() for char in value):
+        return f"{value!r} is no value"
+    if any(ord(char) < 32 for char in value) or len(value) > 200:
+        return "a value is one line of 200 characters at most"
+    forms = {"date": day_of, "time": minutes_of, "price": amount_of, "phone": digits_of}
+    if kind in forms and not forms[kind](value) and forms[kind](value) != 0:
+        return f"{value!r} is no {kind}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
+    return ""
+
+
+def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path: str) -> None:
+    """Raises InputError where some dialogue needs more values than there are, with how many are missing of each."""
+    short = {name: (need, len(pools.get(name, ()))) for name, need in sorted(needs.items())}
+    missing = [
+        f"{name}: {need - there} missing (a dialogue needs {need}, there are {there})"
+        for name, (need, there) in short.items()
+        if there < need
+    ]
+    if missing:
+        hint = "add values, give --values generated, or --leave_out to keep what finds none"
+        raise InputError(f"too few values; {hint}: {'; '.join(missing)}", path, "--values")

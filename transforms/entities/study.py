@@ -1,0 +1,112 @@
+"""What a run needs to know before it replaces anything: training, the kinds of the slots, and values enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from schemas.errors import InputError
+from schemas.layout import SplitSchemas
+from transforms.corpora import dialogues_of
+from transforms.entities.groups import Kinds, Slot, found_in, values_of
+from transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of
+from transforms.entities.sources import Sources
+from transforms.entities.training import Training, texts_of, training_of
+from transforms.rewrite.plan import DialogueFile
+
+
+def learn_training(files: Sequence[DialogueFile], schemas: Iterable[SplitSchemas]) -> Training:
+    """What training has: all that is said and annotated in its dialogues, and the values its schemas name.
+
+    Raises:
+      InputError: a dialogue file that cannot be read: nobody knows what it has.
+    """
+
+    def texts() -> Iterator[str]:
+        for file in files:
+            yield from texts_of(file)
+        for split in schemas:
+            for service in split.services:
+                for slot in service.slots:
+                    yield from slot.possible_values
+
+    return training_of(texts())
+
+
+def kinds_of(
+    files: Iterable[DialogueFile], schemas: Iterable[SplitSchemas], replace_choices: bool
+) -> dict[Slot, SlotKind]:
+    """The kind of every slot, by its values in all dialogues; files and dialogues that cannot be read say nothing.
+
+    Args:
+      files: the dialogues.
+      schemas: of the same splits.
+      replace_choices: categorical values are to be replaced as well, unless they are numbers or truth values.
+    """
+    values: dict[Slot, tuple[set[str], set[str]]] = {}
+    for name, value, canonical in _values(files):
+        values.setdefault(name, (set(), set()))[canonical].add(value)
+    about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
+    kinds = {}
+    for name, (said, named) in sorted(values.items()):
+        slot = about.get(name)
+        seen = {value for value in named or said if not is_none(value)}
+        kind = kind_of(name[1], slot.description if slot else "", seen)
+        if slot is None or not slot.is_categorical:
+            kinds[name] = SlotKind(kind)
+            continue
+        possible = tuple(sorted({value for value in slot.possible_values if not is_none(value)}))
+        plain = kind in ("boolean", "number") or all(value.isdecimal() for value in possible)
+        kinds[name] = SlotKind(CHOICE if replace_choices and not plain else "categorical", possible)
+    return kinds
+
+
+def _values(files: Iterable[DialogueFile]) -> Iterator[tuple[Slot, str, bool]]:
+    for file in files:
+        try:
+            for _, _, _, dialogue in dialogues_of(file):
+                if not isinstance(dialogue, InputError):
+                    yield from values_of(dialogue)
+        except InputError:
+            continue  # who writes the set says so
+
+
+def names_in(files: Iterable[DialogueFile], kinds: Kinds) -> Iterator[tuple[str, str]]:
+    """(kind, canonical form) of every value of open slots."""
+    for file in files:
+        try:
+            for _, _, _, dialogue in dialogues_of(file):
+                if not isinstance(dialogue, InputError):
+                    for group in found_in(dialogue, kinds).groups:
+                        yield group.kind, group.canonical
+        except InputError:
+            continue
+
+
+def needs_of(files: Iterable[DialogueFile], kinds: Kinds, sources: Sources) -> dict[str, int]:
+    """How many values the dialogue that needs most of them needs, of each pool.
+
+    A dialogue's own values cannot stand for others of it: those that a pool has count as well.
+    """
+    needs: dict[str, int] = {}
+    pools = {name: {value.casefold() for value in pool} for name, pool in sources.pools.items()}
+    for file in files:
+        try:
+            for _, _, _, dialogue in dialogues_of(file):
+                if isinstance(dialogue, InputError):
+                    continue
+                of: dict[str, int] = {}
+                for group in found_in(dialogue, kinds).groups:
+                    name = sources.pool_of(group)
+                    if group.kind == CHOICE or group.reason or sources.makes(group) or name is None:
+                        continue
+                    of[name] = of.get(name, 0) + 1 + (group.key in pools[name])
+                for name, n in of.items():
+                    needs[name] = max(needs.get(name, 0), n)
+        except InputError:
+            continue
+    return needs
+
+
+def open_slots(kinds: Kinds) -> list[Slot]:
+    """The slots whose values may be replaced by unseen ones."""
+    return sorted(slot for slot, of in kinds.items() if of.kind in KINDS)

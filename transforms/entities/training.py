@@ -1,0 +1,93 @@
+"""What training has seen: its words and pairs of words, as hashes, so that a value can be told to be new."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.errors import InputError
+from transforms.entities.tokens import words
+from transforms.rewrite.plan import DialogueFile
+from transforms.rewrite.rewriting import read_file
+from transforms.rewrite.text import read_each
+
+
+class Training:
+    """Words and pairs of words that occur in training.
+
+    A sequence of two words or more occurs nowhere if none of its pairs does: so pairs are all that need be kept. They
+    are kept as sorted 64-bit hashes: 5 MB for all of SGD's training split, which each worker can have.
+
+    Args:
+      grams: the hashes, sorted.
+      texts: how many different texts they are of.
+    """
+
+    def __init__(self, grams: npt.NDArray[np.uint64], texts: int) -> None:
+        self.grams, self.texts = grams, texts
+        self._known: dict[str, bool] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Training, (self.grams, self.texts)
+
+    def leaks(self, text: str) -> bool:
+        """Whether training has the text, if it is one word, or two words that follow each other in it."""
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) > 100_000:
+                self._known.clear()
+            found = self._known[text] = any(self._has(gram) for gram in grams_of(words(text)))
+        return found
+
+    def _has(self, gram: str) -> bool:
+        wanted = _hashed(gram)
+        place = int(np.searchsorted(self.grams, wanted))
+        return place < len(self.grams) and bool(self.grams[place] == wanted)
+
+
+def grams_of(found: list[str]) -> list[str]:
+    """What must not occur in training: of one word the word, of more each pair that stands together."""
+    return found if len(found) < 2 else [f"{one} {two}" for one, two in pairwise(found)]
+
+
+def training_of(texts: Iterable[str]) -> Training:
+    """What texts have: utterances, values, and the values that schemas name."""
+    different = set(texts)
+    grams: set[str] = set()
+    for text in different:
+        found = words(text)
+        grams.update(found)
+        grams.update(grams_of(found))
+    hashes = np.fromiter((int(_hashed(gram)) for gram in grams), np.uint64, len(grams))
+    return Training(np.unique(hashes), len(different))
+
+
+def _hashed(gram: str) -> np.uint64:
+    data = gram.encode("utf-8", "surrogatepass")
+    return np.uint64(int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little"))
+
+
+def texts_of(file: DialogueFile) -> Iterator[str]:
+    """Every text of a dialogue file that may hold a value. Raises InputError where the file cannot be read."""
+    for dialogue, _ in read_each(read_file(file), file.path):
+        try:
+            yield from strings_of(dialogue)
+        except RecursionError:
+            raise InputError("nested too deeply", file.path) from None
+
+
+def strings_of(value: Any) -> Iterator[str]:
+    """Every string in a value, of lists and of the values of objects."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for below in value.values():
+            yield from strings_of(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from strings_of(below)

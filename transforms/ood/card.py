@@ -1,0 +1,52 @@
+"""The README of the sets: what they are, what the rate counts, how they were made, what they came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from transforms.ood.fallbacks import FALLBACKS
+from transforms.ood.plan import Recipe
+
+_PLACES = {
+    "append": "At the end of the dialogue, after the system's last turn",
+    "between": "Between an answer of the system and the user's next turn",
+}
+
+
+def card(numbers: Mapping[str, Any], recipe: Recipe, source: str) -> str:
+    """The card in Markdown, given ``statistics.json``, what the sets were made by, and what the source is."""
+    rows = [
+        f"| {name} | {split} | {of['in_domain_turns']:,} | {of['ood_turns']:,} | "
+        f"{'–' if of['share'] is None else format(of['share'], '.1%')} | {of['dialogues_with_ood']:,} |"
+        for name, one in numbers["sets"].items()
+        for split, of in one["splits"].items()
+    ]
+    pool = numbers["pool"]
+    lines = [
+        "# Out-of-domain utterances",
+        "",
+        "The same dialogues with utterances that are none of the system's business, each answered by a fallback.",
+        "",
+        "| set | split | in-domain user turns | injected turns | share of all user turns | dialogues with one |",
+        "|---|---|--:|--:|--:|--:|",
+        *rows,
+        "",
+        "- **Rate.** Injected turns = rate × in-domain user turns of the split, rounded: exact over the split, not in "
+        "every dialogue. A set contains all injections of those with lower rates.",
+        f"- **Place.** {_PLACES[recipe.place]}.",
+        "- **Annotation.** An injected user turn has the frames of the user turn before it: the same state, nothing "
+        "requested, no slots and actions. The system's fallback has no frames. Original turns are as they were.",
+        f"- **Source.** {source}: {pool['utterances']:,} utterances, {pool['different']:,} different. Left out: "
+        f"{pool['near_duplicate']:,} that share four words in five (Jaccard index 0.8) with an in-domain turn, "
+        f"{pool['generic']:,} that could be said in any dialogue, {pool['too_long']:,} too long, "
+        f"{pool['empty']:,} without words. Nor is one in a dialogue of a domain that one of its words is typical of.",
+        f"- **Disjointness.** Utterances that stand in two splits: {numbers['overlapping']}; twice in a split: "
+        f"{numbers['repeated']}.",
+        f"- **Fallbacks.** {len(FALLBACKS)}, drawn by hash. Seed: `{recipe.seed}`.",
+        "",
+        "`SET/turns` has a row for every user turn: its place in the new and the original dialogue, the label "
+        "(`in_domain`, `ood`), and where the foreign utterance comes from.",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,83 @@
+"""A dialogue with foreign utterances in it, each followed by a fallback; and what its rows say."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from transforms.ood.fallbacks import fallback_of
+from transforms.ood.plan import Injection
+
+Row = dict[str, Any]
+
+
+def injected(
+    raw: dict[str, Any], injections: Sequence[Injection], place: str, seed: str
+) -> tuple[dict[str, Any], list[Row]]:
+    """A dialogue with its injections (Lee and Shalyminov 2019: a foreign turn and a fallback, the rest as it was).
+
+    The foreign turn has the frames of the user turn before it, with the same state and nothing requested: what a
+    tracker must say of it is that nothing has changed. The system's answer has no frames.
+
+    Args:
+      raw: the dialogue as its file has it; it stays as it is.
+      injections: of this dialogue.
+      place: ``append`` or ``between``.
+      seed: of the fallbacks.
+
+    Returns:
+      The new dialogue; the rows of its user turns.
+    """
+    dialogue_id = str(raw["dialogue_id"])
+    at_end = place == "append"
+    last = len(raw["turns"]) - 1
+    after: dict[int, list[Injection]] = {}
+    for one in sorted(injections):
+        after.setdefault(last if at_end else one.turn + 1, []).append(one)
+    turns: list[Any] = []
+    rows: list[Row] = []
+    frames: list[Any] = []
+    for t, turn in enumerate(raw["turns"]):
+        if turn["speaker"] == "USER":
+            rows.append(_row(dialogue_id, len(turns), turn["utterance"], original_turn=t))
+            frames = turn["frames"]
+        turns.append(turn)
+        for one in after.get(t, ()):
+            fallback = fallback_of(seed, dialogue_id, one.turn)
+            said = one.utterance
+            rows.append(_row(dialogue_id, len(turns), said.text, source=said.source, fallback=fallback))
+            turns.append({"speaker": "USER", "utterance": said.text, "frames": kept_frames(frames)})
+            turns.append({"speaker": "SYSTEM", "utterance": fallback, "frames": []})
+    return {**raw, "turns": turns}, rows
+
+
+def kept_frames(frames: Iterable[Any]) -> list[Any]:
+    """The frames of a user turn that says nothing of the services: the state stays, and nothing is requested."""
+    kept = []
+    for frame in frames:
+        if isinstance(frame.get("state"), dict):  # the official scorer reads the state of each frame there is
+            new = {"service": frame["service"], "slots": []}
+            if "actions" in frame:
+                new["actions"] = []
+            kept.append({**new, "state": {**copy.deepcopy(frame["state"]), "requested_slots": []}})
+    return kept
+
+
+def _row(
+    dialogue_id: str,
+    turn: int,
+    utterance: str,
+    original_turn: int | None = None,
+    source: str | None = None,
+    fallback: str | None = None,
+) -> Row:
+    return {
+        "dialogue_id": dialogue_id,
+        "turn": turn,
+        "original_turn": original_turn,
+        "label": "in_domain" if source is None else "ood",
+        "source": source,
+        "utterance": utterance,
+        "fallback": fallback,
+    }

@@ -1,0 +1,59 @@
+"""What ``ood`` writes besides dialogues: schemas, numbers, a card and a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from transforms.ood.card import card
+from transforms.ood.places import Place
+from transforms.ood.plan import Injection, Recipe, plan
+from transforms.ood.pool import Foreign
+from transforms.ood.report import report_page
+from transforms.ood.statistics import check_foreign, statistics
+
+
+class About(msgspec.Struct, frozen=True):
+    """What is known before anything is read.
+
+    Attributes:
+      recipe: what the sets are made by.
+      source: what the card says of the source.
+      schemas: (path below a set, the bytes of a schema file).
+    """
+
+    recipe: Recipe
+    source: str
+    schemas: Sequence[tuple[str, bytes]]
+
+
+def planned(
+    recipe: Recipe, places: Iterable[Place], pool: Iterable[Foreign], sums: Iterable[tuple[str, int]]
+) -> list[tuple[str, Injection]]:
+    """:func:`~transforms.ood.plan.plan`, given the summed counts; checks first that the source is foreign."""
+    counts = dict(sums)
+    if not recipe.own:
+        check_foreign(counts)
+    return plan(
+        recipe, places, pool, {split: counts.get(f"planned_turns/{split or 'all'}", 0) for split in recipe.splits}
+    )
+
+
+def small_files(
+    about: About,
+    sums: Iterable[tuple[str, int]],
+    examples: Iterable[tuple[str, list[tuple[int, dict[str, Any]]]]],
+) -> list[tuple[str, bytes]]:
+    """(path below the output, bytes) of each file."""
+    numbers = statistics(about.recipe, dict(sums))
+    shown: Mapping[str, list[dict[str, Any]]] = {name: [row for _, row in rows] for name, rows in examples}
+    files = {
+        "statistics.json": (json.dumps(numbers, indent=2) + "\n").encode(),
+        "README.md": card(numbers, about.recipe, about.source).encode(),
+        "report.html": report_page(numbers, about.recipe, about.source, shown).encode(errors="replace"),
+    }
+    schemas = {f"{name}/{path}": data for name in about.recipe.sets for path, data in about.schemas}
+    return sorted({**files, **schemas}.items())

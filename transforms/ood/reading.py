@@ -1,0 +1,173 @@
+"""The corpus and the source, read: places, in-domain turns, foreign utterances."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+from apache_beam.pvalue import TaggedOutput
+
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from transforms.corpora import dialogues_of
+from transforms.ood.near import InDomain
+from transforms.ood.places import domains_of, places_of, user_turns_of
+from transforms.ood.plan import Recipe
+from transforms.ood.pool import KEPT, Foreign, foreign, is_text, merged, status_of
+from transforms.ood.sources import SourceFile, read_source, source_id
+from transforms.ood.texts import key_of
+from transforms.rewrite.plan import DialogueFile
+from transforms.rewrite.rewriting import LeftOut, id_of
+
+PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
+
+
+def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
+    """As ``dialogues_of``; one that a table of turns cannot hold is an error too."""
+    for position, raw, plain, dialogue in dialogues_of(file):
+        if isinstance(dialogue, Dialogue) and not plain:
+            texts = [dialogue.dialogue_id, *(turn.utterance for turn in dialogue.turns)]
+            if not all(map(is_text, texts)):
+                yield position, raw, plain, InputError("not_unicode: half a surrogate pair")
+                continue
+        yield position, raw, plain, dialogue
+
+
+def told_id(raw: Any, position: int) -> str:
+    """The id of a dialogue for a letter, which half a surrogate pair could not be written in."""
+    return id_of(raw, position).encode(errors="backslashreplace").decode()
+
+
+class ReadCorpus(beam.PTransform):
+    """Reads all dialogue files of a corpus."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def expand(self, files: beam.PCollection) -> Any:
+        """DialogueFile to Foreign (main; of ``own``), Place (PLACES), (key, domains) (TURNS), (file, letters) (DEAD),
+        (name, n) (COUNTS).
+
+        What cannot be read of splits that are written is told by who writes them.
+        """
+        return files | "Read file" >> beam.FlatMap(read_file, self.recipe).with_outputs(
+            PLACES, TURNS, DEAD, COUNTS, main="foreign"
+        )
+
+
+def read_file(file: DialogueFile, recipe: Recipe) -> Iterator[Foreign | TaggedOutput]:
+    """What is found in one file; of a file that cannot be read to its end nothing."""
+    listed = file.split in recipe.splits
+    letters: list[LeftOut] = []
+    found: list[Foreign | TaggedOutput] = []
+    counts: Counter[str] = Counter()
+    try:
+        for position, raw, _, dialogue in sound_dialogues(file):
+            if isinstance(dialogue, InputError):
+                name = told_id(raw, position)
+                letters.append(LeftOut("", file.split, file.name, name, dialogue.where, dialogue.reason))
+                continue
+            found += _found(file, position, dialogue, recipe, listed)
+            if listed:
+                counts[f"planned_turns/{file.split or 'all'}"] += len(user_turns_of(dialogue))
+    except InputError as error:
+        letters = [LeftOut("", file.split, file.name, "", error.where, f"broken_file: {error.reason}")]
+        found, counts = [], Counter()
+    yield from found
+    for count in counts.items():
+        yield TaggedOutput(COUNTS, count)
+    if letters and not listed:
+        yield TaggedOutput(COUNTS, ("left_out_elsewhere", len(letters)))
+        yield TaggedOutput(DEAD, (file.relative, letters))
+
+
+def _found(
+    file: DialogueFile, position: int, dialogue: Dialogue, recipe: Recipe, listed: bool
+) -> Iterator[Foreign | TaggedOutput]:
+    domains = domains_of(dialogue)
+    for turn in user_turns_of(dialogue):
+        text = dialogue.turns[turn].utterance
+        yield TaggedOutput(TURNS, (key_of(text), domains))
+        if recipe.own:
+            place = source_id(file.relative, dialogue.dialogue_id, turn)
+            yield foreign(text, place, domains, (file.split,) if listed else ())
+    if listed:
+        places = places_of(dialogue, file.split, file.relative, position, recipe.place, recipe.seed)
+        yield from (TaggedOutput(PLACES, place) for place in places)
+
+
+class ReadSource(beam.PTransform):
+    """Reads files of foreign utterances."""
+
+    def expand(self, files: beam.PCollection) -> Any:
+        """SourceFile to Foreign (main), (file, letters) (DEAD), (name, n) (COUNTS)."""
+        return files | "Read source" >> beam.FlatMap(read_source_file).with_outputs(DEAD, COUNTS, main="foreign")
+
+
+def read_source_file(file: SourceFile) -> Iterator[Foreign | TaggedOutput]:
+    """The utterances of a file; a letter for each row that is none."""
+    letters: list[LeftOut] = []
+    try:
+        for found in read_source(file):
+            if isinstance(found, InputError):
+                letters.append(LeftOut("source", "", file.name, "", found.where, found.reason))
+            else:
+                yield found
+    except InputError as error:
+        letters.append(LeftOut("source", "", file.name, "", error.where, f"broken_file: {error.reason}"))
+    if letters:
+        yield TaggedOutput(COUNTS, ("source_rows_left_out", len(letters)))
+        yield TaggedOutput(DEAD, (f"source/{file.name}", letters))
+
+
+class Pool(beam.PTransform):
+    """The different utterances that are foreign to the corpus.
+
+    Args:
+      turns: PCollection of (key, domains) of in-domain turns.
+      stops: words that say nothing of what an utterance is about.
+      own: the utterances are the corpus's own.
+    """
+
+    def __init__(self, turns: beam.PCollection, stops: frozenset[str], own: bool) -> None:
+        super().__init__()
+        self.turns, self.stops, self.own = turns, stops, own
+
+    def expand(self, utterances: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """Foreign to those that are kept, and (name, n) to be summed."""
+        turns = self.turns | "Different turns" >> beam.Distinct()
+        rows = utterances | "Count rows" >> beam.combiners.Count.Globally() | beam.Map(lambda n: ("source_rows", n))
+        found = (
+            utterances
+            | "By key" >> beam.Map(lambda one: (one.key, one))
+            | "Same" >> beam.GroupByKey()
+            | "Merge" >> beam.MapTuple(lambda _, same: merged(same))
+            | "Spread" >> beam.Reshuffle()
+            | "Filter"
+            >> beam.ParDo(_Filter(self.stops, self.own), beam.pvalue.AsList(turns)).with_outputs(COUNTS, main="kept")
+        )
+        return found.kept, (rows, found[COUNTS]) | "Counts" >> beam.Flatten()
+
+
+class _Filter(beam.DoFn):
+    """The index of in-domain turns is made once for each worker's copy."""
+
+    def __init__(self, stops: frozenset[str], own: bool) -> None:
+        super().__init__()
+        self.stops, self.own = stops, own
+        self.in_domain: InDomain | None = None
+
+    def process(self, one: Foreign, turns: Iterable[Any]) -> Iterator[Foreign | TaggedOutput]:
+        if self.in_domain is None:
+            self.in_domain = InDomain(turns, self.stops)
+        status = status_of(one, self.in_domain, self.own)
+        yield TaggedOutput(COUNTS, ("texts", 1))
+        yield TaggedOutput(COUNTS, (f"pool/{status}", 1))
+        if status == KEPT:
+            yield msgspec.structs.replace(one, about=self.in_domain.about(one.key))
+            if not self.own and self.in_domain.is_familiar(one.key):
+                yield TaggedOutput(COUNTS, ("familiar", 1))

@@ -1,0 +1,54 @@
+"""What must hold at the end of a run: nothing lost, Env sets exact, and enough changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schemas.errors import InputError
+from transforms.variations.envs import size_of
+from transforms.variations.statistics import of_splits
+
+
+def check_counts(
+    counts: dict[str, int], sets: Mapping[str, Sequence[str]], envs: Sequence[str], least: Mapping[str, float]
+) -> dict[str, int]:
+    """Every dialogue is in every set or left out; every user turn is varied or unchanged; Env sets are exact.
+
+    Args:
+      counts: summed.
+      sets: kind to its Env sets.
+      envs: their rates.
+      least: kind to the share of its turns that must have changed.
+
+    Raises:
+      RuntimeError: they do not balance, or an Env set has another number of turns than was asked.
+      InputError: a kind came out with less changed than ``least``.
+    """
+    wrong = []
+    for kind, names in sets.items():
+        for name in (kind, *names):
+            if counts.get("dialogues", 0) != counts.get(f"dialogues/{name}", 0) + counts.get("left_out", 0):
+                wrong.append(f"dialogues of {name}")
+        varied = of_splits(f"varied/{kind}/", counts)
+        unchanged = of_splits(f"unchanged/{kind}/", counts)
+        if counts.get("turns", 0) != sum(varied.values()) + sum(unchanged.values()):
+            wrong.append(f"turns of {kind}")
+        for name, rate in zip(names, envs, strict=True):
+            for split in {**varied, **unchanged}:
+                if counts.get(f"replaced/{name}/{split}", 0) != size_of(rate, varied.get(split, 0)):
+                    wrong.append(f"turns of {name} in {split}")
+    if wrong:
+        raise RuntimeError(f"the counts do not balance for {', '.join(wrong)}: {counts}")
+    _check_changed(counts, least)
+    return counts
+
+
+def _check_changed(counts: Mapping[str, int], kinds: Mapping[str, float]) -> None:
+    turns = counts.get("turns", 0)
+    for kind, least in kinds.items():
+        share = sum(of_splits(f"varied/{kind}/", counts).values()) / turns if turns else 1.0
+        if share < least:
+            raise InputError(
+                f"{kind}: only {share:.1%} of {turns:,} user turns changed, and --least_changed asks for {least:.0%}, "
+                "so nothing was published: give a lower one if that is what you expect of this corpus",
+            )

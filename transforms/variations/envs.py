@@ -1,0 +1,64 @@
+"""The Env mixes: so many of the turns that can be varied are, exactly, and those of a smaller share always among them.
+
+Every turn has a place in one drawn order of all turns of a split: a hash of seed, dialogue and turn, whatever the
+kind. Of the turns that a kind can vary, Env-k has the first ``round(rate × number)``, halves up. One threshold says
+which, so that a worker need not know of other files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+
+import apache_beam as beam
+
+from transforms.perturb.drawing import key_of, place_of
+
+_SIZE = 24  # bytes of a place
+
+
+def place_in_order(seed: str, dialogue_id: str, turn: int, file: str, position: int) -> bytes:
+    """A turn's place. Of two dialogues of one id, file and position in it decide; else they do not matter."""
+    drawn = place_of(key_of(seed, "env", dialogue_id, str(turn)))
+    return drawn + place_of(key_of(file, str(position)))[: _SIZE - len(drawn)]
+
+
+def size_of(rate: str, turns: int) -> int:
+    """``round(rate × turns)``, halves up; the rate as it was written, since 0.1 has no exact float."""
+    return int((Decimal(rate) * turns).quantize(Decimal(1), ROUND_HALF_UP))
+
+
+def level_of(place: bytes, thresholds: Sequence[bytes]) -> int:
+    """The smallest Env, from 1, that has the turn; 0 where none has."""
+    return next((i for i, threshold in enumerate(thresholds, 1) if place <= threshold), 0)
+
+
+class Thresholds(beam.CombineFn):
+    """Places, many in one string of bytes, to the last place that each rate takes in; nothing where it takes none.
+
+    It holds them all: 24 bytes a turn, 24 MB for a million.
+    """
+
+    def __init__(self, rates: Sequence[str]) -> None:
+        super().__init__()
+        self.rates = tuple(rates)
+
+    def create_accumulator(self) -> list[bytes]:
+        """Nothing yet."""
+        return []
+
+    def add_input(self, accumulator: list[bytes], places: bytes) -> list[bytes]:
+        """With the places of one more file."""
+        accumulator.append(places)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[list[bytes]]) -> list[bytes]:
+        """With those of all."""
+        return [b"".join(places for accumulator in accumulators for places in accumulator)]
+
+    def extract_output(self, accumulator: list[bytes]) -> list[bytes]:
+        """The thresholds, in the order of the rates."""
+        places = b"".join(accumulator)
+        ordered = sorted(places[at : at + _SIZE] for at in range(0, len(places), _SIZE))
+        sizes = [size_of(rate, len(ordered)) for rate in self.rates]
+        return [ordered[size - 1] if size else b"" for size in sizes]

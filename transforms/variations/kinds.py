@@ -1,0 +1,129 @@
+"""The kinds of variations: what each makes of a user turn, with its spans, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from transforms.perturb.drawing import key_of
+from transforms.perturb.edits import Edit, edited, moved
+from transforms.perturb.protected import Range
+from transforms.perturb.typos import Operation, Rates, typo_operations
+from transforms.variations.said import Said, Span
+from transforms.variations.simple import simple_operations
+from transforms.variations.verbose import verbose_operations
+
+BAD_SPAN, TORN_SPAN = "bad_span", "torn_span"  # reasons for which a turn goes to the dead letters
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What shapes variations.
+
+    Attributes:
+      seed: of all that is drawn.
+      rates: of typos.
+      perturb_values: whether annotated values may have typos.
+    """
+
+    seed: str = "0"
+    rates: Rates = Rates()
+    perturb_values: bool = False
+
+
+class Variation(msgspec.Struct, frozen=True):
+    """A turn as a set has it.
+
+    Attributes:
+      utterance: its text.
+      places: of its spans, in order.
+      operations: what was done, in order.
+      reason: why nothing was: an id, and what it is about after a colon.
+    """
+
+    utterance: str
+    places: Sequence[Range]
+    operations: Sequence[Operation]
+    reason: str = ""
+
+
+def _typos(said: Said, settings: Settings) -> tuple[list[Operation], str]:
+    key = key_of(settings.seed, "typos", said.dialogue_id, str(said.position))
+    made = typo_operations(said.utterance, said.ranges, said.values, settings.rates, key, settings.perturb_values)
+    return made, "" if made else "no_word" if settings.rates.at_least else "not_drawn"
+
+
+def _verbose(said: Said, settings: Settings) -> tuple[list[Operation], str]:
+    return verbose_operations(said, key_of(settings.seed, "verbose", said.dialogue_id, str(said.position)))
+
+
+def _simple(said: Said, settings: Settings) -> tuple[list[Operation], str]:
+    return simple_operations(said)
+
+
+KINDS: dict[str, Callable[[Said, Settings], tuple[list[Operation], str]]] = {
+    "typos": _typos,
+    "verbose": _verbose,
+    "simple": _simple,
+}
+
+
+# The share of its user turns that a kind must change, by default: a corpus of short turns has little to simplify.
+LEAST = {"typos": 0.5, "verbose": 0.5, "simple": 0.1}
+
+
+def vary(kind: str, said: Said, settings: Settings) -> Variation:
+    """A turn as a kind has it: varied, or as it was with the reason."""
+    if said.wrong:
+        reason = f"{BAD_SPAN}: {', '.join(said.wrong)}: not inside the utterance"
+        return Variation(said.utterance, said.ranges, (), reason)
+    operations, reason = KINDS[kind](said, settings)
+    if not operations:
+        return Variation(said.utterance, said.ranges, (), reason)
+    utterance = edited(said.utterance, operations)
+    places = []
+    for span in said.spans:
+        place = moved(span.start, span.end, operations)
+        if place is None or utterance[slice(*place)] != value_after(said.utterance, span, operations, settings):
+            return Variation(said.utterance, said.ranges, (), f"{TORN_SPAN}: {span.slot}: it cannot be mended")
+        places.append(place)
+    if utterance == said.utterance:
+        return Variation(said.utterance, said.ranges, (), "unchanged")
+    return Variation(utterance, places, operations)
+
+
+def value_after(utterance: str, span: Span, operations: Sequence[Operation], settings: Settings) -> str:
+    """What must stand in a span afterwards: the text it had, with ``perturb_values`` after the operations inside."""
+    value = utterance[span.start : span.end]
+    if not settings.perturb_values:
+        return value
+    inside = [
+        Edit(one.start - span.start, one.end - span.start, one.text)
+        for one in operations
+        if span.start <= one.start and one.end <= span.end and one.start < one.end
+    ]
+    return edited(value, inside)
+
+
+def write_into(turn: dict[str, Any], variation: Variation) -> dict[str, Any]:
+    """The turn of a file, as a set has it; the given one stays.
+
+    Args:
+      turn: as its file has it.
+      variation: of the same turn.
+    """
+    places = iter(variation.places)
+    frames = []
+    for frame in turn["frames"]:
+        if frame.get("slots"):
+            frame = {**frame, "slots": [_moved_span(span, places) for span in frame["slots"]]}
+        frames.append(frame)
+    return {**turn, "utterance": variation.utterance, "frames": frames}
+
+
+def _moved_span(span: dict[str, Any], places: Any) -> dict[str, Any]:
+    if not isinstance(span.get("start"), int) or not isinstance(span.get("exclusive_end"), int):
+        return span
+    start, end = next(places)
+    return {**span, "start": start, "exclusive_end": end}

@@ -1,0 +1,279 @@
+"""The sets: each dialogue file with its user turns varied, once per kind and Env, beside a row for every turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+
+from schemas.errors import InputError
+from schemas.varied_turns import VARIED_TURNS
+from transforms.corpora import dialogues_of
+from transforms.files import Written, write_staged
+from transforms.rewrite.plan import DialogueFile
+from transforms.rewrite.rewriting import LeftOut, id_of
+from transforms.rewrite.text import dialogue_text
+from transforms.set_files import SetFiles
+from transforms.variations.envs import level_of, place_in_order
+from transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Settings, Variation, vary, write_into
+from transforms.variations.said import Said, said_by_user
+from transforms.variations.statistics import Key, tally
+
+DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
+SHOWN = 12  # examples of a kind on the page
+
+OfSplit = tuple[str, str]  # kind, folder of the split
+
+
+class Sets(msgspec.Struct, frozen=True):
+    """What is written.
+
+    Attributes:
+      output: the output folder.
+      kinds: of variations.
+      envs: the rates of the Env sets, as they were written; none where there are no such sets.
+      settings: of the variations.
+    """
+
+    output: str
+    kinds: tuple[str, ...]
+    envs: tuple[str, ...]
+    settings: Settings
+
+    @property
+    def names(self) -> list[str]:
+        """Of all sets: those of a kind, then its Env sets."""
+        return [name for kind in self.kinds for name in (kind, *self.env_names(kind))]
+
+    def env_names(self, kind: str) -> list[str]:
+        """Of a kind's Env sets."""
+        return [f"{kind}-env{i}" for i in range(1, len(self.envs) + 1)]
+
+
+def places_of_file(file: DialogueFile, sets: Sets) -> Iterator[tuple[OfSplit, bytes]]:
+    """((kind, split), the places of the turns of a file that can be varied). Of a file that cannot be read nothing."""
+    places: dict[str, list[bytes]] = {kind: [] for kind in sets.kinds}
+    try:
+        for position, _, _, dialogue in dialogues_of(file):
+            if isinstance(dialogue, InputError):
+                continue
+            for said in said_by_user(dialogue):
+                place = place_in_order(sets.settings.seed, said.dialogue_id, said.position, file.relative, position)
+                for kind in sets.kinds:
+                    if vary(kind, said, sets.settings).operations:
+                        places[kind].append(place)
+    except InputError:
+        return  # who writes the sets says so
+    for kind, found in places.items():
+        yield (kind, file.split), b"".join(found)
+
+
+class WriteSets(beam.PTransform):
+    """Writes dialogue files of all sets into staging.
+
+    Args:
+      sets: what is written.
+      thresholds: PCollection of ((kind, split), thresholds of the Env sets).
+    """
+
+    def __init__(self, sets: Sets, thresholds: beam.PCollection) -> None:
+        super().__init__()
+        self.sets, self.thresholds = sets, thresholds
+
+    def expand(self, files: beam.PCollection) -> Any:
+        """DialogueFile to Written (main), (file, letters) (DEAD), (name, n) (COUNTS), (Key, n) (TALLIES), (kind, (draw,
+        row)) (EXAMPLES).
+        """
+        return (
+            files
+            | "Spread" >> beam.Reshuffle()
+            | "Write file"
+            >> beam.ParDo(_WriteFile(self.sets), beam.pvalue.AsDict(self.thresholds)).with_outputs(
+                DEAD, COUNTS, TALLIES, EXAMPLES, main="written"
+            )
+        )
+
+
+class _WriteFile(beam.DoFn):
+    def __init__(self, sets: Sets) -> None:
+        super().__init__()
+        self.sets = sets
+
+    def process(
+        self, file: DialogueFile, thresholds: Mapping[OfSplit, Sequence[bytes]]
+    ) -> Iterator[Written | TaggedOutput]:
+        of = FileOfSets(file, {kind: thresholds.get((kind, file.split), ()) for kind in self.sets.kinds}, self.sets)
+        yield from of.write()
+        if of.letters:
+            yield TaggedOutput(DEAD, (file.relative, of.letters))
+        for count in of.counts.items():
+            yield TaggedOutput(COUNTS, count)
+        for number in of.tallies.items():
+            yield TaggedOutput(TALLIES, number)
+        for kind, rows in of.examples.items():
+            for example in sorted(rows, key=lambda drawn: drawn[0])[:SHOWN]:
+                yield TaggedOutput(EXAMPLES, (kind, example))
+        for name in ("files", "dialogues", "turns"):
+            Metrics.counter("parapet", name).inc(of.counts[name])
+
+
+class FileOfSets:
+    """One dialogue file, as every set has it.
+
+    Attributes:
+      letters: what could not be done, and why.
+      counts: see ``transforms.variations.balance``.
+      tallies: numbers of its turns.
+      examples: of each kind some turns that were varied, each with its place in a drawn order.
+    """
+
+    def __init__(self, file: DialogueFile, thresholds: Mapping[str, Sequence[bytes]], sets: Sets) -> None:
+        self.file, self.thresholds, self.sets = file, thresholds, sets
+        self.letters: list[LeftOut] = []
+        self.counts: Counter[str] = Counter(files=1)
+        self.tallies: Counter[Key] = Counter()
+        self.examples: dict[str, list[tuple[bytes, dict[str, Any]]]] = {kind: [] for kind in sets.kinds}
+        self._rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in sets.kinds}
+
+    def write(self) -> list[Written]:
+        """Writes it into staging; of a file that cannot be read nothing."""
+        try:
+            with ExitStack() as stack:
+                files = SetFiles(self.sets.output, self.sets.names, self.file.relative, stack)
+                self._write_dialogues(files)
+                files.close()
+        except InputError as error:
+            reason = f"broken_file: {error.reason}"
+            self.letters = [LeftOut("", self.file.split, self.file.name, "", error.where, reason)]
+            self.counts = Counter(files=1, broken_files=1)
+            self.tallies, self.examples = Counter(), {}
+            return []
+        self.counts.update({f"dialogues/{name}": n for name, n in files.dialogues.items()})
+        written = files.written()
+        for kind, rows in self._rows.items():
+            path = f"{kind}/turns/{self.file.relative.removesuffix('.json')}.parquet"
+            written.append(write_staged(self.sets.output, path, _parquet(rows)))
+        return written
+
+    def _write_dialogues(self, files: SetFiles) -> None:
+        for position, raw, plain, dialogue in dialogues_of(self.file):
+            self.counts["dialogues"] += 1
+            if isinstance(dialogue, InputError):
+                self._leave_out(id_of(raw, position), dialogue.where, dialogue.reason)
+                self.counts["left_out"] += 1
+                continue
+            turns = list(said_by_user(dialogue))
+            self._count(turns)
+            seed, relative = self.sets.settings.seed, self.file.relative
+            places = {
+                said.position: place_in_order(seed, said.dialogue_id, said.position, relative, position)
+                for said in turns
+            }
+            for kind in self.sets.kinds:
+                self._add(files, kind, raw, plain, turns, places)
+
+    def _count(self, turns: Sequence[Said]) -> None:
+        self.counts["turns"] += len(turns)
+        self.counts["odd_spans"] += sum(len(said.odd) for said in turns)
+        for said in turns:
+            if said.wrong:
+                reason = f"{BAD_SPAN}: {', '.join(said.wrong)}: not inside the utterance"
+                self._leave_out(said.dialogue_id, f"turns[{said.position}]", reason)
+
+    def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
+        self.letters.append(LeftOut("", self.file.split, self.file.name, storable(dialogue_id), where, reason))
+
+    def _add(
+        self, files: SetFiles, kind: str, raw: Any, plain: bool, turns: Sequence[Said], places: Mapping[int, bytes]
+    ) -> None:
+        """A dialogue in the set of one kind, and in its Env sets; rows and numbers are noted."""
+        new: dict[int, dict[str, Any]] = {}
+        levels: dict[int, int] = {}
+        variations = []
+        for said in turns:
+            variation = vary(kind, said, self.sets.settings)
+            level = 0
+            if variation.operations:
+                new[said.position] = write_into(raw["turns"][said.position], variation)
+                level = levels[said.position] = level_of(places[said.position], self.thresholds[kind])
+            elif variation.reason.startswith(TORN_SPAN):
+                self._leave_out(said.dialogue_id, f"turns[{said.position}]", variation.reason)
+            variations.append(variation)
+            row = row_of(said, variation, level)
+            self._rows[kind].append(row if plain else _storable_row(row))
+            if variation.operations:
+                self.examples[kind].append((places[said.position], self._rows[kind][-1]))
+        self.counts[f"varied/{kind}/{self.file.split or '-'}"] += len(new)
+        self.counts[f"unchanged/{kind}/{self.file.split or '-'}"] += len(turns) - len(new)
+        tally(self.tallies, kind, zip(turns, variations, strict=True))
+        texts: dict[frozenset[int], bytes] = {}
+
+        def text_with(chosen: frozenset[int]) -> bytes:
+            # Of a short dialogue several sets have the same.
+            if chosen not in texts:
+                made = [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]
+                texts[chosen] = dialogue_text({**raw, "turns": made}, plain)
+            return texts[chosen]
+
+        files.add(kind, text_with(frozenset(new)))
+        for i, name in enumerate(self.sets.env_names(kind), 1):
+            chosen = frozenset(position for position, level in levels.items() if 0 < level <= i)
+            self.counts[f"replaced/{name}/{self.file.split or '-'}"] += len(chosen)
+            files.add(name, text_with(chosen))
+
+
+def row_of(said: Said, variation: Variation, level: int) -> dict[str, Any]:
+    """A row of ``schemas.varied_turns``."""
+    return {
+        "dialogue_id": said.dialogue_id,
+        "turn": said.position,
+        "status": "varied" if variation.operations else "unchanged",
+        "reason": variation.reason,
+        "original": said.utterance,
+        "utterance": variation.utterance,
+        "operations": [
+            {"kind": one.kind, "start": one.start, "end": one.end, "before": one.before, "after": one.text}
+            for one in variation.operations
+        ],
+        "env": level,
+        "slots": [
+            {
+                "service": span.service,
+                "slot": span.slot,
+                "value": said.utterance[span.start : span.end],
+                "start": span.start,
+                "exclusive_end": span.end,
+                "new_value": variation.utterance[start:end],
+                "new_start": start,
+                "new_exclusive_end": end,
+            }
+            for span, (start, end) in zip(said.spans, variation.places, strict=True)
+        ],
+    }
+
+
+def storable(text: str) -> str:
+    """A text as UTF-8 can have it: half surrogates are written as ``\\udc00``."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _storable_row(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {key: _storable_row(one) for key, one in value.items()}
+    return [_storable_row(one) for one in value] if isinstance(value, list) else value
+
+
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, VARIED_TURNS), sink, compression="zstd")
+    return bytes(sink.getvalue())
