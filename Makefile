@@ -46,6 +46,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.rewrite
 	$(BIN)/python -m benchmarks.translate
 	$(BIN)/python -m benchmarks.speech
+	$(BIN)/python -m benchmarks.perturb
 	$(BIN)/python -m benchmarks.mturk
 
 clean:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
@@ -108,25 +108,11 @@ class Hearer:
         """
         file = f"heard/{shard}.json"
         kept = self._read(file)
-        found: Outcomes = {}
-        todo: list[tuple[Utterance, list[float]]] = []
-        for utterance, ratios in wanted:
-            missing = []
-            for snr in ratios:
-                if (before := kept.get(self.sound.key(utterance, snr))) is not None:
-                    found[utterance, snr] = before
-                else:
-                    missing.append(snr)
-            if missing:
-                todo.append((utterance, missing))
+        found, todo = self._known(wanted, kept)
         if not todo:
             return found
         self._open_once(self.sound.recogniser)
-        speeches: dict[Utterance, Samples | Unheard] = {}
-        if self.sound.synthesiser.parallel > 1:
-            texts = [utterance for utterance, _ in todo]
-            spoken = self._in_threads(self._spoken, texts, self.sound.synthesiser.parallel)
-            speeches = dict(zip(texts, spoken, strict=True))
+        speeches = self._speeches([utterance for utterance, _ in todo])
 
         def one(what: tuple[Utterance, list[float]]) -> None:
             utterance, ratios = what
@@ -145,6 +131,27 @@ class Hearer:
         if not self.sound.paid:
             self._write(file, kept)
         return found
+
+    def _known(
+        self, wanted: Iterable[tuple[Utterance, Sequence[float]]], kept: Mapping[str, Heard]
+    ) -> tuple[Outcomes, list[tuple[Utterance, list[float]]]]:
+        """What was heard before, and what is still to be heard."""
+        found: Outcomes = {}
+        todo: dict[Utterance, list[float]] = {}
+        for utterance, ratios in wanted:
+            for snr in ratios:
+                if (before := kept.get(self.sound.key(utterance, snr))) is not None:
+                    found[utterance, snr] = before
+                else:
+                    todo.setdefault(utterance, []).append(snr)
+        return found, list(todo.items())
+
+    def _speeches(self, utterances: Sequence[Utterance]) -> dict[Utterance, Samples | Unheard]:
+        """What a service says, several texts at a time; nothing of an engine here, which speaks when it is its turn."""
+        parallel = self.sound.synthesiser.parallel
+        if parallel == 1:
+            return {}
+        return dict(zip(utterances, self._in_threads(self._spoken, utterances, parallel), strict=True))
 
     def samples(self, utterance: Utterance, snr: float) -> Samples:
         """What was listened to. Raises Refused or Stopped."""
