@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from schemas.errors import InputError
 from schemas.layout import schema_bytes
@@ -21,6 +20,7 @@ from transforms.back_translate.composing import Legs, back_translated
 from transforms.back_translate.report import report_page
 from transforms.back_translate.texts import ENGLISH, texts_of
 from transforms.naming import Conventions
+from transforms.parquet import parquet_bytes
 from transforms.rewrite.names import by_position, mapping_bytes
 from transforms.rewrite.variants import MAPPING
 from transforms.translation.memory import by_languages, memory_bytes, merge
@@ -121,9 +121,7 @@ def check_balance(corpus: Corpus, legs: Mapping[str, Legs], dead: Iterable[Untra
 def audit_bytes(rows: Iterable[BackTranslation]) -> bytes:
     """``translations.parquet``, sorted by element, field and pivot."""
     ordered = sorted(rows, key=lambda row: (row.element_id, row.field, row.pivot))
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in ordered], AUDIT), sink, compression="zstd")
-    return bytes(sink.getvalue())
+    return parquet_bytes(pa.Table.from_pylist([msgspec.to_builtins(row) for row in ordered], AUDIT))
 
 
 def statistics(

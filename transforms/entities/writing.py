@@ -9,7 +9,6 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
@@ -19,6 +18,7 @@ from schemas.replacements import REPLACEMENTS
 from transforms.corpora import dialogues_of, hashed
 from transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from transforms.files import HashingWriter, Written, staged, write_staged
+from transforms.parquet import parquet_bytes
 from transforms.perturb.edits import Edit
 from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut, id_of
@@ -179,10 +179,8 @@ def safe(text: str) -> str:
 
 
 def _parquet(rows: list[dict[str, Any]]) -> bytes:
-    sink = pa.BufferOutputStream()
     clean = [{name: _clean(value) for name, value in row.items()} for row in rows]
-    pq.write_table(pa.Table.from_pylist(clean, REPLACEMENTS), sink, compression="zstd")
-    return bytes(sink.getvalue())
+    return parquet_bytes(pa.Table.from_pylist(clean, REPLACEMENTS))
 
 
 def _clean(value: Any) -> Any:

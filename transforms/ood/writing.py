@@ -9,7 +9,6 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
@@ -23,6 +22,7 @@ from transforms.ood.plan import Injection, Recipe
 from transforms.ood.pool import STATUSES
 from transforms.ood.reading import sound_dialogues, told_id
 from transforms.ood.texts import key_of
+from transforms.parquet import parquet_bytes
 from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut
 from transforms.rewrite.text import dialogue_text
@@ -119,7 +119,7 @@ class FileOfSets:
         self.counts.update({f"dialogues/{name}": n for name, n in files.dialogues.items()})
         for name, rows in self._rows.items():
             path = f"{name}/turns/{self.file.relative.removesuffix('.json')}.parquet"
-            written.append(write_staged(self.output, path, _parquet(rows)))
+            written.append(write_staged(self.output, path, parquet_bytes(pa.Table.from_pylist(rows, OOD_TURNS))))
         return written
 
     def _write_dialogues(self, files: SetFiles) -> None:
@@ -161,12 +161,6 @@ def example(turns: Sequence[Any], row: Row) -> dict[str, Any]:
     at = row["turn"]
     after = turns[at + 2]["utterance"] if at + 2 < len(turns) else ""
     return {**row, "before": turns[at - 1]["utterance"] if at else "", "after": after}
-
-
-def _parquet(rows: list[Row]) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, OOD_TURNS), sink, compression="zstd")
-    return bytes(sink.getvalue())
 
 
 def shared(used: beam.PCollection) -> beam.PCollection:

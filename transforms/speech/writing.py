@@ -12,7 +12,6 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
@@ -21,6 +20,7 @@ from schemas.errors import InputError
 from schemas.heard_turns import HEARD_TURNS
 from transforms.corpora import dialogues_of, hashed
 from transforms.files import Written, write_staged
+from transforms.parquet import parquet_bytes
 from transforms.refusals import Refused, Stopped
 from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut, id_of
@@ -157,7 +157,9 @@ class FileOfSets:
         self.counts.update({f"dialogues/{name}": n for name, n in files.dialogues.items()})
         for name, batches in self._batches.items():
             path = f"{name}/turns/{self.file.relative.removesuffix('.json')}.parquet"
-            self._written.append(write_staged(self.sets.output, path, _parquet(batches)))
+            self._written.append(
+                write_staged(self.sets.output, path, parquet_bytes(pa.Table.from_batches(batches, HEARD_TURNS)))
+            )
         return self._written
 
     def _write_dialogues(self, files: SetFiles) -> None:
@@ -263,12 +265,6 @@ class _Version(msgspec.Struct, frozen=True):
     dialogue: dict[str, Any]
     turns: list[tuple[UserTurn, Replaced]]
     batch: Any
-
-
-def _parquet(batches: Sequence[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_batches(batches, HEARD_TURNS).combine_chunks(), sink, compression="zstd")
-    return bytes(sink.getvalue())
 
 
 def check_balance(counts: dict[str, int], sets: Sequence[str]) -> dict[str, int]:

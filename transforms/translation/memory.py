@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from schemas.errors import InputError
 from schemas.layout import as_path
 from schemas.translation import MEMORY, Translation
+from transforms.parquet import parquet_bytes
 
 Texts = dict[tuple[str, str], dict[str, str]]  # (source, target) -> text -> translation
 
@@ -100,10 +101,7 @@ def by_languages(memory: Iterable[Translation], provider: str = "", model: str =
 
 def memory_bytes(rows: Iterable[Translation]) -> bytes:
     """The rows as Parquet, sorted; the same rows give the same bytes."""
-    table = pa.Table.from_pylist([msgspec.to_builtins(row) for row in sorted(rows)], MEMORY)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue())
+    return parquet_bytes(pa.Table.from_pylist([msgspec.to_builtins(row) for row in sorted(rows)], MEMORY))
 
 
 def missing(texts: Iterable[str], known: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
@@ -18,6 +17,7 @@ from schemas.errors import InputError
 from schemas.varied_turns import VARIED_TURNS
 from transforms.corpora import dialogues_of
 from transforms.files import Written, write_staged
+from transforms.parquet import parquet_bytes
 from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import dialogue_text
@@ -160,7 +160,9 @@ class FileOfSets:
         written = files.written()
         for kind, rows in self._rows.items():
             path = f"{kind}/turns/{self.file.relative.removesuffix('.json')}.parquet"
-            written.append(write_staged(self.sets.output, path, _parquet(rows)))
+            written.append(
+                write_staged(self.sets.output, path, parquet_bytes(pa.Table.from_pylist(rows, VARIED_TURNS)))
+            )
         return written
 
     def _write_dialogues(self, files: SetFiles) -> None:
@@ -271,9 +273,3 @@ def _storable_row(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _storable_row(one) for key, one in value.items()}
     return [_storable_row(one) for one in value] if isinstance(value, list) else value
-
-
-def _parquet(rows: list[dict[str, Any]]) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, VARIED_TURNS), sink, compression="zstd")
-    return bytes(sink.getvalue())
