@@ -100,7 +100,9 @@ def check(args: argparse.Namespace) -> None:
 
 
 def _sizes(given: str) -> tuple[int, ...]:
-    parts = [part for part in given.replace(" ", "").split(",") if part]
+    from transforms.corpora import listed
+
+    parts = listed(given)
     if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part) < 10**6 for part in parts):
         raise InputError("give numbers of dialogues, such as 5,10,25,50", "--sizes")
     return tuple(sorted({int(part) for part in parts}))

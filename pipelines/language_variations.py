@@ -76,7 +76,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags and corpus. Raises InputError where they cannot work."""
-    from transforms.corpora import read_corpus
+    from transforms.corpora import listed, read_corpus
     from transforms.variations import plan
     from transforms.variations.kinds import LEAST, Settings
     from transforms.variations.writing import Sets
@@ -89,7 +89,7 @@ def check(args: argparse.Namespace) -> None:
     args.least = {kind: LEAST[kind] if args.least_changed is None else args.least_changed for kind in kinds}
     if args.perturb_values and "typos" not in kinds:
         raise InputError("is for the kind typos, which --kinds does not name", "--perturb_values")
-    args.corpus = read_corpus(args.sgd or sample_root(), plan.parts(args.split))
+    args.corpus = read_corpus(args.sgd or sample_root(), listed(args.split))
     for line in args.corpus.problems:
         logging.warning("%s", line)
     settings = Settings(args.seed, rates, args.perturb_values)

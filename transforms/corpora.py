@@ -59,10 +59,23 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue 
     """
     for position, (raw, plain) in enumerate(read_each(read_file(file), file.path)):
         try:
-            yield position, raw, plain, msgspec.convert(raw, Dialogue)
-        except msgspec.ValidationError as error:
-            reason, _, at = str(error).partition(" - at ")
-            yield position, raw, plain, InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$."))
+            yield position, raw, plain, typed(raw)
+        except InputError as error:
+            yield position, raw, plain, error
+
+
+def typed(raw: Any) -> Dialogue:
+    """A dialogue as its file has it, typed throughout. Raises InputError where it is none, with the place inside."""
+    try:
+        return msgspec.convert(raw, Dialogue)
+    except msgspec.ValidationError as error:
+        reason, _, at = str(error).partition(" - at ")
+        raise InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$.")) from None
+
+
+def listed(given: str) -> list[str]:
+    """The parts of a flag's list, without blanks: ``0.1, 0.2``."""
+    return [part for part in given.replace(" ", "").split(",") if part]
 
 
 def domain_of(service: str) -> str:

@@ -12,10 +12,10 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from transforms.augment.plan import ORIGINAL, TrainingSet, Work
 from transforms.augment.tables import Part, ShardKey, batch_of, row_of, write_parts
+from transforms.corpora import typed
 from transforms.files import HashingWriter, Written, staged
 from transforms.rewrite.places import Places
 from transforms.rewrite.plan import DialogueFile, Variant
@@ -185,7 +185,7 @@ def make_versions(dialogue: Any, plain: bool, file: str, work: Work) -> tuple[Ve
         places = places_of(dialogue, work.known)
         if isinstance(places, InputError):
             raise places
-        source = _checked_id(dialogue)
+        source = typed(dialogue).dialogue_id  # rows are made of no others
         for variant in work.versions:
             try:
                 texts[variant.name], row = _version(variant, places, plain, source, file)
@@ -201,15 +201,6 @@ def _version(variant: Variant, places: Places, plain: bool, source: str, file: s
     places.dialogue["dialogue_id"] = version_id(source, variant.name)
     text = text_under(variant, places, plain)
     return text, row_of(places.dialogue, file, variant.name, source)
-
-
-def _checked_id(dialogue: Any) -> str:
-    """The id, of a dialogue that is typed throughout: rows are not made of others."""
-    try:
-        return msgspec.convert(dialogue, Dialogue).dialogue_id
-    except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$.")) from None
 
 
 def check_ids(name: str, ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> tuple[str, int]:

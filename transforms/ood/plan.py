@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from schemas.errors import InputError
-from transforms.corpora import hashed
+from transforms.corpora import hashed, listed
 from transforms.ood.matching import match
 from transforms.ood.places import PLACES, Place, set_name, wanted
 from transforms.ood.pool import Foreign
@@ -59,7 +59,7 @@ class Injection(msgspec.Struct, frozen=True, order=True):
 
 def parse_rates(given: str) -> tuple[str, ...]:
     """``0.1,0.2`` as rates, ascending. Raises InputError where they are none, or one stands twice."""
-    parts = [part for part in given.replace(" ", "").split(",") if part]
+    parts = listed(given)
     for part in parts:
         try:
             rate = float(part)

@@ -10,6 +10,7 @@ import msgspec
 
 from schemas.errors import InputError
 from schemas.layout import as_path
+from transforms.corpora import listed
 from transforms.rewrite.plan import DialogueFile
 from transforms.speech.calibrate import Setting, set_name
 from transforms.speech.engine import RATE
@@ -21,7 +22,7 @@ _SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of eSpeak at its usual speed, sil
 
 def parse_targets(given: str) -> list[float]:
     """``0.1,0.2`` as rates. Raises InputError where they are none, or one stands twice."""
-    targets = [_number(part, "--wer", "is no rate: give shares such as 0.1,0.2,0.3") for part in _parts(given)]
+    targets = [_number(part, "--wer", "is no rate: give shares such as 0.1,0.2,0.3") for part in listed(given)]
     for target in targets:
         if not 0 < target < 1:
             raise InputError(f"{target:g} is no word error rate: give shares between 0 and 1, such as 0.2", "--wer")
@@ -32,14 +33,10 @@ def parse_targets(given: str) -> list[float]:
 
 def parse_ratios(given: str) -> list[float]:
     """``20,12,5`` as signal-to-noise ratios, the quietest noise first. Raises InputError where they are none."""
-    ratios = [_number(part, "--snr", "is no ratio in dB: give some such as 20,12,5") for part in _parts(given)]
+    ratios = [_number(part, "--snr", "is no ratio in dB: give some such as 20,12,5") for part in listed(given)]
     if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(map(_is_ratio, ratios)):
         raise InputError("give two or more different ratios from -20 to 60 dB, such as 20,12,5", "--snr")
     return sorted(ratios, reverse=True)
-
-
-def _parts(given: str) -> list[str]:
-    return [part for part in given.replace(" ", "").split(",") if part]
 
 
 def _number(part: str, flag: str, what: str) -> float:

@@ -6,13 +6,14 @@ import difflib
 from decimal import Decimal, InvalidOperation
 
 from schemas.errors import InputError
+from transforms.corpora import listed
 from transforms.perturb.typos import MIX, Rates
 from transforms.variations.kinds import KINDS
 
 
 def parse_kinds(given: str) -> list[str]:
     """``typos,verbose`` as kinds, each once, in the order given. Raises InputError."""
-    kinds = parts(given)
+    kinds = listed(given)
     for kind in kinds:
         if kind not in KINDS:
             raise InputError(f"{kind!r} is no kind of variation: there are {', '.join(KINDS)}", "--kinds")
@@ -25,7 +26,7 @@ def parse_envs(given: str) -> list[str]:
     """``0.1,0.5,0.8`` as rates, rising, as they were written; ``none``: no Env sets. Raises InputError."""
     if given.strip() == "none":
         return []
-    rates = parts(given)
+    rates = listed(given)
     for rate in rates:
         if not 0 < _decimal(rate, "--env") <= 1:
             raise InputError(f"{rate} is no rate: give shares above 0, up to 1, such as 0.1,0.5,0.8", "--env")
@@ -37,7 +38,7 @@ def parse_envs(given: str) -> list[str]:
 def parse_rates(given: str, at_least: int) -> Rates:
     """``word=0.1,omission=50``: what is not named keeps its default. Raises InputError."""
     values: dict[str, float] = {"word": Rates().word, "abbreviation": Rates().abbreviation, **dict(MIX)}
-    for part in parts(given):
+    for part in listed(given):
         name, equals, text = part.partition("=")
         if name not in values:
             near = difflib.get_close_matches(name, values, n=1, cutoff=0.5)
@@ -54,11 +55,6 @@ def parse_rates(given: str, at_least: int) -> Rates:
     if at_least < 0:
         raise InputError(f"{at_least} is too few: give 0 or more", "--at_least")
     return Rates(word, abbreviation, tuple(values.items()), at_least)
-
-
-def parts(given: str) -> list[str]:
-    """The parts of a list, without blanks."""
-    return [part for part in given.replace(" ", "").split(",") if part]
 
 
 def _decimal(text: str, flag: str) -> Decimal:
