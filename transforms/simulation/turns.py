@@ -1,0 +1,112 @@
+"""Turns of made dialogues in the SGD layout: a pattern with its slots filled, and its frame with acts, spans and state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+_GAP = re.compile(r"\{(\w+)\}")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What is said, and where its values stand.
+
+    Attributes:
+      utterance: the text.
+      spans: (slot, start, exclusive end) of each value, in order.
+    """
+
+    utterance: str
+    spans: tuple[tuple[str, int, int], ...] = ()
+
+
+def filled(pattern: str, values: Mapping[str, str]) -> Line:
+    """A pattern such as ``"a table in {location}, please"`` with its slots filled.
+
+    Raises:
+      KeyError: a slot of the pattern has no value.
+    """
+    pieces: list[str] = []
+    spans = []
+    at = length = 0
+    for gap in _GAP.finditer(pattern):
+        slot, value = gap[1], values[gap[1]]
+        length += gap.start() - at
+        spans.append((slot, length, length + len(value)))
+        pieces += (pattern[at : gap.start()], value)
+        length += len(value)
+        at = gap.end()
+    return Line("".join((*pieces, pattern[at:])), tuple(spans))
+
+
+def slots_of(pattern: str) -> list[str]:
+    """The slots that a pattern says, in order."""
+    return _GAP.findall(pattern)
+
+
+def joined(*lines: Line) -> Line:
+    """Lines said after each other, a space between."""
+    text = ""
+    spans: list[tuple[str, int, int]] = []
+    for line in lines:
+        before = len(text) + 1 if text else 0
+        text = f"{text} {line.utterance}" if text else line.utterance
+        spans += [(slot, start + before, end + before) for slot, start, end in line.spans]
+    return Line(text, tuple(spans))
+
+
+def act(name: str, slot: str = "", *values: str) -> dict[str, Any]:
+    """An action of a frame; the values as said are the canonical ones."""
+    return {"act": name, "canonical_values": list(values), "slot": slot, "values": list(values)}
+
+
+def state(intent: str, values: Mapping[str, Sequence[str]], requested: Sequence[str] = ()) -> dict[str, Any]:
+    """The dialogue state after a user turn."""
+    return {
+        "active_intent": intent,
+        "requested_slots": sorted(requested),
+        "slot_values": {slot: list(found) for slot, found in sorted(values.items())},
+    }
+
+
+def user_turn(service: str, line: Line, acts: Sequence[dict[str, Any]], after: dict[str, Any]) -> dict[str, Any]:
+    """A turn of the user's.
+
+    Args:
+      service: whose frame it is.
+      line: what is said.
+      acts: of :func:`act`.
+      after: the :func:`state` after it.
+    """
+    frame = {"actions": list(acts), "service": service, "slots": _slots(line), "state": after}
+    return {"frames": [frame], "speaker": "USER", "utterance": line.utterance}
+
+
+def system_turn(
+    service: str,
+    line: Line,
+    acts: Sequence[dict[str, Any]],
+    call: tuple[str, Mapping[str, str]] | None = None,
+    results: Sequence[Mapping[str, str]] = (),
+) -> dict[str, Any]:
+    """A turn of the system's.
+
+    Args:
+      service: whose frame it is.
+      line: what is said.
+      acts: of :func:`act`.
+      call: of the service before it speaks: intent, and values for its slots.
+      results: what the service has answered.
+    """
+    frame: dict[str, Any] = {"actions": list(acts), "service": service, "slots": _slots(line)}
+    if call is not None:
+        frame["service_call"] = {"method": call[0], "parameters": dict(sorted(call[1].items()))}
+        frame["service_results"] = [dict(sorted(one.items())) for one in results]
+    return {"frames": [frame], "speaker": "SYSTEM", "utterance": line.utterance}
+
+
+def _slots(line: Line) -> list[dict[str, Any]]:
+    return [{"exclusive_end": end, "slot": slot, "start": start} for slot, start, end in line.spans]
