@@ -1,4 +1,4 @@
-"""Turns of made dialogues in the SGD layout: a pattern with its slots filled, and its frame with acts, spans and state."""
+"""Turns of made dialogues in the SGD layout: a filled pattern, and a frame with its acts, spans and state."""
 
 from __future__ import annotations
 
