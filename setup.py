@@ -61,11 +61,15 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(
-        include=["schemas", "schemas.*", "transforms", "transforms.*", "pipelines", "pipelines.*", "crowd_templates"]
+        include=[
+            *("schemas", "schemas.*", "transforms", "transforms.*", "evaluation", "evaluation.*"),
+            *("pipelines", "pipelines.*", "crowd_templates"),
+        ]
     ),
     package_data={
         "schemas": ["py.typed", "json/*.json", "sample/**/*"],
-        "transforms": ["py.typed", "entities/*.toml", "perturb/*.toml", "speech/*.toml", "variations/*.toml"],
+        "transforms": ["py.typed", "**/*.toml"],
+        "evaluation": ["py.typed", "**/*.toml"],
         "pipelines": ["py.typed"],
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },

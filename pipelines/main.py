@@ -21,6 +21,7 @@ PIPELINES = {
     "unseen_entities": "dialogues -> the same with slot values that occur nowhere in training",
     "ood": "dialogues + foreign utterances -> out-of-domain turns at exact rates, labelled, with fallbacks",
     "few_shot": "dialogues -> small nested training sets for each domain, and their tests",
+    "evaluate": "predictions -> metrics, schema sensitivity, a report page: dst, intent, ood, ranking, ...",
     "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
 }
 

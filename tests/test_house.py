@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.evaluate import TASKS
 from pipelines.main import PIPELINES
 from pipelines.mturk import ACTIONS
 from pipelines.release import ACTIONS as RELEASE_ACTIONS
@@ -20,19 +21,21 @@ DOWNHILL = {
     "schemas": {"schemas"},
     "transforms": {"transforms", "schemas"},
     "crowd_templates": set(),
-    "pipelines": {"pipelines", "transforms", "schemas", "crowd_templates"},
+    "evaluation": {"evaluation", "transforms", "schemas"},
+    "pipelines": {"pipelines", "evaluation", "transforms", "schemas", "crowd_templates"},
 }
 OURS = {*DOWNHILL, "tests", "benchmarks"}
 
 
 def imported(path: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.partition(".")[0])
-    return names
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
+
+
+def named(node: ast.Import | ast.ImportFrom) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name.partition(".")[0] for alias in node.names}
+    return {node.module.partition(".")[0]} if node.module else set()
 
 
 @pytest.mark.parametrize("folder", sorted(DOWNHILL))
@@ -59,7 +62,13 @@ finally:
 """
 
 
-COMMANDS = ["", *PIPELINES, *(f"mturk {action}" for action in ACTIONS), *(f"release {one}" for one in RELEASE_ACTIONS)]
+COMMANDS = [
+    "",
+    *PIPELINES,
+    *(f"mturk {action}" for action in ACTIONS),
+    *(f"release {action}" for action in RELEASE_ACTIONS),
+    *(f"evaluate --task {task}" for task in TASKS),
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -68,6 +77,13 @@ def test_help_is_complete_and_loads_nothing_heavy(command: str) -> None:
     told = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True).stdout
     assert told.endswith("loaded: []\n")
     assert f"parapet {command} " in told.partition("example:")[2] if command else "parapet demo --output" in told
+
+
+def test_metrics_need_no_torch() -> None:
+    for path in (ROOT / "evaluation").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        at_import = {name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
+        assert not at_import & {"torch", "transformers"}, path
 
 
 def test_what_spends_money_does_not_know_the_local_mturk() -> None:

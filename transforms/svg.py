@@ -27,11 +27,13 @@ class Series(msgspec.Struct, frozen=True):
       name: for the legend.
       values: one per category; None where there is none.
       style: the class that gives the colour: ``s1``, ``s2`` or ``ref`` (dashed, without numbers).
+      intervals: (low, high) of each value, drawn as a line beside it; none where it is empty.
     """
 
     name: str
     values: tuple[float | None, ...]
     style: str = "s1"
+    intervals: tuple[tuple[float, float] | None, ...] = ()
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -68,7 +70,7 @@ def lines(
     legend, top = _legend(series)
     left, right, height, inset = 36.0, WIDTH - 4.0, 168.0, 20.0
     bottom = top + height
-    ceiling = _ceiling(value for one in series for value in _known(one.values))
+    ceiling = _ceiling(value for one in series for value in _known([*one.values, *_tops(one)]))
     step = (right - left - 2 * inset) / max(len(categories) - 1, 1)
 
     def place(i: int, value: float) -> tuple[float, float]:
@@ -95,11 +97,17 @@ def _line(
     path = " ".join(f"{_n(x)},{_n(y)}" for _, _, x, y in points)
     drawn = [_tag("polyline", style=f"line {one.style}", attributes={"points": path})]
     for i, value, x, y in points:
-        tip = _title(f"{one.name}, {categories[i]}: {form(value)}")
+        between = one.intervals[i] if one.intervals else None
+        said = f" ({form(between[0])} to {form(between[1])})" if between else ""
+        if between:
+            low, high = (place(i, end)[1] for end in between)
+            drawn.append(_tag("line", style=f"whisker {one.style}", x1=x, x2=x, y1=low, y2=high))
+        tip = _title(f"{one.name}, {categories[i]}: {form(value)}{said}")
         radius = 2.5 if one.style == "ref" else 3.5
         drawn.append(_tag("circle", tip, f"dot {one.style}", cx=x, cy=y, r=radius))
         if one.style != "ref" and len(points) <= 8:
-            drawn.append(_text(x, y - 9, form(value), "value", anchor="middle"))
+            above = y if between is None else min(y, place(i, between[1])[1])
+            drawn.append(_text(x, above - 9, form(value), "value", anchor="middle"))
     return Markup("").join(drawn)
 
 
@@ -129,6 +137,46 @@ def bars(
     bottom = top + group * len(categories)
     body.append(_tag("line", style="axis", x1=left, x2=left, y1=top - 3, y2=bottom - gap + 3))
     return _image(key, title, description, bottom, body)
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One point of a scatter plot."""
+
+    name: str
+    x: float
+    y: float
+
+
+def scatter(key: str, title: str, description: str, points: Sequence[Point], axes: tuple[str, str]) -> Markup:
+    """Points over two axes from zero, each with its name where it does not cover another's.
+
+    Args:
+      key: unique in the page.
+      title: what the plot shows.
+      description: what is to be seen in it, in words.
+      points: what is drawn.
+      axes: what is along the horizontal and the vertical one.
+    """
+    left, right, top, height = 36.0, WIDTH - 10.0, 22.0, 200.0
+    bottom = top + height
+    wide, high = _ceiling(point.x for point in points), _ceiling(point.y for point in points)
+    body = [_text(2, 11, axes[1], "label"), _text(right, bottom + 34, axes[0], "label", anchor="end")]
+    for i in range(5):
+        y, x = bottom - height * i / 4, left + (right - left) * i / 4
+        body.append(_tag("line", style="grid", x1=left, x2=right, y1=y, y2=y))
+        body.append(_text(left - 6, y + 4, f"{high * i / 4:.3g}", "tick", anchor="end"))
+        body.append(_text(x, bottom + 17, f"{wide * i / 4:.3g}", "tick", anchor="middle"))
+    taken: list[tuple[float, float, float]] = []
+    for point in points:
+        x, y = left + (right - left) * point.x / wide, bottom - height * point.y / high
+        tip = _title(f"{point.name}: {axes[0]} {point.x:.3f}, {axes[1]} {point.y:.3f}")
+        body.append(_tag("circle", tip, "dot s1", cx=x, cy=y, r=3.5))
+        length = _LETTER * len(point.name)
+        start = x + 6 if x + 6 + length < WIDTH else x - 6 - length
+        if all(abs(y - other) > 11 or start > end or start + length < begin for begin, end, other in taken):
+            body.append(_text(start, y + 4, point.name, "tick"))
+            taken.append((start, start + length, y))
+    return _image(key, title, description, bottom + 40, body)
 
 
 def stacked(key: str, title: str, description: str, parts: Sequence[Part]) -> Markup:
@@ -178,6 +226,10 @@ def _ceiling(values: Iterable[float]) -> float:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(largest))
     return float(next((unit * m for m in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 4.8, 6, 8) if unit * m >= largest), unit * 10))
+
+
+def _tops(one: Series) -> list[float]:
+    return [between[1] for between in one.intervals if between]
 
 
 def _is_known(value: float | None) -> TypeGuard[float]:

@@ -1,0 +1,213 @@
+"""A dialogue file and the predictions for it, frame by frame: what must match is checked before it is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from evaluation.dst.frames import Slots, State, Wrong, score_frame
+from schemas.errors import InputError
+
+
+class Span(msgspec.Struct):
+    """Where a value stands. Copied slots have no place."""
+
+    slot: str
+    start: int | UnsetType = UNSET
+    exclusive_end: int | UnsetType = UNSET
+
+
+class Frame(msgspec.Struct):
+    """A frame, as far as it is scored. A prediction without ``slots`` has no slot tagging."""
+
+    service: str
+    state: State | UnsetType = UNSET
+    slots: list[Span] | UnsetType = UNSET
+
+
+class Turn(msgspec.Struct):
+    """A turn, as far as it is scored."""
+
+    speaker: Literal["USER", "SYSTEM"]
+    frames: list[Frame]
+    utterance: str | UnsetType = UNSET
+
+
+class Dialogue(msgspec.Struct):
+    """A dialogue, as far as it is scored."""
+
+    dialogue_id: str
+    turns: list[Turn]
+    services: list[str] | UnsetType = UNSET
+
+
+_decoder = msgspec.json.Decoder(list[Dialogue])
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """A frame with its metrics.
+
+    Attributes:
+      turn: its position in the dialogue, from 0; ``frame`` that of the frame in the turn.
+      values: of ``frames.METRICS``.
+      wrong: the slots that cost.
+      intent: the active one of the reference, and the predicted one.
+    """
+
+    dialogue_id: str
+    turn: int
+    frame: int
+    service: str
+    utterance: str
+    values: tuple[float, ...]
+    wrong: tuple[Wrong, ...]
+    intent: tuple[str, str]
+
+
+class Found(msgspec.Struct):
+    """What the official scoring passes over in silence, counted."""
+
+    missing_dialogues: int = 0
+    missing_turns: int = 0
+    unknown_slots: int = 0
+
+
+def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
+    """The dialogues of a file. Raises InputError with file, place and reason."""
+    try:
+        return _decoder.decode(text)
+    except msgspec.ValidationError as error:
+        reason, _, at = str(error).partition(" - at ")
+        raise InputError(reason, path, at.strip("`")) from None
+    except msgspec.DecodeError as error:
+        raise InputError(f"this is no JSON: {error}", path) from None
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """How frames are scored.
+
+    Attributes:
+      fuzzy: whether free slots are matched fuzzily.
+      official: passes over what the official scoring does not see: missing dialogues and turns, unknown slots.
+    """
+
+    fuzzy: bool = True
+    official: bool = False
+
+
+def score_dialogues(
+    references: Iterable[Dialogue],
+    predictions: Mapping[str, Dialogue],
+    services: Mapping[str, Slots],
+    settings: Settings,
+    path: object = "",
+    found: Found | None = None,
+) -> Iterator[list[Scored]]:
+    """Scores the user frames of each dialogue.
+
+    Args:
+      references: the dialogues, with states.
+      predictions: by dialogue id.
+      services: the slots of each service.
+      settings: how frames are scored.
+      path: of the predictions, for messages.
+      found: counts what is passed over with ``official``.
+
+    Raises:
+      InputError: a dialogue, turn or frame is missing or another one, or a prediction cannot be read.
+    """
+    found = Found() if found is None else found
+    for reference in references:
+        predicted = predictions.get(reference.dialogue_id)
+        if predicted is None:
+            if not settings.official:
+                raise InputError(f"there is no prediction for dialogue {reference.dialogue_id!r}", path)
+            found.missing_dialogues += 1
+            continue
+        try:
+            yield list(_score(reference, predicted, services, settings, found))
+        except InputError as error:
+            raise InputError(error.reason, path, f"{reference.dialogue_id}{error.where}") from None
+
+
+def _score(
+    reference: Dialogue, predicted: Dialogue, services: Mapping[str, Slots], settings: Settings, found: Found
+) -> Iterator[Scored]:
+    short = len(reference.turns) - len(predicted.turns)
+    if short > 0 and settings.official:
+        found.missing_turns += short
+    elif short:
+        raise InputError(f"{len(predicted.turns)} turns, and the reference has {len(reference.turns)}")
+    for position, (turn, other) in enumerate(zip(reference.turns, predicted.turns, strict=False)):
+        where = f" turns[{position}]"
+        if turn.speaker != other.speaker:
+            raise InputError(f"the speaker is {other.speaker}, in the reference {turn.speaker}", "", where)
+        if turn.speaker == "USER":
+            if other.utterance is not UNSET and other.utterance != turn.utterance:
+                raise InputError("the utterance is not the reference's: another set?", "", where)
+            by_service = {frame.service: frame for frame in other.frames}
+            for i, frame in enumerate(turn.frames):
+                yield _scored(reference.dialogue_id, position, i, turn, frame, by_service, services, settings, found)
+
+
+def _scored(
+    dialogue_id: str,
+    position: int,
+    i: int,
+    turn: Turn,
+    frame: Frame,
+    predicted: Mapping[str, Frame],
+    services: Mapping[str, Slots],
+    settings: Settings,
+    found: Found,
+) -> Scored:
+    where = f" turns[{position}] {frame.service}"
+    other = predicted.get(frame.service)
+    slots = services.get(frame.service)
+    if slots is None:
+        raise InputError("the schemas of the reference do not have this service", "", where)
+    if frame.state is UNSET:
+        raise InputError("the reference has no state here", "", where)
+    if other is None:
+        raise InputError(f"no frame of this service; there are: {', '.join(predicted) or 'none'}", "", where)
+    if other.state is UNSET:
+        raise InputError("the frame has no state", "", where)
+    _check_state(other.state, slots, settings, found, where)
+    utterance = turn.utterance if turn.utterance is not UNSET else ""
+    spans = None
+    if other.slots is not UNSET:
+        spans = _texts(frame.slots, utterance), _texts(other.slots, utterance)
+    values, wrong = score_frame(frame.state, other.state, slots, spans, settings.fuzzy)
+    intents = frame.state.active_intent, other.state.active_intent
+    return Scored(dialogue_id, position, i, frame.service, utterance, values, wrong, intents)
+
+
+def _check_state(state: State, slots: Slots, settings: Settings, found: Found, where: str) -> None:
+    for slot, values in state.slot_values.items():
+        if slot not in slots.categorical and slot not in slots.free:
+            if not settings.official:
+                raise InputError(f"the service has no slot {slot!r}", "", where)
+            found.unknown_slots += 1
+        elif not values:
+            raise InputError(f"slot {slot!r} has an empty list: leave it out, or give a value", "", where)
+
+
+def _texts(spans: Sequence[Span] | UnsetType, utterance: str) -> list[tuple[str, str]]:
+    return [
+        (span.slot, utterance[span.start : span.exclusive_end])
+        for span in (spans or ())
+        if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
+    ]
+
+
+def by_id(dialogues: Iterable[Dialogue], path: object) -> dict[str, Dialogue]:
+    """Dialogues by id. Raises InputError where two have one id."""
+    found: dict[str, Any] = {}
+    for dialogue in dialogues:
+        if dialogue.dialogue_id in found:
+            raise InputError(f"dialogue {dialogue.dialogue_id!r} stands twice", path)
+        found[dialogue.dialogue_id] = dialogue
+    return found

@@ -1,0 +1,105 @@
+"""Predictions as they come: dialogues in the SGD format, or JSON lines with the state of one frame each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from evaluation.dst.files import Dialogue, Frame, Span, Turn, parse_dialogues
+from evaluation.dst.frames import State
+from schemas.errors import InputError
+from transforms.files import read_bytes
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=False):
+    """A line of JSON: the state that was predicted after a user turn.
+
+    Attributes:
+      turn: the position in the dialogue's turns, from 0.
+      service: as the reference's frame has it.
+      slots: spans in the utterance, for slot tagging; may be left out.
+    """
+
+    dialogue_id: str
+    turn: int
+    service: str
+    state: State
+    slots: list[Span] | UnsetType = UNSET
+
+
+Predicted = Dialogue | Line
+
+_line = msgspec.json.Decoder(Line)
+
+
+def read_predictions(path: str) -> Iterator[Predicted]:
+    """What a file has. Raises InputError with file, line or place, and reason."""
+    data = read_bytes(path)
+    if not path.endswith(".jsonl"):
+        yield from parse_dialogues(data, path)
+        return
+    for number, line in enumerate(data.splitlines(), 1):
+        if line.strip():
+            yield _parse(line, path, number)
+
+
+def _parse(line: bytes, path: str, number: int) -> Line:
+    try:
+        return _line.decode(line)
+    except msgspec.ValidationError as error:
+        reason, _, at = str(error).partition(" - at ")
+        raise InputError(reason, path, f"line {number} {at.strip('`').removeprefix('$.')}".rstrip()) from None
+    except msgspec.DecodeError as error:
+        raise InputError(f"this is no JSON: {error}", path, f"line {number}") from None
+
+
+def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted], path: object) -> dict[str, Dialogue]:
+    """Predictions by dialogue id; lines become dialogues with the turns of their reference.
+
+    Args:
+      references: the dialogues of a file.
+      predicted: what there is for them.
+      path: for messages.
+
+    Raises:
+      InputError: one thing predicted twice, or a line for a turn that is none of the user's.
+    """
+    found: dict[str, Dialogue] = {}
+    lines: dict[str, list[Line]] = {}
+    for one in predicted:
+        if isinstance(one, Line):
+            lines.setdefault(one.dialogue_id, []).append(one)
+        elif one.dialogue_id in found:
+            raise InputError(f"dialogue {one.dialogue_id!r} stands twice", path)
+        else:
+            found[one.dialogue_id] = one
+    if lines:
+        by_id = {reference.dialogue_id: reference for reference in references}
+        for dialogue_id, of in lines.items():
+            if dialogue_id in found:
+                raise InputError(f"dialogue {dialogue_id!r} stands twice", path)
+            found[dialogue_id] = _from_lines(by_id.get(dialogue_id), dialogue_id, of, path)
+    return found
+
+
+def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Line], path: object) -> Dialogue:
+    if reference is None:
+        return Dialogue(dialogue_id, [])
+    frames: dict[int, dict[str, Frame]] = {}
+    for line in lines:
+        where = f"{dialogue_id} turn {line.turn}"
+        if not 0 <= line.turn < len(reference.turns) or reference.turns[line.turn].speaker != "USER":
+            raise InputError("this is no turn of the user's: turns count from 0, the system's with them", path, where)
+        of = frames.setdefault(line.turn, {})
+        if line.service in of:
+            raise InputError(f"service {line.service} stands twice", path, where)
+        of[line.service] = Frame(line.service, line.state, line.slots)
+    turns = [Turn(turn.speaker, list(frames.get(i, {}).values())) for i, turn in enumerate(reference.turns)]
+    return Dialogue(dialogue_id, turns)
+
+
+def strangers(references: Iterable[Dialogue], predictions: Mapping[str, Dialogue]) -> list[str]:
+    """The ids of predicted dialogues that the reference does not have."""
+    return sorted(predictions.keys() - {reference.dialogue_id for reference in references})

@@ -1,0 +1,177 @@
+"""The numbers of a run: ``metrics.json`` as the official scoring has it, ``robustness.json`` with the rest."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation import bootstrap
+from evaluation.dst.examples import Example
+from evaluation.dst.frames import METRICS
+from evaluation.dst.report import report_page
+from evaluation.dst.scoring import AGGREGATES, SENSITIVITY, Work, statistics_of
+from evaluation.dst.sensitivity import Policy, Unit
+from evaluation.dst.sets import ORIGINAL, Plan
+from evaluation.dst.totals import Totals, means
+
+Metrics = Mapping[str, Mapping[str, float]]
+
+JGA = "joint_goal_accuracy"
+
+
+class About(msgspec.Struct, frozen=True):
+    """What the small files are made of besides numbers.
+
+    Attributes:
+      unit: of the sensitivity that stands in the tables. ``zero`` its policy.
+      options: the flags, as ``run.json`` has them.
+      system: what the system is called.
+    """
+
+    work: Work
+    unit: Unit
+    zero: Policy
+    options: dict[str, Any]
+    system: str
+
+
+def small_files(
+    about: About,
+    totals: Iterable[tuple[str, Totals]],
+    replicates: Sequence[bootstrap.Counts],
+    examples: Sequence[Sequence[Example]],
+) -> list[tuple[str, bytes]]:
+    """metrics.json, robustness.json and the page."""
+    found = {name: means(of) for name, of in totals}
+    numbers = robustness(about, found, replicates[0] if replicates else None)
+    page = report_page(numbers, examples[0] if examples else [])
+    return [
+        ("metrics.json", _json(found.get(ORIGINAL, {}))),
+        ("robustness.json", _json(numbers)),
+        ("report.html", page.encode("utf-8", "replace")),
+    ]
+
+
+def robustness(about: About, found: Mapping[str, Metrics], replicates: bootstrap.Counts | None) -> dict[str, Any]:
+    """All numbers of a run.
+
+    Args:
+      about: the run.
+      found: by set, and by unit and policy of the sensitivity, the means of each aggregate.
+      replicates: of joint goal accuracy and sensitivity; None where none were asked for.
+    """
+    plan = about.work.plan
+    intervals = _Intervals(plan, replicates)
+    numbers: dict[str, Any] = {
+        "system": about.system,
+        "options": about.options,
+        "sets": {
+            name: {
+                "kind": one.kind,
+                "metrics": found.get(name, {}),
+                "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
+            }
+            for name, one in plan.sets.items()
+        },
+    }
+    if len(plan.variants) > 1:
+        numbers["variants"] = _variants(about, found, intervals)
+    return numbers
+
+
+def _variants(about: About, found: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:
+    plan, original = about.work.plan, found.get(ORIGINAL, {})
+    average = averaged([renamed(found.get(name, {}), plan.originals) for name in plan.variants])
+    sensitivity = {
+        name.removeprefix(SENSITIVITY): of for name, of in sorted(found.items()) if name.startswith(SENSITIVITY)
+    }
+    headline = f"{about.unit}/{about.zero}"
+    table: dict[str, dict[str, Any]] = {}
+    for key, of in average.items():
+        before, after = original.get(key, {}).get(JGA), of.get(JGA)
+        table[key] = {
+            "original": before,
+            "variants": after,
+            "difference": _relative(before, after),
+            "schema_sensitivity": sensitivity.get(headline, {}).get(key, {}).get(JGA),
+        }
+        if key in AGGREGATES:
+            table[key] |= {
+                "variants_interval": intervals.of(plan.variants, key),
+                "difference_interval": intervals.of_difference(plan.variants, key),
+                # Replicates are of this unit and policy only.
+                "schema_sensitivity_interval": intervals.of([SENSITIVITY], key) if headline == "frame/drop" else None,
+            }
+    return {
+        "names": plan.variants,
+        "average": average,
+        "difference": {
+            key: {name: _relative(original.get(key, {}).get(name), value) for name, value in of.items()}
+            for key, of in average.items()
+        },
+        "schema_sensitivity": sensitivity,
+        "headline": {"unit": about.unit, "zero": about.zero},
+        "table": table,
+    }
+
+
+class _Intervals:
+    """95 % intervals of what is computed from the replicates; None where there are none."""
+
+    def __init__(self, plan: Plan, replicates: bootstrap.Counts | None) -> None:
+        self._place = {name: i for i, name in enumerate(statistics_of(plan))}
+        self._values = None if replicates is None else bootstrap.means(replicates)
+
+    def of(self, names: Sequence[str], key: str) -> list[float] | None:
+        """Of the mean over some sets."""
+        return self._interval(self._mean(names, key))
+
+    def of_difference(self, names: Sequence[str], key: str) -> list[float] | None:
+        """Of how far the mean over some sets is from the original, relative to that."""
+        original, mean = self._mean([ORIGINAL], key), self._mean(names, key)
+        if original is None or mean is None:
+            return None
+        with bootstrap.quiet():
+            return self._interval((mean - original) / original)
+
+    def _mean(self, names: Sequence[str], key: str) -> NDArray[np.float64] | None:
+        if self._values is None:
+            return None
+        found: NDArray[np.float64] = np.mean([self._values[:, self._place[f"{name} {key}"]] for name in names], axis=0)
+        return found
+
+    def _interval(self, values: NDArray[np.float64] | None) -> list[float] | None:
+        found = None if values is None else bootstrap.interval(values)
+        return None if found is None else list(found)
+
+
+def renamed(metrics: Metrics, originals: Mapping[str, str]) -> dict[str, Mapping[str, float]]:
+    """The aggregates of a variant under the original's names of services."""
+    return {originals.get(key, key): of for key, of in metrics.items()}
+
+
+def averaged(variants: Sequence[Metrics]) -> dict[str, dict[str, float]]:
+    """The mean over variants of every aggregate that all have."""
+    keys = [key for key in sorted(variants[0]) if all(key in of for of in variants)]
+    return {
+        key: {
+            name: math.fsum(of[key][name] for of in variants) / len(variants)
+            for name in sorted(METRICS)
+            if all(name in of[key] for of in variants)
+        }
+        for key in keys
+    }
+
+
+def _relative(original: float | None, value: float | None) -> float | None:
+    return None if not original or value is None else (value - original) / original
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()

@@ -1,0 +1,246 @@
+"""The sets that are scored: the original, its variants and others, each a corpus with a folder of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from evaluation.dst.frames import Slots, slots_of
+from schemas.errors import InputError
+from schemas.layout import SplitSchemas, as_path, is_there, read_root
+from schemas.service import Service
+from transforms.corpora import read_corpus
+from transforms.rewrite.variants import find_variants
+
+ORIGINAL = "original"
+RELEASE = "MANIFEST.json"  # what tells a release from a corpus
+
+Kind = Literal["original", "variant", "other"]
+
+
+class Set(msgspec.Struct, frozen=True):
+    """One set.
+
+    Attributes:
+      name: ``original``, ``v1``, ``typos-env1``.
+      services: of its split's schema, by name, in order.
+      seen: the services of its training schema.
+    """
+
+    name: str
+    kind: Kind
+    services: dict[str, Service]
+    seen: frozenset[str]
+
+    def slots(self) -> dict[str, Slots]:
+        """The slots of its services, as scoring asks for them."""
+        return {name: slots_of(service) for name, service in self.services.items()}
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A file of a set: the dialogues, and what was predicted for them, where that is a file of the same name."""
+
+    set: str
+    reference: str
+    predictions: str = ""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One dialogue file in all sets that have it, by its name."""
+
+    name: str
+    members: tuple[Member, ...]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """All that a run needs to know.
+
+    Attributes:
+      sets: by name, the original first.
+      jobs: the files, the largest first.
+      loose: (set, file) of predictions that are not laid out as the reference is: JSON lines, or other names.
+      originals: a variant's name of a service to the original's, for all variants.
+      remarks: what its owner should know.
+    """
+
+    sets: dict[str, Set]
+    jobs: list[Job]
+    loose: list[tuple[str, str]]
+    originals: dict[str, str]
+    remarks: list[str]
+
+    @property
+    def variants(self) -> list[str]:
+        """The names of the variants, over which sensitivity is computed."""
+        return [one.name for one in self.sets.values() if one.kind == "variant"]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What the flags name.
+
+    Attributes:
+      reference: a corpus, or a release.
+      split: whose dialogues.
+      variants: a folder of variants with their dialogues, or nothing.
+      wanted: the names of those to take; all where there are none.
+      others: further sets, by name.
+      predictions: the folder; None where a model predicts.
+    """
+
+    reference: str
+    split: str
+    variants: str | None = None
+    wanted: tuple[str, ...] = ()
+    others: dict[str, str] = {}
+    predictions: str | None = None
+
+
+def make_plan(given: Given) -> Plan:
+    """Finds the sets, their dialogues and their predictions.
+
+    Raises:
+      InputError: something is missing: dialogues, schemas, variants, predictions of a set.
+    """
+    reference, released = _opened(given.reference)
+    roots: dict[str, tuple[Path, Kind]] = {ORIGINAL: (reference, "original")}
+    if given.variants is not None:
+        found = find_variants(given.variants, given.wanted)
+        roots |= {name: (path, "variant") for name, path in found.items()}
+    elif released:
+        wanted = given.wanted or tuple(released)
+        roots |= {name: (path, "variant") for name, path in released.items() if name in wanted}
+    for name, other in given.others.items():
+        if name in roots:
+            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
+        roots[name] = (as_path(other), "other")
+    remarks: list[str] = []
+    sets: dict[str, Set] = {}
+    dialogues = {}
+    for name, (root, kind) in roots.items():
+        sets[name], dialogues[name] = _read_set(name, root, kind, given.split, sets.get(ORIGINAL), remarks)
+    predicted = {name: _predictions(given, name) for name in sets} if given.predictions is not None else {}
+    jobs, loose = _jobs(dialogues, predicted)
+    return Plan(sets, jobs, loose, _originals(sets), remarks)
+
+
+def _opened(root: str) -> tuple[Path, dict[str, Path]]:
+    """The corpus of a reference, and the variants that a release has beside it."""
+    path = as_path(root)
+    if not is_there(path / RELEASE):
+        return path, {}
+    folders = {one.name: one for one in sorted((path / "sgd").iterdir())} if is_there(path / "sgd") else {}
+    if ORIGINAL not in folders:
+        raise InputError("the release has no sgd/original: give --reference a corpus", root, "--reference")
+    variants = {name: one for name, one in folders.items() if name[:1] == "v" and name[1:].isdigit()}
+    return folders[ORIGINAL], variants
+
+
+def _read_set(
+    name: str, root: Path, kind: Kind, split: str, original: Set | None, remarks: list[str]
+) -> tuple[Set, dict[str, tuple[str, int]]]:
+    """A set, and by name the path and size of its files."""
+    corpus = read_corpus(root, [split])
+    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    remarks += corpus.problems
+    here = schemas.get(split) or next(iter(schemas.values()))
+    services = {service.service_name: service for service in here.services}
+    return Set(name, kind, services, _seen(name, kind, schemas, original, remarks)), {
+        file.name: (file.path, file.size) for file in corpus.files
+    }
+
+
+def _seen(
+    name: str, kind: Kind, schemas: Mapping[str, SplitSchemas], original: Set | None, remarks: list[str]
+) -> frozenset[str]:
+    if "train" in schemas:
+        return frozenset(service.service_name for service in schemas["train"].services)
+    if kind == "other" and original is not None:
+        return original.seen  # it has the original's names
+    remarks.append(f"{name}: there is no train/schema.json, so all of its services count as unseen")
+    return frozenset()
+
+
+def _originals(sets: Mapping[str, Set]) -> dict[str, str]:
+    """Services of variants stand at the place of their original, or have its name with a number behind."""
+    original = sets[ORIGINAL].services
+    found = {name: name for name in original}
+    for one in sets.values():
+        if one.kind == "variant":
+            suffix = one.name.removeprefix("v")
+            for name in one.services:
+                found[name] = name.removesuffix(suffix) if name.removesuffix(suffix) in original else name
+    return found
+
+
+def _predictions(given: Given, name: str) -> dict[str, str]:
+    """By name the paths of a set's prediction files."""
+    root = as_path(str(given.predictions))
+    if not is_there(root):
+        raise InputError("there is no such file or folder", root, "--predictions")
+    if root.is_file():
+        if name != ORIGINAL:
+            raise InputError(f"a file has the original alone: for {name} give a folder", root, "--predictions")
+        return {root.name: str(root)}
+    places = [root / name / given.split, root / name, *([root / given.split, root] if name == ORIGINAL else [])]
+    for place in places:
+        found = _listed(place)
+        if found:
+            return found
+    told = " or ".join(str(place) for place in places[:2])
+    raise InputError(f"no predictions of {name}: expected .json or .jsonl files in {told}", root, "--predictions")
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    if not is_there(folder) or not folder.is_dir():
+        return {}
+    return {
+        path.name: str(path)
+        for path in sorted(folder.iterdir())
+        if path.suffix in (".json", ".jsonl") and path.name not in ("schema.json", "run.json") and path.is_file()
+    }
+
+
+def _jobs(
+    dialogues: Mapping[str, Mapping[str, tuple[str, int]]], predicted: Mapping[str, Mapping[str, str]]
+) -> tuple[list[Job], list[tuple[str, str]]]:
+    loose = []
+    paired = {}
+    for name, files in predicted.items():
+        if set(files) == set(dialogues[name]):
+            paired[name] = files
+        else:
+            loose += [(name, path) for path in files.values()]
+    sizes: dict[str, int] = {}
+    members: dict[str, list[Member]] = {}
+    for name, of in dialogues.items():
+        for file, (path, size) in of.items():
+            members.setdefault(file, []).append(Member(name, path, paired.get(name, {}).get(file, "")))
+            sizes[file] = sizes.get(file, 0) + size
+    order = sorted(members, key=lambda file: (-sizes[file], file))
+    return [Job(file, tuple(members[file])) for file in order], loose
+
+
+def parse_sets(given: Sequence[str]) -> dict[str, str]:
+    """``typos=varied/typos`` taken apart. Raises InputError."""
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, root = one.partition("=")
+        if not equals or not root or not name or "/" in name or name.startswith("."):
+            raise InputError(f"{one!r}: expected NAME=ROOT, such as typos=varied/typos", "--sets")
+        if name in found:
+            raise InputError(f"{name!r} stands twice", "--sets")
+        found[name] = root
+    return found
+
+
+def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:
+    """The variants that lack files of the original, one line each: sensitivity needs them all."""
+    found = []
+    for one in sets:
+        lacking = [job.name for job in jobs if one.name not in {member.set for member in job.members}]
+        if one.kind == "variant" and lacking:
+            found.append(f"{one.name} has no {lacking[0]}" + (f" (and {len(lacking) - 1} more)" if lacking[1:] else ""))
+    return found

@@ -1,0 +1,355 @@
+"""``parapet evaluate --task dst`` as a person runs it: numbers against the plain reference, layouts, mistakes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.evaluate_reference import frame_metrics, of_folders
+from evaluation.dst.model import Example
+from evaluation.dst.scoring import ScoreFile, Sort, Work
+from evaluation.dst.sets import Given, make_plan
+from pipelines.evaluate import run as command
+from schemas.errors import InputError
+from schemas.layout import sample_root
+from schemas.service import Service
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+VARIANTS = ("v1", "v2", "v3")
+JGA = "joint_goal_accuracy"
+FILE = "dialogues_001.json"
+
+
+def run(out: Path, *flags: str | Path) -> int:
+    return command(["--task", "dst", "--output", str(out), *map(str, flags)])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def renamed(value: Any, number: str) -> Any:
+    """A schema or dialogues under the names of a variant: services and slots have its number behind."""
+    if isinstance(value, list):
+        return [renamed(one, number) for one in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: renamed(one, number) for key, one in value.items()}
+    for key in ("service_name", "service", "slot"):
+        if isinstance(made.get(key), str) and made[key] not in ("", "intent", "count"):
+            made[key] += number
+    if isinstance(made.get("services"), list):
+        made["services"] = [name + number for name in made["services"]]
+    for key in ("slot_values", "optional_slots"):
+        if key in made:
+            made[key] = {name + number: one for name, one in made[key].items()}
+    for key in ("requested_slots", "required_slots", "result_slots"):
+        if key in made:
+            made[key] = [name + number for name in made[key]]
+    if "possible_values" in made:
+        made["name"] += number
+    return made
+
+
+def guessed(dialogues: Any, name: str) -> Any:
+    """States with mistakes, more of them in later variants; some slots wrong, some missing, some too many."""
+    share = 10 if name == "original" else 10 + 12 * int(name[1:])
+    for dialogue in dialogues:
+        for i, turn in enumerate(dialogue["turns"]):
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                values = frame["state"]["slot_values"]
+                for j, slot in enumerate(sorted(values)):
+                    drawn = hashlib.sha256(f"{name}{dialogue['dialogue_id']}{i}{j}".encode()).digest()[0]
+                    if drawn < share:
+                        values[slot] = [values[slot][0] + " or so"]
+                    elif drawn < share * 1.3:
+                        del values[slot]
+    return dialogues
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample in three variants, and predictions for all of it."""
+    root = tmp_path_factory.mktemp("dst")
+    sample = sample_root()
+    for name in VARIANTS:
+        for split in ("train", "test"):
+            folder = root / "variants" / name / split
+            folder.mkdir(parents=True)
+            for path in sorted((sample / split).glob("*.json")):
+                (folder / path.name).write_text(json.dumps(renamed(json.loads(path.read_bytes()), name[1:])))
+    for name, split in (("original", sample / "test"), *((one, root / "variants" / one / "test") for one in VARIANTS)):
+        folder = root / "predictions" / name
+        folder.mkdir(parents=True)
+        for path in sorted(split.glob("dialogues_*.json")):
+            (folder / path.name).write_text(json.dumps(guessed(json.loads(path.read_bytes()), name)))
+    return root
+
+
+@pytest.fixture(scope="module")
+def scores(place: Path) -> Path:
+    flags = ["--variants", place / "variants", "--predictions", place / "predictions", "--system", "A <b>tracker</b>"]
+    assert run(place / "scores", *flags) == 0
+    return place / "scores"
+
+
+def test_numbers_of_every_set_are_those_of_the_plain_reference(place: Path, scores: Path) -> None:
+    numbers = json.loads((scores / "robustness.json").read_bytes())
+    expected = of_folders(sample_root(), "test", place / "predictions" / "original")
+    assert json.loads((scores / "metrics.json").read_bytes()) == numbers["sets"]["original"]["metrics"]
+    roots = {"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}
+    for name, root in roots.items():
+        expected = of_folders(root, "test", place / "predictions" / name)
+        found = numbers["sets"][name]["metrics"]
+        assert found.keys() == expected.keys()
+        for key, of in expected.items():
+            assert found[key] == pytest.approx(of, abs=1e-12)
+
+
+def plain_sensitivity(place: Path) -> list[float]:
+    """Of every frame, the coefficient of variation of JGA over the variants; NaN where all are wrong."""
+    columns = []
+    for name in VARIANTS:
+        root = place / "variants" / name / "test"
+        services = {one["service_name"]: one for one in json.loads((root / "schema.json").read_bytes())}
+        column = []
+        for path in sorted(root.glob("dialogues_*.json")):
+            predicted = json.loads((place / "predictions" / name / path.name).read_bytes())
+            for dialogue, other in zip(json.loads(path.read_bytes()), predicted, strict=True):
+                for turn, guess in zip(dialogue["turns"], other["turns"], strict=True):
+                    for frame, to in zip(turn["frames"], guess["frames"], strict=True):
+                        if turn["speaker"] == "USER":
+                            of = frame_metrics(frame, to, turn["utterance"], services[frame["service"]], True)
+                            column.append(of[JGA])
+        columns.append(column)
+    found = []
+    for values in zip(*columns, strict=True):
+        found.append(float(np.std(values, ddof=1) / np.mean(values)) if any(values) else math.nan)
+    return found
+
+
+def test_sensitivity_under_every_policy(place: Path, scores: Path) -> None:
+    numbers = json.loads((scores / "robustness.json").read_bytes())["variants"]
+    plain = plain_sensitivity(place)
+    known = [value for value in plain if not math.isnan(value)]
+    assert 0 < len(known) < len(plain)
+    found = {name: of["#ALL_SERVICES"][JGA] for name, of in numbers["schema_sensitivity"].items()}
+    assert found["frame/drop"] == pytest.approx(np.mean(known))
+    assert found["frame/zero"] == pytest.approx(sum(known) / len(plain))
+    row = numbers["table"]["#ALL_SERVICES"]
+    assert row["schema_sensitivity"] == found["frame/drop"]
+    low, high = row["schema_sensitivity_interval"]
+    assert low < found["frame/drop"] < high
+    original, mean = row["original"], row["variants"]
+    assert row["difference"] == pytest.approx((mean - original) / original)
+    assert row["difference"] < 0
+    assert {"Libraries_2", "Repairs_1"} <= numbers["table"].keys()  # under the original's names
+
+
+def test_rows_and_page(scores: Path) -> None:
+    rows = [row for path in sorted((scores / "rows").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    numbers = json.loads((scores / "robustness.json").read_bytes())["sets"]
+    for name, one in numbers.items():
+        of = [row for row in rows if row["set"] == name]
+        assert np.mean([row[JGA] for row in of]) == pytest.approx(one["metrics"]["#ALL_SERVICES"][JGA])
+        wrong = [row for row in of if row[JGA] < 1]
+        assert all(row["wrong"] for row in wrong)
+    page = (scores / "report.html").read_text()
+    assert "A &lt;b&gt;tracker&lt;/b&gt;" in page
+    assert "<b>tracker" not in page
+    assert " or so" in page
+
+
+def json_lines(dialogues: Any) -> str:
+    lines = []
+    for dialogue in dialogues:
+        for i, turn in enumerate(dialogue["turns"]):
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                keys = {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"]}
+                lines.append(json.dumps({**keys, "state": frame["state"], "slots": frame["slots"]}))
+    return "\n".join(reversed(lines)) + "\n"
+
+
+def test_other_layouts_and_two_processes_give_the_same(place: Path, scores: Path, tmp_path: Path) -> None:
+    for name in ("original", *VARIANTS):
+        dialogues = [
+            one
+            for path in sorted((place / "predictions" / name).glob("*.json"))
+            for one in json.loads(path.read_bytes())
+        ]
+        folder = tmp_path / "predictions" / name / "test"
+        folder.mkdir(parents=True)
+        half = len(dialogues) // 2
+        (folder / "first.jsonl").write_text(json_lines(dialogues[half:]))
+        (folder / "rest.json").write_text(json.dumps(dialogues[:half]))
+    flags = ["--variants", place / "variants", "--predictions", tmp_path / "predictions"]
+    assert run(tmp_path / "out", *flags, "--system", "A <b>tracker</b>", *TWO_PROCESSES) == 0
+    assert files_of(tmp_path / "out") == files_of(scores)
+
+
+class Copier:
+    """A model that says what it has seen; odd ones below."""
+
+    def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
+        assert all(isinstance(one.service, Service) and one.history[-1][0] == "USER" for one in batch)
+        return [{"active_intent": "NONE", "requested_slots": [], "slot_values": {}} for _ in batch]
+
+
+class Short(Copier):
+    def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
+        return super().predict(batch)[1:]
+
+
+class NoState(Copier):
+    def predict(self, batch: Sequence[Example]) -> list[Any]:
+        return ["nothing" for _ in batch]
+
+
+def test_a_model_of_ones_own(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = f"{__file__}"
+    flags = ["--sets", f"again={sample_root()}", "--replicates", "0"]
+    assert run(tmp_path / "out", "--model", f"{here}:Copier", "--batch_size", "7", *flags) == 0
+    numbers = json.loads((tmp_path / "out" / "robustness.json").read_bytes())
+    metrics = numbers["sets"]["original"]["metrics"]
+    assert numbers["sets"]["again"]["metrics"] == metrics
+    empty = json.loads((sample_root() / "test" / "dialogues_001.json").read_bytes())
+    for dialogue in empty:
+        for turn in dialogue["turns"]:
+            for frame in turn["frames"]:
+                frame.pop("slots")
+                frame["state"] = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "dialogues_001.json").write_text(json.dumps(empty))
+    expected = of_folders(sample_root(), "test", tmp_path / "empty")
+    for key, of in expected.items():
+        assert metrics[key] == pytest.approx(of)
+    for name, said in (("Short", "gave"), ("NoState", "no state")):
+        assert run(tmp_path / "bad", "--model", f"{here}:{name}") == 1
+        assert said in capsys.readouterr().err
+
+
+def edit(change: Callable[[Any], None]) -> Callable[[Path], None]:
+    def apply(folder: Path) -> None:
+        path = folder / "dialogues_001.json"
+        dialogues = json.loads(path.read_bytes())
+        change(dialogues)
+        path.write_text(json.dumps(dialogues))
+
+    return apply
+
+
+def first_frame(dialogues: Any) -> Any:
+    return dialogues[0]["turns"][0]["frames"][0]
+
+
+BAD: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a dialogue is missing": (edit(lambda of: of.pop(0)), "there is no prediction for dialogue '"),
+    "a stranger": (edit(lambda of: of[0].update(dialogue_id="99_99999")), "99_99999"),
+    "twice": (edit(lambda of: of.append(of[0])), "stands twice"),
+    "a turn is missing": (edit(lambda of: of[0]["turns"].pop()), "turns, and the reference has"),
+    "another utterance": (edit(lambda of: of[0]["turns"][0].update(utterance="Hm")), "the utterance is not"),
+    "no frame": (edit(lambda of: of[0]["turns"][0].update(frames=[])), "no frame of this service"),
+    "no state": (edit(lambda of: first_frame(of).pop("state")), "the frame has no state"),
+    "an unknown slot": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(hue=["red"])), "no slot 'hue'"),
+    "an empty list": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(city=[])), "has an empty list"),
+    "a wrong type": (edit(lambda of: first_frame(of)["state"].update(active_intent=3)), "Expected `str`, got `int`"),
+    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "this is no JSON"),
+    "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "this is no JSON"),
+    "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions of original"),
+}
+
+
+def score(folder: Path, out: Path) -> None:
+    """What the command does with the predictions of the original, without a start of Beam."""
+    plan = make_plan(Given(str(sample_root()), "test", predictions=str(folder)))
+    work = Work(str(out), plan, replicates=0)
+    places = {
+        f"original\t{one['dialogue_id']}": "f" for one in json.loads((sample_root() / "test" / FILE).read_bytes())
+    }
+    for loose in plan.loose:
+        list(Sort(official=False).process(loose, places))
+    for job in plan.jobs:
+        list(ScoreFile(work).process((job, {})))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_predictions_that_cannot_be_scored(name: str, place: Path, tmp_path: Path) -> None:
+    spoil, said = BAD[name]
+    folder = tmp_path / "predictions"
+    shutil.copytree(place / "predictions" / "original", folder)
+    spoil(folder)
+    with pytest.raises(InputError, match=re.escape(said)):
+        score(folder, tmp_path / "out")
+
+
+LINES = {
+    "no line of JSON": ("{", "line 1"),
+    "a field is missing": ('{"dialogue_id": "1", "turn": 0, "service": "X"}', "line 1"),
+    "an unknown dialogue": (
+        '{"dialogue_id": "x", "turn": 0, "service": "X", '
+        '"state": {"active_intent": "", "requested_slots": [], "slot_values": {}}}',
+        "'x' is not in the reference of original",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_that_cannot_be_read(name: str, tmp_path: Path) -> None:
+    line, said = LINES[name]
+    (tmp_path / "p.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match=re.escape(said)):
+        score(tmp_path / "p.jsonl", tmp_path / "out")
+
+
+def test_a_mistake_is_told_in_one_line(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "predictions"
+    shutil.copytree(place / "predictions" / "original", folder)
+    edit(lambda of: first_frame(of)["state"].update(active_intent=3))(folder)
+    assert run(tmp_path / "out", "--predictions", folder) == 1
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("error")]
+    assert "dialogues_001.json: $[0].turns[0].frames[0].state.active_intent: Expected `str`, got `int`" in line
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+def test_flags_that_cannot_work(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    predictions = str(place / "predictions")
+    for flags, said in (
+        ([], "give one of the two"),
+        (["--predictions", predictions, "--model", "x:Y"], "give one of the two"),
+        (["--model", "nowhere:Model"], "cannot be loaded"),
+        (["--model", "json:JSONDecoder"], "no method predict"),
+        (["--predictions", predictions, "--sets", "typos"], "expected NAME=ROOT"),
+        (["--predictions", predictions, "--sets", "original=x"], "already"),
+        (["--predictions", predictions, "--split", "tets"], "tets"),
+        (["--predictions", predictions, "--variants", str(place / "variants"), "--variant", "v9"], "no variant 'v9'"),
+        (
+            ["--predictions", str(place / "predictions" / "v1"), "--variants", str(place / "variants")],
+            "no predictions of",
+        ),
+        (["--predictions", predictions, "--sets", f"more={sample_root()}"], "no predictions of more"),
+        (["--predictions", str(tmp_path / "none")], "no such file or folder"),
+        (["--predictions", predictions, "--replicates", "-1"], "0 to 100000"),
+    ):
+        assert run(tmp_path / "out", *flags) == 2, flags
+        assert said in capsys.readouterr().err, flags
+
+
+def test_official_mode_passes_over_what_is_missing(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "predictions"
+    shutil.copytree(place / "predictions" / "original", folder)
+    edit(lambda of: of.pop(0))(folder)
+    assert run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0") == 0
+    assert "1 dialogue missing" in capsys.readouterr().err
+    assert json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]["missing_dialogues"] == 1
