@@ -93,21 +93,16 @@ class Table:
         words = list(WORD.finditer(utterance))
         texts = [plain(word[0]) for word in words]
         mentions = []
-        at = 0
-        while at < len(words):
-            mention = None
-            for surface in heads.get(texts[at], ()):
+        free = 0  # words before it are in a mention
+        for at in [i for i, text in enumerate(texts) if text in heads]:
+            for surface in heads[texts[at]] if at >= free else ():
                 size = len(surface.words)
-                if tuple(texts[at : at + size]) == surface.words:
+                if size == 1 or tuple(texts[at : at + size]) == surface.words:
                     start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
                     if start is not None and not any(one < end and start < other for one, other in marked):
-                        mention = Mention(start, end, utterance[start:end], surface.text, surface.group)
-                        at += size
+                        mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
+                        free = at + size
                         break
-            if mention:
-                mentions.append(mention)
-            else:
-                at += 1
         return mentions
 
 
