@@ -120,6 +120,9 @@ def folder(tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     example = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)
     assert example
     (tmp_path / "release.toml").write_text(example[1], encoding="utf-8")
+    model = re.search(r"^```python\n(.*?)^```$", PAGES["docs/evaluate.md"], re.M | re.S)
+    assert model
+    (tmp_path / "my_model.py").write_text(model[1], encoding="utf-8")
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
