@@ -195,6 +195,18 @@ def stages(output: str) -> list[Stage]:
             [("Which sets there are", "README.md"), ("Two dialogues on gyms", "Gyms/2/train/dialogues_001.json")],
         ),
         Stage(
+            "unseen_services",
+            "Each domain held out: training without it, a test with nothing else",
+            [],
+            [("What each split has, and which names are seen", "report.html")],
+        ),
+        Stage(
+            "reminders",
+            "A simulated corpus: an agenda-based user sets, finds, moves and cancels reminders",
+            ["--dialogues", "100,0,20"],
+            [("What was made, and some dialogues", "report.html")],
+        ),
+        Stage(
             "speech_errors",
             "User turns spoken, put through noise and heard again, one word in five wrong",
             ["--wer", "0.2", "--snr", "12,9", "--language_model", "own", "--form", "restored"],

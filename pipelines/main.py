@@ -21,6 +21,8 @@ PIPELINES = {
     "unseen_entities": "dialogues -> the same with slot values that occur nowhere in training",
     "ood": "dialogues + foreign utterances -> out-of-domain turns at exact rates, labelled, with fallbacks",
     "few_shot": "dialogues -> small nested training sets for each domain, and their tests",
+    "unseen_services": "dialogues -> splits by domain or service: what is tested on is not in training",
+    "reminders": "a simulator -> a corpus of dialogues about reminders, by an agenda-based user",
     "evaluate": "predictions -> metrics, schema sensitivity, a report page: dst, intent, ood, ranking, ...",
     "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
 }

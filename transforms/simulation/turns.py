@@ -58,9 +58,10 @@ def joined(*lines: Line) -> Line:
     return Line(text, tuple(spans))
 
 
-def act(name: str, slot: str = "", *values: str) -> dict[str, Any]:
-    """An action of a frame; the values as said are the canonical ones."""
-    return {"act": name, "canonical_values": list(values), "slot": slot, "values": list(values)}
+def act(name: str, slot: str = "", *values: str, canonical: Sequence[str] | None = None) -> dict[str, Any]:
+    """An action of a frame; the values as said are the canonical ones, unless others are given."""
+    forms = values if canonical is None else canonical
+    return {"act": name, "canonical_values": list(forms), "slot": slot, "values": list(values)}
 
 
 def state(intent: str, values: Mapping[str, Sequence[str]], requested: Sequence[str] = ()) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def chain(corpus: str, out: str) -> dict[str, list[str]]:
         "unseen_entities": ["--sgd", corpus],
         "ood": ["--sgd", corpus, "--rates", "0.1"],
         "few_shot": ["--sgd", corpus, "--sizes", "2", "--test", "2"],
+        "unseen_services": ["--sgd", corpus],
+        "reminders": ["--dialogues", "4,0,4"],
         # All but a few short turns count as too long: this is about files.
         "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],
     }

@@ -136,6 +136,8 @@ STEPS = {
     "unseen_entities": ["Set/Replace values", "Publish/Publish"],
     "ood": ["Sets/Write file", "Publish/Publish"],
     "few_shot": ["Read/Read file", "Write/Write file", "Publish/Publish"],
+    "unseen_services": ["Publish/Publish"],
+    "reminders": ["Publish/Publish"],
     "speech_errors": ["Sample/Hear sample", "Hear/Hear shard", "Sets/Write file", "Publish/Publish"],
 }
 
@@ -165,6 +167,8 @@ def on(bucket: Bucket, variants: str) -> dict[str, list[str]]:
         "unseen_entities": ["--sgd", corpus],
         "ood": ["--sgd", corpus, "--rates", "0.1"],
         "few_shot": ["--sgd", corpus],
+        "unseen_services": ["--sgd", corpus],
+        "reminders": ["--dialogues", "4,0,4"],
         "speech_errors": ["--sgd", corpus, "--language_model", "own", "--cache", f"{bucket.url}/heard"],
     }
 

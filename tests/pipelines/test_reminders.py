@@ -1,0 +1,105 @@
+"""``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same however it is made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.hits import run as run_hits
+from pipelines.reminders import run
+from pipelines.unseen_entities import run as run_unseen_entities
+from schemas.dialogue import problems_of, read_dialogues
+from schemas.layout import read_root, services_by_name
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+SIZES = ["--dialogues", "40,0,12"]
+
+
+def dialogues_of(folder: Path) -> list[Any]:
+    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "out"
+    assert run(["--output", str(out), *SIZES, "--per_file", "16", "--quiet"]) == 0
+    return out
+
+
+def test_the_corpus(made: Path) -> None:
+    files = {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()}
+    assert files == {
+        *("README.md", "report.html", "run.json", "statistics.json"),
+        *("train/schema.json", "train/dialogues_001.json", "train/dialogues_002.json", "train/dialogues_003.json"),
+        *("test/schema.json", "test/dialogues_001.json"),
+    }
+    services = services_by_name(read_root(made))
+    for split, n in (("train", 40), ("test", 12)):
+        typed = [one for file in sorted((made / split).glob("d*.json")) for one in read_dialogues(file)]
+        assert [one.dialogue_id for one in typed] == [f"{split}_{i:05}" for i in range(n)]
+        assert not [problem for one in typed for problem in problems_of(one, services)]
+    numbers = json.loads((made / "statistics.json").read_bytes())
+    train = dialogues_of(made / "train")
+    of = numbers["splits"]["train"]
+    utterances = [turn["utterance"] for one in train for turn in one["turns"]]
+    assert (of["dialogues"], of["turns"], of["different_utterances"]) == (40, len(utterances), len(set(utterances)))
+    frames = [turn["frames"][0] for one in train for turn in one["turns"]]
+    assert of["calls"] == sum("service_call" in frame for frame in frames)
+    assert of["failed_calls"] == sum("service_call" in frame and not frame["service_results"] for frame in frames)
+    assert of["user_acts"]["NEGATE"] == sum(
+        action["act"] == "NEGATE" for frame in frames for action in frame["actions"]
+    )
+    assert train[0]["turns"][0]["utterance"] in (made / "report.html").read_text()
+    assert "| train | 40 |" in (made / "README.md").read_text()
+    counts = json.loads((made / "run.json").read_bytes())["counts"]
+    assert counts == {"again/test": 0, "again/train": 0, "different": 52, "written/test": 12, "written/train": 40}
+
+
+def test_on_two_processes_and_in_other_files(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--output", str(tmp_path / "out"), *SIZES, "--per_file", "7", *TWO_PROCESSES]) == 0
+    assert "train: 40 dialogues, " in capsys.readouterr().out
+    for split in ("train", "test"):
+        assert dialogues_of(tmp_path / "out" / split) == dialogues_of(made / split)
+    for name in ("README.md", "statistics.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (made / name).read_bytes()
+
+
+def test_then_unseen_values_then_people(made: Path, tmp_path: Path) -> None:
+    unseen, hits = tmp_path / "unseen", tmp_path / "hits"
+    assert run_unseen_entities(["--sgd", str(made), "--output", str(unseen), "--quiet"]) == 0
+    numbers = json.loads((unseen / "statistics.json").read_bytes())
+    assert (numbers["leaks"], numbers["changed"]) == (0, 12)
+    assert {kind for kind, of in numbers["kinds"].items() if of["replaced"]} == {"task", "date", "time"}
+    assert set(numbers["kept"]) <= {"categorical"}
+    seen = {turn["utterance"] for one in dialogues_of(made / "train") for turn in one["turns"]}
+    spans = [
+        turn["utterance"][span["start"] : span["exclusive_end"]]
+        for one in dialogues_of(unseen / "test")
+        for turn in one["turns"]
+        for span in turn["frames"][0]["slots"]
+    ]
+    assert spans
+    assert not [value for value in spans if any(value in utterance for utterance in seen)]
+    flags = ["--task", "rewrites", "--dialogues", str(unseen), "--turns", "3"]
+    assert run_hits([*flags, "--output", str(hits), "--quiet"]) == 0
+    assert len(list((hits / "pages").glob("*.rewrites.html"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--dialogues", "5,5"], "--dialogues: give three numbers, of train, dev and test"),
+        (["--dialogues", "0,0,0"], "--dialogues: give three numbers"),
+        (["--dialogues", "1,x,0"], "--dialogues: give three numbers"),
+        (["--per_file", "0"], "--per_file: 0 is not from 1 to 10,000"),
+    ],
+)
+def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--output", str(tmp_path / "out"), *flags]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,190 @@
+"""``parapet unseen_services`` as a person runs it: nothing lost, nothing of what is held out in training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.unseen_services import run
+from schemas.layout import read_root
+from transforms.table1 import count_seen, names_of
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+
+
+def dialogues_of(folder: Path) -> list[Any]:
+    return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def domains(dialogue: Any) -> set[str]:
+    """By a walk of its own."""
+    frames = {frame["service"] for turn in dialogue["turns"] for frame in turn["frames"]}
+    return {service.partition("_")[0] for service in {*dialogue["services"], *frames}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "out"
+    assert run(["--output", str(out), "--test_seen", "--quiet"]) == 0
+    return out
+
+
+def test_the_splits(made: Path, sample: Path) -> None:
+    numbers = json.loads((made / "statistics.json").read_bytes())
+    assert set(numbers["held_out"]) == {"Ferries", "Gyms", "Libraries", "Repairs"}  # of the test's schema
+    for domain, of in numbers["held_out"].items():
+        found = {name: dialogues_of(made / domain / name) for name in ("train", "dev", "test", "test_seen")}
+        for name in ("train", "dev"):
+            assert found[name] == [one for one in dialogues_of(sample / name) if domain not in domains(one)]
+        assert found["test"] == [one for one in dialogues_of(sample / "test") if domain in domains(one)]
+        assert found["test_seen"] == [one for one in dialogues_of(sample / "test") if domain not in domains(one)]
+        assert {name: one["dialogues"] for name, one in of["sets"].items()} == {n: len(f) for n, f in found.items()}
+        assert sum(of["left_out"].values()) + sum(map(len, found.values())) == 40
+        both = [one for split in ("train", "dev") for one in dialogues_of(sample / split) if domain in domains(one)]
+        alone = sum(domains(one) == {domain} for one in both)
+        assert of["left_out"] == {
+            "touches_it_alone": alone,
+            "touches_it_and_others": len(both) - alone,
+            "test_of_others": 0,
+        }
+        schemas = {one.split: one.services for one in read_root(made / domain)}
+        for name in ("train", "dev", "test"):
+            services = {service for one in found[name] for service in one["services"]}
+            assert {one.service_name for one in schemas[name]} == services
+        names = names_of(schemas["train"])
+        held = [one for one in schemas["test"] if one.service_name.startswith(domain)]
+        counts = [count_seen(one, names) for one in held]
+        assert of["seen"]["slots"] == sum(one.slots for one in counts)
+        share = sum(one.slots_seen for one in counts) / sum(one.slots for one in counts)
+        assert of["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
+
+
+def test_the_splits_as_given(made: Path, sample: Path) -> None:
+    given = json.loads((made / "statistics.json").read_bytes())["as_given"]
+    splits = {one.split: one.services for one in read_root(sample)}
+    known = {one.service_name for one in splits["train"]}
+    unseen = [one for one in splits["test"] if one.service_name not in known]
+    assert given["test"]["unseen_services"] == sorted(one.service_name for one in unseen) != []
+    tests = dialogues_of(sample / "test")
+    kinds = [(bool({*one["services"]} & known), bool({*one["services"]} - known)) for one in tests]
+    assert given["test"]["dialogues_by_services"] == {
+        "seen": kinds.count((True, False)),
+        "both": kinds.count((True, True)),
+        "unseen": kinds.count((False, True)),
+    }
+    counts = [count_seen(one, names_of(splits["train"])) for one in unseen]
+    share = sum(one.slots_seen for one in counts) / sum(one.slots for one in counts)
+    assert given["test"]["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
+    assert given["train"]["unseen_services"] == []
+
+
+def test_by_service_on_two_processes(made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    flags = ["--by", "service", "--hold_out", "Gyms_1, Libraries_2", "--test_seen", "--quiet"]
+    assert run(["--output", str(out), *flags, *TWO_PROCESSES]) == 0
+    # Gyms has one service: held out as a service it is what it is as a domain.
+    assert files_of(out / "Gyms_1") == files_of(made / "Gyms")
+    trained = {service for one in dialogues_of(out / "Libraries_2" / "train") for service in one["services"]}
+    assert "Libraries_1" in trained
+    tested = [one["services"] for one in dialogues_of(out / "Libraries_2" / "test")]
+    assert tested
+    assert all("Libraries_2" in services for services in tested)
+    assert all(json.loads(path.read_bytes()) for path in out.rglob("dialogues_*.json"))  # none without a dialogue
+
+
+def test_one_schema_and_idle_frames(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As MultiWOZ 2.2 is: one schema for all splits, a frame for every service in every user turn."""
+    services = [
+        {
+            "service_name": name,
+            "description": "",
+            "slots": [{"name": f"{name}-area", "description": "area", "is_categorical": False}],
+            "intents": [],
+        }
+        for name in ("hotel", "train", "taxi")
+    ]
+
+    def dialogue(name: str, *touched: str) -> dict[str, Any]:
+        frames = [
+            {
+                "service": one["service_name"],
+                "slots": [],
+                "actions": [],
+                "state": {
+                    "active_intent": "NONE",
+                    "requested_slots": [],
+                    "slot_values": {f"{one['service_name']}-area": ["north"]} if one["service_name"] in touched else {},
+                },
+            }
+            for one in services
+        ]
+        turns = [{"speaker": "USER", "turn_id": "0", "utterance": "North.", "frames": frames}]
+        return {"dialogue_id": name, "services": list(touched), "turns": turns}
+
+    root = tmp_path / "mw"
+    of_splits = {
+        "train": [dialogue("1", "hotel"), dialogue("2", "hotel", "train"), {"turns": 1}],
+        "test": [dialogue("3", "train"), dialogue("4", "taxi")],
+    }
+    for split, dialogues in of_splits.items():
+        (root / split).mkdir(parents=True)
+        (root / split / "dialogues_001.json").write_text(json.dumps(dialogues))
+    (root / "schema.json").write_text(json.dumps(services))
+    out = tmp_path / "out"
+    assert run(["--sgd", str(root), "--output", str(out), "--quiet"]) == 1
+    assert "1 could not be read, so nothing was published" in capsys.readouterr().err
+    assert run(["--sgd", str(root), "--output", str(out), "--leave_out"]) == 0
+    said = capsys.readouterr()
+    assert "train: train 1, test 1; 0% of slot names seen; left out 2" in said.out
+    assert "no dialogue to test on: hotel" in said.err
+    assert "no dialogue left to train on: hotel" in said.err
+    assert "left out: 1 dialogue or file" in said.err
+    (first,) = dialogues_of(out / "train" / "train")
+    assert [frame["service"] for frame in first["turns"][0]["frames"]] == ["hotel", "taxi"]
+    assert [one.service_name for one in read_root(out / "train")[0].services] == ["hotel", "taxi"]
+    (tested,) = dialogues_of(out / "train" / "test")
+    assert tested == of_splits["test"][0]  # as it is, keys of others too
+    numbers = json.loads((out / "statistics.json").read_bytes())
+    assert numbers["held_out"]["train"]["without_idle_frames"] == 1
+    assert numbers["as_given"]["test"]["unseen_services"] == ["taxi"]
+    assert (out / "dead_letters.jsonl").read_text().count("not_sgd") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--hold_out", "Hotels"], "--hold_out: there is no domain 'Hotels'; there are: Ferries, Gyms"),
+        (["--hold_out", ","], "--hold_out: give one or more of: Ferries"),
+        (["--test_split", "train"], "--test_split: there are no dialogues in 'train' to test on; there are in: dev, t"),
+        (["--sgd", "{out}"], "--output: the same folder as --sgd"),
+    ],
+)
+def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    assert run(["--output", out, *(flag.format(out=out) for flag in flags)]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
+    root = real_data / "sgd"
+    flags = ["--sgd", str(root), "--hold_out", "Restaurants,Travel", "--quiet"]
+    assert run(["--output", str(tmp_path / "out"), *flags]) == 0
+    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())
+    schemas = {one.split: one.services for one in read_root(root)}
+    known = {one.service_name for one in schemas["train"]}
+    counts = [count_seen(one, names_of(schemas["train"])) for one in schemas["dev"] if one.service_name not in known]
+    share = sum(one.slots_seen for one in counts) / sum(one.slots for one in counts)
+    assert numbers["as_given"]["dev"]["seen"]["slot_names_seen"] == pytest.approx(share, abs=1e-6)
+    sets = numbers["held_out"]["Travel"]["sets"]
+    assert {name: of["dialogues"] for name, of in sets.items()} == {"train": 128, "dev": 339, "test": 45}
+    assert numbers["short"] == ["no dialogue left to train on: Restaurants"]

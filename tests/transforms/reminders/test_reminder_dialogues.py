@@ -1,0 +1,264 @@
+"""The simulator of reminders: every goal reached, states as their acts say, texts that fit, nothing said twice."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from schemas.service import parse_service
+from transforms.entities.forms import minutes_of
+from transforms.reminders import writing
+from transforms.reminders.acts import Act, say
+from transforms.reminders.checking import check_dialogue
+from transforms.reminders.goals import Goal, Task
+from transforms.reminders.phrases import Value, pattern_of, templates
+from transforms.reminders.service import (
+    CANCEL,
+    CLASH,
+    DATE,
+    FIND,
+    MOVE,
+    NAME,
+    NOTHING,
+    REPEATS,
+    SCHEMA,
+    SET,
+    TIME,
+    UNKNOWN,
+    Calendar,
+    Reminder,
+)
+from transforms.reminders.simulate import digest_of, simulate
+from transforms.reminders.system import System
+from transforms.reminders.user import User
+from transforms.reminders.values import DAYS, MINUTES, TODAY, Dice, ways_of_day, ways_of_time
+
+TUESDAY = Value("Tuesday", "2019-03-05", "on ")
+FIVE = Value("5 pm", "17:00")
+FERNS = Value("water the ferns", "water the ferns")
+RENT = Reminder("pay the rent", "2019-03-05", "17:00", "weekly")
+CAT = Reminder("feed the cat", "2019-03-06", "09:00", "once")
+
+
+def acts_of(dialogue: dict[str, Any], speaker: str) -> list[list[tuple[str, str, list[str]]]]:
+    return [
+        [(action["act"], action["slot"], action["canonical_values"]) for action in turn["frames"][0]["actions"]]
+        for turn in dialogue["turns"]
+        if turn["speaker"] == speaker
+    ]
+
+
+@given(st.text(), st.text(), st.integers(0, 10**6), st.integers(0, 3))
+def test_every_dialogue_holds(seed: str, split: str, number: int, attempt: int) -> None:
+    dialogue, goal = simulate(seed, split, number, attempt)
+    check_dialogue(dialogue, goal)
+    assert simulate(seed, split, number, attempt)[0] == dialogue
+    assert [turn["speaker"] for turn in dialogue["turns"]] == ["USER", "SYSTEM"] * (len(dialogue["turns"]) // 2)
+    assert all("  " not in t["utterance"] and t["utterance"][0].isupper() for t in dialogue["turns"])
+    assert not any(mark in t["utterance"] for t in dialogue["turns"] for mark in "{}[]<>")
+
+
+def test_what_users_do_is_there() -> None:
+    """In 300 dialogues: slips, changed minds, denials, alternatives, selections, failures and second tries."""
+    made = [simulate("0", "train", number) for number in range(300)]
+    goals = [goal for _, goal in made]
+    tasks = [task for goal in goals for task in goal.tasks]
+    assert {task.astray for task in tasks} == {"", "slip", "mind"}
+    assert {task.intent for task in tasks} == {SET, FIND, MOVE, CANCEL}
+    assert any(task.retry for task in tasks)
+    assert any(task.found for task in tasks)
+    assert {1, 2, 3} <= {len(goal.tasks) for goal in goals}
+    acts = {act for dialogue, _ in made for turn in acts_of(dialogue, "USER") for act, _, _ in turn}
+    assert acts >= {"INFORM_INTENT", "INFORM", "AFFIRM", "NEGATE", "REQUEST", "REQUEST_ALTS", "SELECT", "THANK_YOU"}
+    said = {act for dialogue, _ in made for turn in acts_of(dialogue, "SYSTEM") for act, _, _ in turn}
+    assert said >= {"REQUEST", "CONFIRM", "NOTIFY_SUCCESS", "NOTIFY_FAILURE", "OFFER", "INFORM_COUNT", "REQ_MORE"}
+    several = [turn for dialogue, _ in made for turn in acts_of(dialogue, "USER") if len(turn) > 3]
+    assert several
+    assert len({digest_of(dialogue) for dialogue, _ in made}) == 300
+
+
+def test_the_agenda_answers_denies_and_asks() -> None:
+    goal = Goal((RENT,), (Task(SET, {NAME: FERNS, DATE: TUESDAY, TIME: FIVE}, requests=(REPEATS,)),), ())
+    user = User(goal, Dice("x"))
+    assert user.agenda[0] == Act("GOODBYE")
+    assert user.speak([])[0] == Act("INFORM_INTENT", "intent", Value(SET, SET))
+    user.agenda = [one for one in user.agenda if one.name != "INFORM"]
+    user.agenda += [Act("INFORM", TIME, FIVE), Act("INFORM", DATE, TUESDAY), Act("INFORM", NAME, FERNS)]
+    assert user.speak([Act("REQUEST", TIME)])[0] == Act("INFORM", TIME, FIVE)
+    wrong = [Act("CONFIRM", NAME, FERNS), Act("CONFIRM", DATE, TUESDAY), Act("CONFIRM", TIME, Value("6 pm", "18:00"))]
+    assert user.speak(wrong) == [Act("NEGATE", note="deny"), Act("INFORM", TIME, FIVE, "deny")]
+    right = [*wrong[:2], Act("CONFIRM", TIME, FIVE), Act("CONFIRM", REPEATS, Value("once", "once"))]
+    assert user.speak(right) == [Act("AFFIRM")]
+    assert user.speak([Act("NOTIFY_SUCCESS"), Act("REQ_MORE")]) == [Act("REQUEST", REPEATS)]
+    assert user.speak([Act("INFORM", REPEATS, Value("once", "once"))])[0] == Act("THANK_YOU")
+
+
+def test_the_system_asks_confirms_calls_and_tells() -> None:
+    system = System(Calendar((RENT,)), Dice("y"))
+    turn = [Act("INFORM_INTENT", "intent", Value(MOVE, MOVE)), Act("INFORM", DATE, TUESDAY)]
+    system.hear(turn)
+    assert Act("REQUEST", NAME) in system.reply(turn).acts
+    turn = [Act("INFORM", NAME, Value(RENT.name, RENT.name)), Act("INFORM", TIME, Value("9 am", "09:00"))]
+    system.hear(turn)
+    assert {act.name for act in system.reply(turn).acts} == {"CONFIRM"}
+    system.hear([Act("AFFIRM")])
+    reply = system.reply([Act("AFFIRM")])
+    assert reply.acts[0] == Act("NOTIFY_SUCCESS")
+    assert reply.call == (MOVE, {NAME: RENT.name, DATE: "2019-03-05", TIME: "09:00"})
+    assert reply.results == ({NAME: RENT.name, DATE: "2019-03-05", TIME: "09:00", REPEATS: "weekly"},)
+    ask = [Act("REQUEST", REPEATS)]
+    system.hear(ask)
+    (told,) = system.reply(ask).acts
+    assert (told.name, told.slot, told.value and told.value.canonical) == ("INFORM", REPEATS, "weekly")
+
+
+def test_the_calendar() -> None:
+    calendar = Calendar((RENT, CAT))
+    assert [one[NAME] for one in calendar.call(FIND, {DATE: "2019-03-12"}).results] == [RENT.name]
+    assert calendar.call(FIND, {DATE: "2019-03-12"}).results[0][DATE] == "2019-03-12"
+    assert calendar.call(FIND, {DATE: "2019-03-04"}).failure == NOTHING
+    new = {NAME: "x", DATE: "2019-03-19", TIME: "17:00", REPEATS: "once"}
+    assert calendar.call(SET, new).failure == CLASH
+    assert calendar.call(SET, {**new, TIME: "17:05"}).results == ({**new, TIME: "17:05"},)
+    assert calendar.call(MOVE, {NAME: RENT.name, DATE: "2019-03-19", TIME: "17:05"}).failure == CLASH
+    assert calendar.call(MOVE, {NAME: RENT.name, DATE: "2019-03-12", TIME: "17:00"}).failure == ""
+    assert calendar.call(CANCEL, {NAME: CAT.name}).results[0][NAME] == CAT.name
+    assert calendar.call(CANCEL, {NAME: CAT.name}).failure == UNKNOWN
+    monthly, daily = Reminder("m", "2019-03-05", "10:00", "monthly"), Reminder("d", "2019-03-05", "10:00", "daily")
+    assert (monthly.is_on("2019-04-05"), monthly.is_on("2019-04-06"), daily.is_on("2019-03-04")) == (True, False, False)
+
+
+def test_the_schema_is_one() -> None:
+    service = parse_service(SCHEMA)
+    assert [slot.name for slot in service.slots if slot.is_categorical] == [REPEATS]
+    assert {value for value, phrases in templates().often.items() if phrases} == {*service.slots[3].possible_values}
+
+
+def test_every_text_can_be_said() -> None:
+    """Each of its gaps is a slot, and a text says all that its acts do, whatever is told."""
+    for of_key in templates().texts.values():
+        for texts in of_key.values():
+            assert all(pattern.slots <= {NAME, DATE, TIME, REPEATS} for pattern in texts)
+            assert len({pattern.text for pattern in texts}) == len(texts)
+    values = {NAME: FERNS, DATE: TUESDAY, TIME: FIVE, REPEATS: Value("daily", "daily", phrase="every day")}
+    acts = [Act("INFORM", slot, value) for slot, value in values.items()]
+    needed = {SET: 4, MOVE: 3, CANCEL: 1}
+    for intent, n in needed.items():
+        for chosen in range(1, 2**n):
+            told = [one for i, one in enumerate(acts[:n]) if chosen >> i & 1]
+            denied = [Act("NEGATE", note="deny"), *(Act("INFORM", one.slot, one.value, "deny") for one in told)]
+            slipped = [Act("NEGATE", note="slip"), *(Act("INFORM", one.slot, one.value, "slip") for one in told)]
+            begun = [Act("INFORM_INTENT", "intent", Value(intent, intent)), *told]
+            for turn in (told, begun, denied, *([] if intent == CANCEL else [slipped])):
+                line = say("USER", turn, intent, Dice(intent, str(chosen)))
+                said = {line.utterance[start:end] for _, start, end in line.spans}
+                assert said == {one.value.said for one in told if one.value and one.slot != REPEATS}
+
+
+def test_an_action_has_both_forms() -> None:
+    told = {"act": "INFORM", "slot": TIME, "values": ["5 pm"], "canonical_values": ["17:00"]}
+    assert Act("INFORM", TIME, FIVE, "again").as_action() == told
+    asked = {"act": "REQUEST", "slot": TIME, "values": [], "canonical_values": []}
+    assert Act("REQUEST", TIME).as_action() == asked
+
+
+def test_a_pattern() -> None:
+    pattern = pattern_of("Remind me to {reminder_name}[ <on>{date}][ at {time}][ <often>].")
+    assert pattern.says([NAME])
+    assert pattern.says([NAME, REPEATS])
+    assert not pattern.says([DATE])
+    line = pattern.line({NAME: FERNS, DATE: TUESDAY})
+    assert line.utterance == "Remind me to water the ferns on Tuesday."
+    assert line.spans == ((NAME, 13, 28), (DATE, 32, 39))
+    tomorrow = Value("tomorrow", "2019-03-02")
+    daily = Value("daily", "daily", phrase="each day")
+    said = pattern.line({NAME: FERNS, DATE: tomorrow, TIME: FIVE, REPEATS: daily}).utterance
+    assert said == "Remind me to water the ferns tomorrow at 5 pm each day."
+
+
+def test_days_and_times_are_said_as_they_are() -> None:
+    every: dict[str, set[str]] = {}
+    for ahead in range(DAYS):
+        day = TODAY + timedelta(days=ahead)
+        for said, _ in sum(ways_of_day(day.isoformat()), ()):
+            every.setdefault(said, set()).add(day.isoformat())
+            if said.split()[0] in ("this", f"{day:%A}"):
+                assert f"{day:%A}" in said
+    assert not {said: days for said, days in every.items() if len(days) > 1}
+    assert every["Tuesday next week"] == every["this Tuesday"] == {"2019-03-05"}
+    assert every["a week from Tuesday"] == {"2019-03-12"}
+    assert every["the 28th"] == {"2019-03-28"}
+    assert f"{date(2019, 3, 1):%A}" == "Friday"  # what "next week" is counted from
+    for minutes in MINUTES:
+        canonical = f"{minutes // 60:02}:{minutes % 60:02}"
+        for said in ways_of_time(canonical):
+            every.setdefault(said, set()).add(canonical)
+        assert minutes_of(canonical) == minutes
+    assert not {said: found for said, found in every.items() if len(found) > 1}
+    assert every["a quarter to 6 in the afternoon"] == {"17:45"}
+    assert every["half past 12 in the afternoon"] == {"12:30"}
+    assert every["noon"] == {"12:00"}
+
+
+def test_what_comes_out_twice_is_made_again() -> None:
+    share = writing.Share("train", "dialogues_001.json", 0, 4)
+    digests = list(writing.digests_of(share, "0"))
+    assert writing.attempts_of("0", digests) == {}
+    same = [(("train", 3), digests[1][1]), *digests[:3], (("test", 0), digests[1][1])]
+    # The first by split and number keeps what it says.
+    assert writing.attempts_of("0", same) == {("train", 1): 1, ("train", 3): 1}
+    assert writing.attempts_of("0", same[::-1]) == {("train", 1): 1, ("train", 3): 1}
+
+
+def test_more_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "digest_of", lambda _: b"always the same")
+    monkeypatch.setattr(writing, "simulate", lambda *_: ({}, None))
+    with pytest.raises(InputError, match="--dialogues: there are not that many different dialogues"):
+        writing.attempts_of("0", [(("train", 0), b"always the same"), (("train", 1), b"always the same")])
+
+
+def test_shares() -> None:
+    shares = writing.shares_of({"train": 5, "test": 2}, 2)
+    assert [(one.split, one.name, one.first, one.last) for one in shares] == [
+        ("train", "dialogues_001.json", 0, 2),
+        ("train", "dialogues_002.json", 2, 4),
+        ("train", "dialogues_003.json", 4, 5),
+        ("test", "dialogues_001.json", 0, 2),
+    ]
+
+
+@pytest.mark.parametrize("what", ["span", "state", "call", "answer", "slot"])
+def test_the_check_finds_what_is_wrong(what: str) -> None:
+    number = next(n for n in range(99) if any(task.requests for task in simulate("0", "train", n)[1].tasks))
+    dialogue, goal = simulate("0", "train", number)
+    check_dialogue(dialogue, goal)
+    turns = dialogue["turns"]
+    if what == "span":
+        next(turn for turn in turns if turn["frames"][0]["slots"])["frames"][0]["slots"][0]["start"] += 1
+    elif what == "state":
+        turns[-2]["frames"][0]["state"]["slot_values"][TIME] = ["5 pm"]
+    elif what == "call":
+        next(t for t in turns if "service_call" in t["frames"][0])["frames"][0]["service_call"]["method"] = SET
+        goal = simulate("0", "train", number + 1)[1]
+    elif what == "answer":
+        for turn in turns[1::2]:
+            turn["frames"][0]["actions"] = [one for one in turn["frames"][0]["actions"] if one["act"] != "INFORM"]
+            turn["frames"][0]["slots"] = []
+    else:
+        turns[0]["frames"][0]["state"]["requested_slots"] = ["colour"]
+    with pytest.raises(RuntimeError, match="dialogue train_000"):
+        check_dialogue(dialogue, goal)
+
+
+def test_counts_that_do_not_balance() -> None:
+    counts = {"written/train": 2, "different": 2}
+    assert writing.check_counts(counts, {"train": 2}) == counts
+    with pytest.raises(RuntimeError, match="do not balance for train"):
+        writing.check_counts({**counts, "written/train": 1}, {"train": 2})
+    with pytest.raises(RuntimeError, match="1 different of 2"):
+        writing.check_counts({**counts, "different": 1}, {"train": 2})

@@ -1,0 +1,120 @@
+"""The service ``Reminders_1``: its schema, and a calendar that sets, finds, moves and cancels reminders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+import msgspec
+
+SERVICE = "Reminders_1"
+SET, FIND, MOVE, CANCEL = "SetReminder", "FindReminders", "MoveReminder", "CancelReminder"
+NAME, DATE, TIME, REPEATS = "reminder_name", "date", "time", "repeats"
+SLOTS = (NAME, DATE, TIME, REPEATS)
+
+REQUIRED = {SET: (NAME, DATE, TIME), FIND: (DATE,), MOVE: (NAME, DATE, TIME), CANCEL: (NAME,)}
+# What is confirmed before it is done; to find reminders changes nothing.
+CONFIRMED = {SET: SLOTS, MOVE: (NAME, DATE, TIME), CANCEL: (NAME,)}
+OFTEN = ("once", "daily", "weekly", "monthly")
+
+# Why a call of the service does nothing.
+CLASH, UNKNOWN, NOTHING = "clash", "unknown", "nothing"
+
+
+class Reminder(msgspec.Struct, frozen=True):
+    """A reminder of the calendar, in canonical forms. One that repeats has its first day."""
+
+    name: str
+    date: str
+    time: str
+    repeats: str
+
+    def is_on(self, day: str) -> bool:
+        """Whether it comes on a day."""
+        if day < self.date:
+            return False
+        if self.repeats == "weekly":
+            return (date.fromisoformat(day) - date.fromisoformat(self.date)) % timedelta(weeks=1) == timedelta()
+        if self.repeats == "monthly":
+            return day[-2:] == self.date[-2:]
+        return self.repeats == "daily" or day == self.date
+
+    def as_result(self, day: str = "") -> dict[str, str]:
+        """As the service answers; of one that repeats with the day that was asked for."""
+        return {NAME: self.name, DATE: day or self.date, TIME: self.time, REPEATS: self.repeats}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the service answers: reminders as slots and values; of a call that failed none, and why."""
+
+    results: tuple[dict[str, str], ...] = ()
+    failure: str = ""
+
+
+class Calendar:
+    """The reminders of one user. No two have the same name, and none is set for a time at which another comes."""
+
+    def __init__(self, reminders: tuple[Reminder, ...]) -> None:
+        self.by_name = {one.name: one for one in reminders}
+
+    def is_free(self, day: str, time: str, but: str = "") -> bool:
+        """Whether no reminder comes then, of others than ``but``."""
+        return not any(one.time == time and one.is_on(day) for one in self.by_name.values() if one.name != but)
+
+    def call(self, method: str, parameters: Mapping[str, str]) -> Answer:
+        """Calls the service with an intent and canonical values for its slots."""
+        if method == FIND:
+            day = parameters[DATE]
+            found = [one for one in self.by_name.values() if one.is_on(day)]
+            results = [one.as_result(day) for one in sorted(found, key=lambda one: (one.time, one.name))]
+            return Answer(tuple(results), "" if results else NOTHING)
+        name = parameters[NAME]
+        if method != SET and name not in self.by_name:
+            return Answer(failure=UNKNOWN)
+        if method == CANCEL:
+            return Answer((self.by_name.pop(name).as_result(),))
+        repeats = parameters[REPEATS] if method == SET else self.by_name[name].repeats
+        reminder = Reminder(name, parameters[DATE], parameters[TIME], repeats)
+        if not self.is_free(reminder.date, reminder.time, but=name):
+            return Answer(failure=CLASH)
+        self.by_name[name] = reminder
+        return Answer((reminder.as_result(),))
+
+
+def _slot(name: str, description: str, values: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "is_categorical": bool(values),
+        "possible_values": list(values),
+    }
+
+
+def _intent(name: str, description: str, **optional: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "is_transactional": name in CONFIRMED,
+        "required_slots": list(REQUIRED[name]),
+        "optional_slots": optional,
+        "result_slots": list(SLOTS),
+    }
+
+
+SCHEMA = {
+    "service_name": SERVICE,
+    "description": "Keeps reminders, and says when they are due",
+    "slots": [
+        _slot(NAME, "What the user is to be reminded to do"),
+        _slot(DATE, "Day of the reminder, or the first day of one that repeats"),
+        _slot(TIME, "Time of the day at which the reminder comes"),
+        _slot(REPEATS, "How often the reminder comes", OFTEN),
+    ],
+    "intents": [
+        _intent(SET, "Set a new reminder", **{REPEATS: OFTEN[0]}),
+        _intent(FIND, "List the reminders of a day"),
+        _intent(MOVE, "Move a reminder to another day and time"),
+        _intent(CANCEL, "Cancel a reminder"),
+    ],
+}

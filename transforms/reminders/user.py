@@ -1,0 +1,154 @@
+"""The user: an agenda of dialogue acts, a stack that the system's acts push onto (Schatzmann et al. 2007).
+
+The agenda is filled from the goal at the start: for each task what begins it, what must be told, what is to be
+asked when it is done; at the bottom thanks and goodbye. What the system says pushes acts onto it, an answer to a
+question or the denial of a wrong value, and takes off what is settled. A turn is what is popped: one act, and those
+that go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from transforms.reminders.acts import Act, values_of
+from transforms.reminders.goals import MIND, SLIP, Goal, Task
+from transforms.reminders.phrases import Value
+from transforms.reminders.service import NAME, OFTEN, SLOTS, TIME
+from transforms.reminders.values import Dice
+
+AGAIN, DENY = "again", "deny"  # notes of what is corrected by the way, and of what the system has got wrong
+
+
+class User:
+    """A user with a goal.
+
+    Args:
+      goal: what is wanted.
+      dice: how it is gone about.
+
+    Attributes:
+      agenda: the acts to come, the next one last.
+      task: the one that the user is at.
+    """
+
+    def __init__(self, goal: Goal, dice: Dice) -> None:
+        self.goal, self.dice = goal, dice
+        self.agenda = [Act("GOODBYE"), Act("THANK_YOU")]
+        for task in reversed(goal.tasks):
+            self.agenda += [Act("REQUEST", slot) for slot in reversed(task.requests)]
+            told = self._told_of(task)
+            self.agenda += [Act("INFORM", slot, told[slot]) for slot in reversed(SLOTS) if slot in told]
+            if task.found:
+                self.agenda.append(Act("SELECT"))
+            self.agenda.append(Act("INFORM_INTENT", "intent", Value(task.intent, task.intent)))
+        self._coming = iter(goal.tasks)
+        self.task = goal.tasks[0]
+        self._values: dict[str, Value] = {}  # as they are wanted now
+        self._wrong: set[str] = set()  # slots of which another value has been told
+        self._seen = 0  # of what was found
+
+    def _told_of(self, task: Task) -> dict[str, Value]:
+        told = {**task.values, **task.told}
+        return {slot: value for slot, value in told.items() if not (task.found and slot == NAME)}
+
+    def speak(self, heard: Sequence[Act]) -> list[Act]:
+        """The user's turn, given the acts of the system's before it."""
+        rules: dict[str, Callable[[Sequence[Act]], None]] = {
+            "REQUEST": self._answer,
+            "CONFIRM": self._confirm,
+            "OFFER": self._look,
+            "NOTIFY_FAILURE": self._fail,
+            "REQ_MORE": self._go_on,
+        }
+        for name in dict.fromkeys(act.name for act in heard):
+            if name in rules:
+                rules[name]([act for act in heard if act.name == name])
+        return self._pop()
+
+    # What the system's acts push onto the agenda, and take off it.
+
+    def _answer(self, asked: Sequence[Act]) -> None:
+        """Tells what is asked for; a slip that has been told may be corrected by the way."""
+        slots = [act.slot for act in asked]
+        if self.task.astray == SLIP and self._wrong and self.dice.often(60):
+            for slot in sorted(self._wrong):
+                self.agenda.append(Act("INFORM", slot, self._values[slot], AGAIN))
+            self._wrong.clear()
+        for slot in reversed(slots):
+            # The topmost is of this task; one of a later task may lie below.
+            place = max(i for i, act in enumerate(self.agenda) if (act.name, act.slot) == ("INFORM", slot))
+            self.agenda.append(self.agenda.pop(place))
+
+    def _confirm(self, confirmed: Sequence[Act]) -> None:
+        """Affirms what is wanted and denies what is not; then, or before, the user's mind may change."""
+        values = values_of(confirmed)
+        wrong = [slot for slot in values if values[slot].canonical != self._wanted(slot)]
+        while self.agenda[-1].name == "INFORM":  # what was not told yet is confirmed, or denied now
+            self.agenda.pop()
+        if not wrong:
+            self.agenda.append(Act("AFFIRM"))
+            return
+        note = SLIP if self._wrong.intersection(wrong) else DENY
+        if self.task.astray == MIND and self._wrong == set(wrong):
+            note = MIND
+        for slot in reversed(wrong):
+            self.agenda.append(Act("INFORM", slot, self._values[slot], note))
+        self._wrong.clear()
+        self.agenda.append(Act("NEGATE", note=note))
+
+    def _wanted(self, slot: str) -> str:
+        return self._values[slot].canonical if slot in self._values else OFTEN[0]
+
+    def _look(self, offered: Sequence[Act]) -> None:
+        """Goes on to the next reminder until the one that is looked for is offered."""
+        if self._seen < self.task.wanted:
+            self.agenda.append(Act("REQUEST_ALTS"))
+            self._seen += 1
+        else:
+            while self.agenda[-1].name == "REQUEST" and self.agenda[-1].slot in values_of(offered):
+                self.agenda.pop()  # told already
+
+    def _fail(self, _: Sequence[Act]) -> None:
+        if self.task.retry is not None and self._values.get(TIME) != self.task.retry:
+            self._values[TIME] = self.task.retry
+            self.agenda.append(Act("INFORM", TIME, self.task.retry, "retry"))
+
+    def _go_on(self, _: Sequence[Act]) -> None:
+        """Whoever is asked for more and wants nothing more says no."""
+        if self.agenda[-1].name in ("THANK_YOU", "GOODBYE"):
+            self.agenda.append(Act("NEGATE", note="more"))
+
+    # What is popped.
+
+    def _pop(self) -> list[Act]:
+        first = self.agenda.pop()
+        acts = [first]
+        if first.name == "INFORM_INTENT":
+            self._begin(next(self._coming))
+            self._pop_while(acts, lambda act: act.name == "SELECT")
+            eager = self.dice.of((0, 60, 60, 80, 100))
+            self._pop_while(acts, lambda act: act.name == "INFORM" and self.dice.often(eager))
+        elif first.name == "INFORM":
+            self._pop_while(acts, lambda act: act.name == "INFORM" and (act.note == AGAIN or self._volunteers(act)))
+        elif first.name == "NEGATE":
+            self._pop_while(acts, lambda act: act.name == "INFORM" and act.note == first.note)
+            if first.note == "more":
+                self._pop_while(acts, lambda act: act.name in ("THANK_YOU", "GOODBYE") and self.dice.often(60))
+        elif first.name == "THANK_YOU":
+            self._pop_while(acts, lambda act: act.name == "GOODBYE" and self.dice.often(55))
+        elif first.name == "REQUEST":
+            self._pop_while(acts, lambda act: act.name == "REQUEST" and self.dice.often(40))
+        told = self.task.told
+        self._wrong |= {act.slot for act in acts if act.slot in told and told[act.slot] == act.value}
+        return acts
+
+    def _volunteers(self, act: Act) -> bool:
+        return not act.note and self.dice.often(30)
+
+    def _begin(self, task: Task) -> None:
+        self.task, self._values, self._seen = task, dict(task.values), 0
+        self._wrong.clear()
+
+    def _pop_while(self, acts: list[Act], goes_along: Callable[[Act], bool]) -> None:
+        while self.agenda and goes_along(self.agenda[-1]):
+            acts.append(self.agenda.pop())
