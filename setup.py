@@ -12,6 +12,7 @@ CORE = [
     "msgspec>=0.19,<1",
     "nltk>=3.9,<4",
     "orjson>=3.10,<4",
+    "phonenumbers>=8.13,<10",
     "py3langid>=0.3,<0.5",
     "pyarrow>=24,<26",
     "python-Levenshtein>=0.27,<0.28",

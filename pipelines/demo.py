@@ -166,8 +166,8 @@ def stages(output: str) -> list[Stage]:
         ),
         Stage(
             "language_variations",
-            "User turns with typos, at more length, more simply; and mixes of 10, 50 and 80 in 100",
-            [],
+            "User turns with typos, at more length, more simply, in other words; and mixes of 10, 50 and 80 in 100",
+            ["--kinds", "typos,verbose,simple,paraphrase"],
             [
                 ("What was said and what became of it", "report.html"),
                 ("The test dialogues with typos", "typos/test/dialogues_001.json"),
@@ -215,6 +215,12 @@ def stages(output: str) -> list[Stage]:
                 ("The test dialogues as they were heard", "SR-20/test/dialogues_001.json"),
             ],
             extra="speech",
+        ),
+        Stage(
+            "anonymise",
+            "Five chats without who is in them, and what a second look suspects was missed",
+            [],
+            [("What was replaced", "report.html"), ("The chats as they are now", "babi/00001.txt")],
         ),
         Stage(
             "release",

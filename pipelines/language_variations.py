@@ -1,14 +1,16 @@
-"""``parapet language_variations``: user turns with typos, at more length, more simply; and mixes with the originals."""
+"""``parapet language_variations``: user turns mistyped, longer, simpler, in other words; mixes with the originals."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import logging
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipelines import translating
 from pipelines.command import Parser, check_apart, counted, run_command
 from schemas.errors import InputError
 from schemas.layout import sample_root
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 EXAMPLE = """\
   parapet language_variations --output varied                  # typos, verbose and simple, of the sample's test turns
   parapet language_variations --sgd sgd --split dev,test --kinds typos --env none --output varied
-  parapet language_variations --sgd sgd --kinds typos --rates word=0.2 --perturb_values --output varied"""
+  parapet language_variations --sgd sgd --kinds typos --rates word=0.2 --perturb_values --output varied
+  parapet language_variations --kinds paraphrase --output varied              # the sample, from the memory it brings
+  parapet language_variations --sgd sgd --rewritten composed/rewritten.jsonl --output varied"""
 
 
 def parser() -> Parser:
@@ -35,8 +39,15 @@ def parser() -> Parser:
     add(
         "--kinds",
         metavar="LIST",
-        default="typos,verbose,simple",
-        help="typos, verbose, simple, parted by commas (default all)",
+        help="typos, verbose, simple, paraphrase, parted by commas (default the first three; with --rewritten, those "
+        "that the files have)",
+    )
+    add(
+        "--rewritten",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="JSON lines of turns that others have rewritten: dialogue_id, turn, kind, utterance, perhaps source",
     )
     add(
         "--env",
@@ -57,10 +68,17 @@ def parser() -> Parser:
         "--least_changed",
         type=float,
         metavar="X",
-        help="fail where a kind changed a smaller share of the user turns (default 0.5, of simple 0.1)",
+        help="fail where a kind changed a smaller share of the user turns (default 0.5, of simple 0.1, of paraphrase "
+        "0.3); of --rewritten, of those that the files have (0.5)",
     )
     add("--seed", default="0", help="of all that is drawn: any text (default 0)")
     add("--leave_out", action="store_true", help="go on without what cannot be read or mended: see dead_letters.jsonl")
+    add(
+        "--dry_run", action="store_true", help="of paraphrase: print what would be asked and what it costs, ask nothing"
+    )
+    add("--engine", choices=translating.ENGINES, help="who paraphrases (default memory: nobody, only a replay)")
+    add("--pivots", metavar="LIST", help="languages to go through; of several, one is drawn for each turn (default de)")
+    translating.add_flags(made)
     return made
 
 
@@ -70,30 +88,78 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What workers read: the dialogues."""
-    return [("--sgd", str(args.sgd or sample_root()))]
+    """What workers read: the dialogues, and turns that were rewritten."""
+    return [("--sgd", str(args.sgd or sample_root())), *(("--rewritten", path) for path in args.rewritten)]
 
 
 def check(args: argparse.Namespace) -> None:
-    """Reads flags and corpus. Raises InputError where they cannot work."""
+    """Reads flags, corpus, memories and files. Raises InputError where they cannot work."""
     from transforms.corpora import listed, read_corpus
     from transforms.variations import plan
-    from transforms.variations.kinds import LEAST, Settings
+    from transforms.variations.kinds import LEAST, LEAST_OF_FILES, Settings
+    from transforms.variations.rewritten import read_given
     from transforms.variations.writing import Sets
 
     check_apart(args.output, sgd=args.sgd)
-    kinds, envs = plan.parse_kinds(args.kinds), plan.parse_envs(args.env)
-    rates = plan.parse_rates(args.rates, args.at_least)
+    envs = plan.parse_envs(args.env)
     if args.least_changed is not None and not 0 <= args.least_changed <= 1:
         raise InputError(f"{args.least_changed:g} is no share: give 0 to 1, such as 0.5", "--least_changed")
-    args.least = {kind: LEAST[kind] if args.least_changed is None else args.least_changed for kind in kinds}
-    if args.perturb_values and "typos" not in kinds:
-        raise InputError("is for the kind typos, which --kinds does not name", "--perturb_values")
+    args.given = read_given(args.rewritten) if args.rewritten else None
+    if args.given and not args.leave_out:
+        plan.check_lines(args.given)
+    kinds = plan.kinds_of(args.kinds, args.given)
+    _check_flags(args, kinds)
+    rates = plan.parse_rates(args.rates, args.at_least)
+    of_files = args.given is not None
+    args.least = {
+        kind: args.least_changed if args.least_changed is not None else LEAST_OF_FILES if of_files else LEAST[kind]
+        for kind in kinds
+    }
     args.corpus = read_corpus(args.sgd or sample_root(), listed(args.split))
     for line in args.corpus.problems:
         logging.warning("%s", line)
-    settings = Settings(args.seed, rates, args.perturb_values)
+    pivots = _translation(args, "paraphrase" in kinds and not of_files)
+    settings = Settings(args.seed, rates, args.perturb_values, tuple(pivots), of_files)
     args.sets = Sets(args.output, tuple(kinds), tuple(envs), settings)
+
+
+def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
+    """Raises InputError where a flag has nothing to do."""
+    of_kind = {
+        "typos": ("perturb_values", "rates"),
+        "paraphrase": ("engine", "pivots", "dry_run", *translating.FLAGS),
+    }
+    for kind, flags in of_kind.items():
+        for flag in flags:
+            if args.given and getattr(args, flag):
+                raise InputError(
+                    "is for what is made here, and --rewritten brings turns as they are to be", f"--{flag}"
+                )
+            if kind not in kinds and getattr(args, flag):
+                raise InputError(f"is for the kind {kind}, which --kinds does not name", f"--{flag}")
+
+
+def _translation(args: argparse.Namespace, wanted: bool) -> list[str]:
+    """Reads memories and opens the engine. Gives the pivots; none where nothing is to be translated."""
+    from transforms.back_translate.legs import Known
+    from transforms.translation.memory import by_languages
+
+    args.engine = args.engine or "memory"
+    # In any case, since what an earlier run into the folder has paid for stays in it; the sample's only where wanted.
+    args.rows = translating.read_memories(args, args.sgd or ("" if wanted else "none"))
+    args.translator = None
+    args.known = Known({})
+    if not wanted:
+        return []
+    translating.check_flags(args)
+    pivots = translating.parse_pivots(args.pivots or "de")
+    args.translator = translator = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
+    of = (translator.provider, translator.model) if translator else ("", "")
+    args.known = Known(by_languages(args.rows, *of))
+    if translator is None and not any(args.known.of("en", pivot) for pivot in pivots):
+        hint = "the engine 'memory' only replays: add a --memory that has the user turns, or choose another --engine"
+        raise InputError(f"{hint}; there is nothing in {', '.join(pivots)}", "--engine")
+    return pivots
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -101,81 +167,110 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
     rates = args.sets.settings.rates
     return {
         "split": args.split,
+        "rewritten": _files(args.rewritten),
         "kinds": list(args.sets.kinds),
         "env": list(args.sets.envs),
         "rates": {"word": rates.word, "abbreviation": rates.abbreviation, **dict(rates.mix)},
         "at_least": rates.at_least,
         "perturb_values": args.perturb_values,
         "least_changed": args.least,
+        "pivots": list(args.sets.settings.pivots),
+        "provider": args.translator.provider if args.translator else "memory",
+        "model": args.translator.model if args.translator else "",
         "seed": args.seed,
         "leave_out": args.leave_out,
     }
 
 
+def _files(paths: Sequence[str]) -> list[dict[str, str]]:
+    """Name and digest of each, for a place on this machine tells nobody anything."""
+    from transforms.files import read_bytes
+
+    return [{"file": path.rpartition("/")[2], "sha256": hashlib.sha256(read_bytes(path)).hexdigest()} for path in paths]
+
+
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
-    """Dialogue files -> places of turns -> thresholds -> the sets, their rows, numbers and a page."""
+    """Dialogue files and what others have said -> places of turns -> thresholds -> the sets, rows, numbers, a page."""
     from functools import partial
 
     import apache_beam as beam
 
     from transforms import files
     from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
-    from transforms.variations import outputs, writing
+    from transforms.variations import matching, outputs, writing
     from transforms.variations.balance import check_counts
     from transforms.variations.envs import Thresholds
+    from transforms.variations.translated import MakeMemory, TranslateTurns
 
     files.prepare(args.output, "language_variations")
-    sets = args.sets
+    sets, paid = args.sets, files.join(args.output, translating.PAID)
     dialogues = pipeline | "Dialogue files" >> beam.Create(args.corpus.files)
+    lines = pipeline | "Rewritten turns" >> matching.ReadRewritten(args.given, sets.kinds)
+    answers, translations = dialogues | "Translate" >> TranslateTurns(sets.settings, args.known, args.translator, paid)
+    others = writing.Others(matching.by_turn(lines), beam.pvalue.AsDict(answers))
     if sets.envs:
         thresholds = (
             dialogues
             | "Spread files" >> beam.Reshuffle()
-            | "Places" >> beam.FlatMap(writing.places_of_file, sets)
+            | "Places" >> beam.FlatMap(writing.places_of_file, sets, *others)
             | "Thresholds" >> beam.CombinePerKey(Thresholds(sets.envs))
         )
     else:
         thresholds = pipeline | "No thresholds" >> beam.Create([], reshuffle=False)
-    written = dialogues | "Sets" >> writing.WriteSets(sets, thresholds)
-    about = outputs.About(sets, options_of(args), args.corpus.schemas)
+    written = dialogues | "Sets" >> writing.WriteSets(sets, thresholds, others)
+    unused, fates = written[writing.MATCHED] | "Fates of lines" >> matching.Fates(args.given, lines)
+    counts = (written[writing.COUNTS], fates) | "All counts" >> beam.Flatten()
+    dead = (written[writing.DEAD], unused) | "All letters" >> beam.Flatten()
+    memory = translations | "Memory" >> MakeMemory(args.rows, bool(sets.settings.pivots))
+    options = options_of(args)
+    about = outputs.About(sets, options, args.corpus.schemas)
     small = (
         pipeline
         | "Once" >> beam.Create([about], reshuffle=False)
         | "Small files"
-        >> beam.FlatMap(outputs.small_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written)))
+        >> beam.FlatMap(outputs.small_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written, counts)))
     )
     letters = (
         pipeline
         | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out)
+        | "Letters file" >> beam.Map(letters_file, beam.pvalue.AsList(dead), args.leave_out, _done(args))
     )
-    others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    more = (small, letters, memory) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     balanced = partial(
         check_counts,
         sets={kind: sets.env_names(kind) for kind in sets.kinds},
         envs=sets.envs,
         least=args.least,
+        rewritten=args.given is not None,
     )
     (
-        (written.written, others)
+        (written.written, more)
         | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args), written[writing.COUNTS], balanced)
+        | "Publish" >> files.Publish(args.output, header(options), counts, balanced)
     )
 
 
-def header(args: argparse.Namespace) -> dict[str, Any]:
+def _done(args: argparse.Namespace) -> str:
+    kept = " (what was translated is kept: run the same command again for the rest)" if args.translator else ""
+    return f"varied{kept}"
+
+
+def header(options: dict[str, Any]) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     from importlib.metadata import version
 
-    return {"pipeline": "language_variations", "version": version("parapet"), "options": options_of(args)}
+    return {"pipeline": "language_variations", "version": version("parapet"), "options": options}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says what each set came to."""
-    from transforms.files import MANIFEST, read_written
+    """Says what each set came to, and what there was to pay."""
+    from transforms.files import MANIFEST, clear, join, read_written
     from transforms.rewrite.rewriting import DEAD_LETTERS
 
+    if args.dry_run:
+        _say_plan(args)
+        return
+    clear(join(args.output, translating.PAID))  # the memory that was published has it all
     counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     if not args.quiet:
         for kind, one in json.loads(read_written(args.output, "statistics.json"))["kinds"].items():
@@ -184,12 +279,22 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
             for name, env in one["envs"].items():
                 replaced = sum(of["replaced"] for of in env["splits"].values())
                 print(f"{name}: {replaced:,} varied, {env['rate']:.0%} of those that can be")
+        if args.translator is not None:
+            print(translating.bill(args, counters))
     if odd := counts.get("odd_spans", 0):
         logging.warning("the text of %s is no value that state or actions know: moved as it is", counted(odd, "span"))
     letters = read_written(args.output, DEAD_LETTERS).count(b"\n")
     if letters:
-        said = counted(letters, "dialogue, turn or file").replace("files", "file")
+        said = counted(letters, "dialogue, turn, line or file").replace("files", "file")
         logging.warning("left out or as it was: %s; see %s/%s", said, args.output, DEAD_LETTERS)
+
+
+def _say_plan(args: argparse.Namespace) -> None:
+    from transforms.variations.estimate import estimate, plan_lines
+
+    found = estimate(args.corpus.files, args.sets.settings, args.known)
+    for line in plan_lines(found, args.translator.dollars_per_million if args.translator else 0):
+        print(line)
 
 
 if __name__ == "__main__":

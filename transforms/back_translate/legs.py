@@ -52,60 +52,61 @@ def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[l
 
 
 class BackTranslate(beam.PTransform):
-    """Asks an engine for what is not known.
+    """Asks an engine for what is not known, each text once a leg.
 
     Args:
-      texts: in English, each once.
-      pivots: the languages.
       known: what need not be asked for.
       engine: whom to ask.
       paid: where every answer is kept at once.
     """
 
-    def __init__(self, texts: Sequence[str], pivots: Sequence[str], known: Known, engine: Engine, paid: str) -> None:
+    def __init__(self, known: Known, engine: Engine, paid: str) -> None:
         super().__init__()
-        self.texts, self.pivots, self.known, self.engine, self.paid = list(texts), list(pivots), known, engine, paid
+        self.known, self.engine, self.paid = known, engine, paid
 
-    def expand(self, pipeline: beam.Pipeline) -> Any:
-        """Pipeline to the PCollections of Translation, of both legs, and of Untranslated."""
-        known, batches, too_long = self._first()
-        there = (
-            pipeline
-            | "Texts" >> beam.Create(in_groups(batches, self.engine))
-            | "There" >> Translate(self.engine, self.paid)
+    def expand(self, texts: beam.PCollection) -> Any:
+        """PCollection of (pivot, English text) to those of Translation, of both legs, and of Untranslated."""
+        there, lost = texts | "There" >> _Leg(False, self.known, self.engine, self.paid)
+        back, lost_too = (
+            there
+            | "Pivot texts" >> beam.Map(lambda row: (row.target, row.translation))
+            | "Back" >> _Leg(True, self.known, self.engine, self.paid)
         )
-        pivot_texts = (there.translated, pipeline | "Known" >> beam.Create(known)) | "Pivot texts" >> beam.Flatten()
-        asked = (
-            pivot_texts
-            | "By pivot" >> beam.Map(_by_pivot)
-            | "Once each" >> beam.Distinct()
-            | "Group by pivot" >> beam.GroupByKey()
-            | "Batch" >> beam.ParDo(_MakeBatches(self.known, self.engine)).with_outputs(DEAD, ROWS, main="asked")
-        )
-        back = asked.asked | "Back" >> Translate(self.engine, self.paid)
-        translations = (pivot_texts, back.translated, asked[ROWS]) | "Translations" >> beam.Flatten()
-        long = pipeline | "Too long" >> beam.Create(too_long)
-        dead = (there[DEAD], back[DEAD], asked[DEAD], long) | "Untranslated" >> beam.Flatten()
+        translations = (there, back) | "Translations" >> beam.Flatten()
+        dead = (lost, lost_too) | "Untranslated" >> beam.Flatten()
         return translations, dead
 
-    def _first(self) -> tuple[list[Translation], list[Batch], list[Untranslated]]:
-        known: list[Translation] = []
-        batches: list[Batch] = []
-        too_long: list[Untranslated] = []
-        for pivot in self.pivots:
-            rows, more, long = _split(self.texts, ENGLISH, pivot, self.known, self.engine.limits)
-            known, batches, too_long = known + rows, batches + more, too_long + long
-        return known, batches, too_long
+
+class _Leg(beam.PTransform):
+    """(pivot, text) to Translation and Untranslated, one way: out of English, or back into it."""
+
+    def __init__(self, back: bool, known: Known, engine: Engine, paid: str) -> None:
+        super().__init__()
+        self.back, self.known, self.engine, self.paid = back, known, engine, paid
+
+    def expand(self, texts: beam.PCollection) -> Any:
+        asked = (
+            texts
+            | "Once each" >> beam.Distinct()
+            | "Group by pivot" >> beam.GroupByKey()
+            | "Batch"
+            >> beam.ParDo(_MakeBatches(self.back, self.known, self.engine)).with_outputs(DEAD, ROWS, main="asked")
+        )
+        answered = asked.asked | "Ask" >> Translate(self.engine, self.paid)
+        translations = (asked[ROWS], answered.translated) | "Known and new" >> beam.Flatten()
+        dead = (asked[DEAD], answered[DEAD]) | "Without an answer" >> beam.Flatten()
+        return translations, dead
 
 
 class _MakeBatches(beam.DoFn):
-    def __init__(self, known: Known, engine: Engine) -> None:
+    def __init__(self, back: bool, known: Known, engine: Engine) -> None:
         super().__init__()
-        self.known, self.engine = known, engine
+        self.back, self.known, self.engine = back, known, engine
 
     def process(self, group: tuple[str, Iterable[str]]) -> Iterator[Any]:
         pivot, texts = group
-        rows, batches, too_long = _split(texts, pivot, ENGLISH, self.known, self.engine.limits)
+        source, target = (pivot, ENGLISH) if self.back else (ENGLISH, pivot)
+        rows, batches, too_long = _split(texts, source, target, self.known, self.engine.limits)
         yield from in_groups(batches, self.engine)
         for row in rows:
             yield TaggedOutput(ROWS, row)
@@ -122,7 +123,3 @@ def _split(
     reason = f"too_long: over {limits.codepoints:,} characters, more than a request may hold"
     long = [Untranslated(source, target, text, reason) for text in too_long]
     return known.rows(texts, source, target), batches, long
-
-
-def _by_pivot(row: Translation) -> tuple[str, str]:
-    return row.target, row.translation

@@ -23,11 +23,10 @@ from transforms.naming import Conventions
 from transforms.parquet import parquet_bytes
 from transforms.rewrite.names import by_position, mapping_bytes
 from transforms.rewrite.variants import MAPPING
-from transforms.translation.memory import by_languages, memory_bytes, merge
+from transforms.translation.memory import MEMORY_FILE, by_languages, memory_bytes, merge
 from transforms.translation.translate import Untranslated
 
 AUDIT_FILE = "translations.parquet"
-MEMORY_FILE = "memory.parquet"
 DEAD_LETTERS = "dead_letters.jsonl"
 
 _SHOWN = 3

@@ -17,6 +17,8 @@ from schemas.layout import as_path
 from schemas.translation import MEMORY, Translation
 from transforms.parquet import parquet_bytes
 
+MEMORY_FILE = "memory.parquet"  # as runs publish it
+
 Texts = dict[tuple[str, str], dict[str, str]]  # (source, target) -> text -> translation
 
 

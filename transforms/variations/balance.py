@@ -10,7 +10,11 @@ from transforms.variations.statistics import of_splits
 
 
 def check_counts(
-    counts: dict[str, int], sets: Mapping[str, Sequence[str]], envs: Sequence[str], least: Mapping[str, float]
+    counts: dict[str, int],
+    sets: Mapping[str, Sequence[str]],
+    envs: Sequence[str],
+    least: Mapping[str, float],
+    rewritten: bool = False,
 ) -> dict[str, int]:
     """Every dialogue is in every set or left out; every user turn is varied or unchanged; Env sets are exact.
 
@@ -19,6 +23,7 @@ def check_counts(
       sets: kind to its Env sets.
       envs: their rates.
       least: kind to the share of its turns that must have changed.
+      rewritten: whether that is the share of the turns that files have.
 
     Raises:
       RuntimeError: they do not balance, or an Env set has another number of turns than was asked.
@@ -37,18 +42,23 @@ def check_counts(
             for split in {**varied, **unchanged}:
                 if counts.get(f"replaced/{name}/{split}", 0) != size_of(rate, varied.get(split, 0)):
                     wrong.append(f"turns of {name} in {split}")
+        lines = counts.get(f"lines_with_turn/{kind}", 0) + counts.get(f"lines_without_turn/{kind}", 0)
+        if counts.get(f"lines/{kind}", 0) != lines:
+            wrong.append(f"lines of {kind}")
     if wrong:
         raise RuntimeError(f"the counts do not balance for {', '.join(wrong)}: {counts}")
-    _check_changed(counts, least)
+    _check_changed(counts, least, rewritten)
     return counts
 
 
-def _check_changed(counts: Mapping[str, int], kinds: Mapping[str, float]) -> None:
-    turns = counts.get("turns", 0)
+def _check_changed(counts: Mapping[str, int], kinds: Mapping[str, float], rewritten: bool) -> None:
     for kind, least in kinds.items():
-        share = sum(of_splits(f"varied/{kind}/", counts).values()) / turns if turns else 1.0
+        turns = counts.get(f"given/{kind}" if rewritten else "turns", 0)
+        varied = sum(of_splits(f"varied/{kind}/", counts).values())
+        share = varied / turns if turns else 0.0 if rewritten else 1.0
         if share < least:
+            of = "user turns of the files" if rewritten else "user turns"
             raise InputError(
-                f"{kind}: only {share:.1%} of {turns:,} user turns changed, and --least_changed asks for {least:.0%}, "
+                f"{kind}: only {share:.1%} of {turns:,} {of} changed, and --least_changed asks for {least:.0%}, "
                 "so nothing was published: give a lower one if that is what you expect of this corpus",
             )

@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from transforms.markdown import code
+
 HOW = {
     "typos": "Words mistyped: a letter left out, a neighbouring key, a letter twice, two letters swapped, a lost "
     "space; and chat abbreviations. Never numbers, times, money, yes, no and negations; typos never in a first letter.",
     "verbose": "A sentence before the turn, one after it, fitted to its dialogue acts; full forms and hedges inside.",
     "simple": "Fillers and politeness left out, requests cut to what is requested; a yes, a no or thanks to a word or "
     "two. Only where a rule is sure.",
+    "paraphrase": "Translated into another language and back, where every value came back and nothing was denied or "
+    "affirmed that was not before.",
 }
+HOW_REWRITTEN = {
+    "typos": "Mistyped by people, or by a model.",
+    "verbose": "Said at more length by people, or by a model.",
+    "simple": "Said more simply by people, or by a model.",
+    "paraphrase": "Said in other words by people, or by a model.",
+}
+
+
+def how_of(kind: str, options: Mapping[str, Any]) -> str:
+    """How a kind was made, given the flags."""
+    return (HOW_REWRITTEN if options["rewritten"] else HOW)[kind]
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -29,13 +44,13 @@ def card(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     lines = [
         "# Language variations",
         "",
-        "The same dialogues with user turns said in another way, by rules. States and actions are those of the "
+        f"The same dialogues with user turns said in another way{_by(options)}. States and actions are those of the "
         f"original; the span of every value is where the value now stands. {values}",
         "",
         "| set | what | user turns | varied | share |",
         "|---|---|--:|--:|--:|",
         *(
-            f"| {kind} | {HOW[kind]} | {one['turns']:,} | {one['varied']:,} | {percent(one['changed'])} |"
+            f"| {kind} | {how_of(kind, options)} | {one['turns']:,} | {one['varied']:,} | {percent(one['changed'])} |"
             for kind, one in numbers["kinds"].items()
         ),
         "",
@@ -49,11 +64,32 @@ def card(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> str:
         ),
         "",
         f"- Seed: `{options['seed']}`. Splits: {options['split']}.",
+        *_source_lines(numbers, options),
         "- `KIND/turns` has a row for every user turn: what was said, what became of it, each edit, each span.",
         "- Phrases, abbreviations and rules are Parapet's own; English only.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _by(options: Mapping[str, Any]) -> str:
+    if options["rewritten"]:
+        return ""
+    if "paraphrase" not in options["kinds"]:
+        return ", by rules"
+    return ", by translation" if len(options["kinds"]) == 1 else ", by rules and by translation"
+
+
+def _source_lines(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if options["pivots"]:
+        engine = " ".join(part for part in (options["provider"], options["model"]) if part)
+        lines.append(f"- Paraphrases: by way of {', '.join(options['pivots'])}, engine {code(engine)}.")
+    if of := numbers["rewritten"]:
+        files = ", ".join(code(one["file"]) for one in options["rewritten"])
+        unused = f"{of['bad']:,} bad, {of['kind_not_asked']:,} of other kinds, {of['no_user_turn']:,} of no user turn"
+        lines.append(f"- Rewritten turns: {files}, {of['lines']:,} lines; not used: {unused}.")
+    return lines
 
 
 def _env_lines(numbers: Mapping[str, Any]) -> list[str]:

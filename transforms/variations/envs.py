@@ -14,13 +14,17 @@ import apache_beam as beam
 
 from transforms.perturb.drawing import key_of, place_of
 
-_SIZE = 24  # bytes of a place
+_SIZE, _DRAWN = 24, 16  # bytes of a place, and of what is drawn of it
 
 
-def place_in_order(seed: str, dialogue_id: str, turn: int, file: str, position: int) -> bytes:
-    """A turn's place. Of two dialogues of one id, file and position in it decide; else they do not matter."""
-    drawn = place_of(key_of(seed, "env", dialogue_id, str(turn)))
-    return drawn + place_of(key_of(file, str(position)))[: _SIZE - len(drawn)]
+def place_in_order(seed: str, dialogue_id: str, turn: int, among: bytes) -> bytes:
+    """A turn's place. What :func:`among_namesakes` gives decides between two dialogues of one id, and only there."""
+    return place_of(key_of(seed, "env", dialogue_id, str(turn))) + among
+
+
+def among_namesakes(file: str, position: int) -> bytes:
+    """The place of a dialogue among those of its id."""
+    return place_of(key_of(file, str(position)))[: _SIZE - _DRAWN]
 
 
 def size_of(rate: str, turns: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,11 +11,16 @@ from transforms.perturb.drawing import key_of
 from transforms.perturb.edits import Edit, edited, moved
 from transforms.perturb.protected import Range
 from transforms.perturb.typos import Operation, Rates, typo_operations
+from transforms.variations.made import RULES, Made
+from transforms.variations.paraphrase import Answers, paraphrased, pivot_of
+from transforms.variations.rewording import reworded
+from transforms.variations.rewritten import REWRITTEN, Key, Rewritten
 from transforms.variations.said import Said, Span
 from transforms.variations.simple import simple_operations
 from transforms.variations.verbose import verbose_operations
 
 BAD_SPAN, TORN_SPAN = "bad_span", "torn_span"  # reasons for which a turn goes to the dead letters
+NOT_REWRITTEN = "not_rewritten"
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -25,11 +30,30 @@ class Settings(msgspec.Struct, frozen=True):
       seed: of all that is drawn.
       rates: of typos.
       perturb_values: whether annotated values may have typos.
+      pivots: the languages that paraphrases go through; none where no engine makes any.
+      rewritten: whether the kinds come of files, and no rule makes any.
     """
 
     seed: str = "0"
     rates: Rates = Rates()
     perturb_values: bool = False
+    pivots: tuple[str, ...] = ()
+    rewritten: bool = False
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What others have said.
+
+    Attributes:
+      rewritten: turns of files.
+      answers: of an engine, or of a memory.
+    """
+
+    rewritten: Mapping[Key, Rewritten] = {}
+    answers: Answers = {}
+
+
+NOTHING = Given()
 
 
 class Variation(msgspec.Struct, frozen=True):
@@ -40,67 +64,85 @@ class Variation(msgspec.Struct, frozen=True):
       places: of its spans, in order.
       operations: what was done, in order.
       reason: why nothing was: an id, and what it is about after a colon.
+      source: whose words they are; nothing where it is as it was.
     """
 
     utterance: str
     places: Sequence[Range]
     operations: Sequence[Operation]
     reason: str = ""
+    source: str = ""
 
 
-def _typos(said: Said, settings: Settings) -> tuple[list[Operation], str]:
+def _typos(said: Said, settings: Settings, given: Given) -> Made:
     key = key_of(settings.seed, "typos", said.dialogue_id, str(said.position))
     made = typo_operations(said.utterance, said.ranges, said.values, settings.rates, key, settings.perturb_values)
-    return made, "" if made else "no_word" if settings.rates.at_least else "not_drawn"
+    return Made(made, "" if made else "no_word" if settings.rates.at_least else "not_drawn")
 
 
-def _verbose(said: Said, settings: Settings) -> tuple[list[Operation], str]:
-    return verbose_operations(said, key_of(settings.seed, "verbose", said.dialogue_id, str(said.position)))
+def _verbose(said: Said, settings: Settings, given: Given) -> Made:
+    return Made(*verbose_operations(said, key_of(settings.seed, "verbose", said.dialogue_id, str(said.position))))
 
 
-def _simple(said: Said, settings: Settings) -> tuple[list[Operation], str]:
-    return simple_operations(said)
+def _simple(said: Said, settings: Settings, given: Given) -> Made:
+    return Made(*simple_operations(said))
 
 
-KINDS: dict[str, Callable[[Said, Settings], tuple[list[Operation], str]]] = {
+def _paraphrase(said: Said, settings: Settings, given: Given) -> Made:
+    return paraphrased(said, pivot_of(said, settings.pivots, settings.seed), given.answers)
+
+
+def _rewritten(kind: str, said: Said, given: Given) -> Made:
+    line = given.rewritten.get((said.dialogue_id, said.position, kind))
+    if line is None:
+        return Made(reason=NOT_REWRITTEN)
+    text, source = line
+    return reworded(said, text, REWRITTEN, source, in_words=kind == "paraphrase")
+
+
+KINDS: dict[str, Callable[[Said, Settings, Given], Made]] = {
     "typos": _typos,
     "verbose": _verbose,
     "simple": _simple,
+    "paraphrase": _paraphrase,
 }
+BY_RULES = ("typos", "verbose", "simple")  # made of any corpus at once
 
 
-# The share of its user turns that a kind must change, by default: a corpus of short turns has little to simplify.
-LEAST = {"typos": 0.5, "verbose": 0.5, "simple": 0.1}
+# The share of its user turns that a kind must change, by default: a corpus of short turns has little to simplify. Of
+# files, the share of the turns that they have.
+LEAST = {"typos": 0.5, "verbose": 0.5, "simple": 0.1, "paraphrase": 0.3}
+LEAST_OF_FILES = 0.5
 
 
-def vary(kind: str, said: Said, settings: Settings) -> Variation:
+def vary(kind: str, said: Said, settings: Settings, given: Given = NOTHING) -> Variation:
     """A turn as a kind has it: varied, or as it was with the reason."""
     if said.wrong:
         reason = f"{BAD_SPAN}: {', '.join(said.wrong)}: not inside the utterance"
         return Variation(said.utterance, said.ranges, (), reason)
-    operations, reason = KINDS[kind](said, settings)
-    if not operations:
-        return Variation(said.utterance, said.ranges, (), reason)
-    utterance = edited(said.utterance, operations)
+    made = _rewritten(kind, said, given) if settings.rewritten else KINDS[kind](said, settings, given)
+    if not made.operations:
+        return Variation(said.utterance, said.ranges, (), made.reason)
+    utterance = edited(said.utterance, made.operations)
     places = []
-    for span in said.spans:
-        place = moved(span.start, span.end, operations)
-        if place is None or utterance[slice(*place)] != value_after(said.utterance, span, operations, settings):
+    for i, span in enumerate(said.spans):
+        place = moved(span.start, span.end, made.operations) if made.places is None else made.places[i]
+        if place is None or utterance[slice(*place)] != value_after(said.utterance, span, made, settings):
             return Variation(said.utterance, said.ranges, (), f"{TORN_SPAN}: {span.slot}: it cannot be mended")
         places.append(place)
     if utterance == said.utterance:
         return Variation(said.utterance, said.ranges, (), "unchanged")
-    return Variation(utterance, places, operations)
+    return Variation(utterance, places, made.operations, source=made.source)
 
 
-def value_after(utterance: str, span: Span, operations: Sequence[Operation], settings: Settings) -> str:
+def value_after(utterance: str, span: Span, made: Made, settings: Settings) -> str:
     """What must stand in a span afterwards: the text it had, with ``perturb_values`` after the operations inside."""
     value = utterance[span.start : span.end]
-    if not settings.perturb_values:
+    if not settings.perturb_values or made.source != RULES:
         return value
     inside = [
         Edit(one.start - span.start, one.end - span.start, one.text)
-        for one in operations
+        for one in made.operations
         if span.start <= one.start and one.end <= span.end and one.start < one.end
     ]
     return edited(value, inside)

@@ -12,7 +12,7 @@ import msgspec
 from transforms.variations.card import card
 from transforms.variations.report import report_page
 from transforms.variations.statistics import Key, as_mapping, statistics
-from transforms.variations.writing import COUNTS, EXAMPLES, SHOWN, TALLIES, Sets
+from transforms.variations.writing import EXAMPLES, SHOWN, TALLIES, Sets
 
 
 class About(msgspec.Struct, frozen=True):
@@ -29,10 +29,10 @@ class About(msgspec.Struct, frozen=True):
     schemas: Sequence[tuple[str, bytes]]
 
 
-def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
-    """What :class:`~transforms.variations.writing.WriteSets` found, as :func:`small_files` takes it."""
+def summed(written: Any, counted: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
+    """What :class:`~transforms.variations.writing.WriteSets` found, and all counts, as :func:`small_files` takes it."""
     tallies = written[TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
-    counts = written[COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)
+    counts = counted | "Sum counts" >> beam.CombinePerKey(sum)
     examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN, key=lambda drawn: drawn[0])
     return tallies, counts, examples
 
@@ -50,7 +50,7 @@ def small_files(
     files = {
         "statistics.json": (json.dumps(numbers, indent=2) + "\n").encode(),
         "README.md": card(numbers, about.options).encode(),
-        "report.html": report_page(numbers, shown).encode(),
+        "report.html": report_page(numbers, shown, about.options).encode(),
     }
     schemas = {f"{name}/{path}": data for name in sets.names for path, data in about.schemas}
     return sorted({**files, **schemas}.items())

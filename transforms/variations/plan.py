@@ -8,7 +8,10 @@ from decimal import Decimal, InvalidOperation
 from schemas.errors import InputError
 from transforms.corpora import listed
 from transforms.perturb.typos import MIX, Rates
-from transforms.variations.kinds import KINDS
+from transforms.variations.kinds import BY_RULES, KINDS
+from transforms.variations.rewritten import Given
+
+_SHOWN = 3
 
 
 def parse_kinds(given: str) -> list[str]:
@@ -20,6 +23,37 @@ def parse_kinds(given: str) -> list[str]:
     if not kinds or len(set(kinds)) < len(kinds):
         raise InputError("give each kind once, such as typos,verbose", "--kinds")
     return kinds
+
+
+def kinds_of(given: str | None, files: Given | None) -> list[str]:
+    """The kinds to be made: those named, else those of the files, else those that rules make.
+
+    Args:
+      given: ``--kinds``.
+      files: of rewritten turns.
+
+    Raises:
+      InputError: no such kinds, or the files have none of one.
+    """
+    if files is None:
+        return parse_kinds(given or ",".join(BY_RULES))
+    there = [kind for kind in KINDS if kind in files.lines]
+    kinds = parse_kinds(given) if given else there
+    if not kinds:
+        raise InputError("has no line that can be used", files.paths[0], "--rewritten")
+    for kind in kinds:
+        if kind not in there:
+            raise InputError(f"{kind}: --rewritten has no line of it; it has {', '.join(there)}", "--kinds")
+    return kinds
+
+
+def check_lines(files: Given) -> None:
+    """Raises InputError where a file has a line that cannot be used: how many, and the first of them."""
+    if files.bad:
+        said = [f"{one.file}: {one.where}: {one.reason}" for one in files.bad[:_SHOWN]]
+        more = f"; and {len(files.bad) - _SHOWN:,} more" if len(files.bad) > _SHOWN else ""
+        told = f"{len(files.bad):,} lines cannot be used" if len(files.bad) > 1 else "a line cannot be used"
+        raise InputError(f"{told} (--leave_out goes on without): {'; '.join(said)}{more}", "--rewritten")
 
 
 def parse_envs(given: str) -> list[str]:

@@ -8,22 +8,27 @@ from typing import Any
 from transforms import svg
 from transforms.pages import render
 from transforms.reports import plural
-from transforms.variations.card import HOW, percent
+from transforms.variations.card import how_of, percent
+from transforms.variations.made import RULES
 
 TERMS = {
-    "Can be varied": "User turns for which the kind has a rule that is sure. The others are as they were.",
+    "Can be varied": "User turns for which the kind has a rule that is sure, or words that keep every value. The "
+    "others are as they were.",
     "Env": "A mix: that share of the turns that can be varied, to the turn; Env-1 lies within Env-2, that in Env-3.",
     "Per word": "Operations for each word of all user turns, changed or not.",
     "Characters edited": "Of each operation what it took or put, whichever is more.",
 }
 
 
-def report_page(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def report_page(
+    numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Mapping[str, Any]]], options: Mapping[str, Any]
+) -> str:
     """The page.
 
     Args:
       numbers: ``statistics.json``.
       examples: kind to rows of turns that were varied.
+      options: the flags.
     """
     kinds = numbers["kinds"]
     turns = max((one["turns"] for one in kinds.values()), default=0)
@@ -35,7 +40,7 @@ def report_page(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Mapp
         lead=f"{plural(turns, 'user turn')}: {', '.join(kinds)}.",
         tiles=[{"what": f"of turns changed: {kind}", "value": percent(one["changed"])} for kind, one in kinds.items()],
         odd=plural(numbers["odd_spans"], "span") if numbers["odd_spans"] else "",
-        kinds=[{"name": kind, "how": HOW[kind], "cells": _cells(one)} for kind, one in kinds.items()],
+        kinds=[{"name": kind, "how": how_of(kind, options), "cells": _cells(one)} for kind, one in kinds.items()],
         envs=[
             {"name": name, "cells": [split, percent(env["rate"], 0), *_env_cells(of)]}
             for one in kinds.values()
@@ -45,6 +50,13 @@ def report_page(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Mapp
         plots=[_plot(kind, one) for kind, one in kinds.items() if one["operations"]],
         domains=_domains(kinds),
         names=list(kinds),
+        sources=[
+            {"kind": kind, "source": source, "turns": f"{n:,}"}
+            for kind, one in kinds.items()
+            for source, n in one["sources"].items()
+            if source != RULES
+        ],
+        lines=_lines(numbers["rewritten"]),
         reasons=[
             {"kind": kind, "reason": reason, "turns": f"{n:,}"}
             for kind, one in kinds.items()
@@ -57,6 +69,19 @@ def report_page(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Mapp
         ],
         terms=[{"term": term, "meaning": meaning} for term, meaning in TERMS.items()],
     )
+
+
+def _lines(of: Mapping[str, Any] | None) -> str:
+    """What became of the lines of files, in words."""
+    if of is None:
+        return ""
+    fates = [
+        f"{plural(sum(of['with_a_turn'].values()), 'line')} with a user turn",
+        f"{of['kind_not_asked']:,} of kinds that were not asked for",
+        f"{of['no_user_turn']:,} of no user turn",
+        f"{of['bad']:,} that could not be used",
+    ]
+    return f"{plural(of['lines'], 'rewritten line')}: {', '.join(fates)}."
 
 
 def _cells(one: Mapping[str, Any]) -> list[str]:

@@ -32,6 +32,8 @@ class Said(msgspec.Struct, frozen=True):
       services: of its frames.
       wrong: the slots of spans that do not lie inside the utterance.
       odd: the slots of spans whose text is no value that state or actions of the turn know.
+      turn: the turn itself.
+      before: the user's turn before it.
     """
 
     dialogue_id: str
@@ -43,6 +45,8 @@ class Said(msgspec.Struct, frozen=True):
     services: tuple[str, ...]
     wrong: tuple[str, ...]
     odd: tuple[str, ...]
+    turn: Turn | None = None
+    before: Turn | None = None
 
     @property
     def ranges(self) -> list[Range]:
@@ -57,9 +61,11 @@ class Said(msgspec.Struct, frozen=True):
 def said_by_user(dialogue: Dialogue) -> Iterator[Said]:
     """The user's turns, in order."""
     values = sayable(_values(dialogue))
+    before = None
     for position, turn in enumerate(dialogue.turns):
         if turn.speaker == "USER":
-            yield _said(dialogue.dialogue_id, position, turn, values)
+            yield _said(dialogue.dialogue_id, position, turn, before, values)
+            before = turn
 
 
 def _values(dialogue: Dialogue) -> set[str]:
@@ -75,7 +81,7 @@ def _values(dialogue: Dialogue) -> set[str]:
     return found
 
 
-def _said(dialogue_id: str, position: int, turn: Turn, values: tuple[str, ...]) -> Said:
+def _said(dialogue_id: str, position: int, turn: Turn, before: Turn | None, values: tuple[str, ...]) -> Said:
     spans: list[Span] = []
     wrong, odd = [], []
     for frame in turn.frames:
@@ -102,4 +108,6 @@ def _said(dialogue_id: str, position: int, turn: Turn, values: tuple[str, ...]) 
         services=tuple(frame.service for frame in turn.frames),
         wrong=tuple(wrong),
         odd=tuple(odd),
+        turn=turn,
+        before=before,
     )

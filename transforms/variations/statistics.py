@@ -37,6 +37,7 @@ def tally(tallies: Counter[Key], kind: str, pairs: Iterable[tuple[Said, Variatio
             named.append((kind, "reason", variation.reason.partition(":")[0]))
             continue
         sums["varied"] += 1
+        named.append((kind, "source", variation.source))
         named += [(kind, "domain_varied", domain) for domain in domains]
         for one in variation.operations:
             named.append((kind, "operation", one.kind))
@@ -65,6 +66,7 @@ def statistics(
     """
     return {
         "odd_spans": counts.get("odd_spans", 0),
+        "rewritten": _of_lines(kinds, counts),
         "kinds": {kind: _of_kind(kind, envs, tallies, counts) for kind in kinds},
     }
 
@@ -84,8 +86,23 @@ def _of_kind(kind: str, envs: Sequence[str], tallies: Mapping[Key, int], counts:
         for name, n in _named(kind, "domain_turns", tallies).items()
     }
     found["reasons"] = _named(kind, "reason", tallies)
+    found["sources"] = _named(kind, "source", tallies)
     found["envs"] = {f"{kind}-env{i}": _of_env(f"{kind}-env{i}", kind, rate, counts) for i, rate in enumerate(envs, 1)}
     return found
+
+
+def _of_lines(kinds: Sequence[str], counts: Mapping[str, int]) -> dict[str, Any] | None:
+    """What became of the lines of files, where there are some; of those that have a turn the kinds say more."""
+    lines = of_splits("lines/", counts)
+    if not lines:
+        return None
+    return {
+        "lines": sum(lines.values()) + counts.get("bad_lines", 0),
+        "bad": counts.get("bad_lines", 0),
+        "kind_not_asked": sum(n for kind, n in lines.items() if kind not in kinds),
+        "no_user_turn": sum(of_splits("lines_without_turn/", counts).values()),
+        "with_a_turn": of_splits("lines_with_turn/", counts),
+    }
 
 
 def _of_env(name: str, kind: str, rate: str, counts: Mapping[str, int]) -> dict[str, Any]:
@@ -104,7 +121,7 @@ def _of_env(name: str, kind: str, rate: str, counts: Mapping[str, int]) -> dict[
 
 
 def of_splits(prefix: str, counts: Mapping[str, int]) -> dict[str, int]:
-    """Split to its number, of counts whose names begin so."""
+    """Split, or kind, to its number, of counts whose names begin so."""
     return {name.removeprefix(prefix): n for name, n in sorted(counts.items()) if name.startswith(prefix)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
@@ -22,15 +22,30 @@ from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import dialogue_text
 from transforms.set_files import SetFiles
-from transforms.variations.envs import level_of, place_in_order
-from transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Settings, Variation, vary, write_into
+from transforms.variations.envs import among_namesakes, level_of, place_in_order
+from transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Given, Settings, Variation, vary, write_into
+from transforms.variations.paraphrase import NOT_TRANSLATED, Answers
+from transforms.variations.rewritten import Key as LineKey
+from transforms.variations.rewritten import Rewritten
 from transforms.variations.said import Said, said_by_user
 from transforms.variations.statistics import Key, tally
 
-DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
+DEAD, COUNTS, TALLIES, EXAMPLES, MATCHED = "dead", "counts", "tallies", "examples", "matched"
 SHOWN = 12  # examples of a kind on the page
 
 OfSplit = tuple[str, str]  # kind, folder of the split
+
+
+class Others(NamedTuple):
+    """What others have said, as side inputs.
+
+    Attributes:
+      rewritten: the lines of files, key to text and source.
+      answers: of an engine or a memory, text to its translation.
+    """
+
+    rewritten: Any
+    answers: Any
 
 
 class Sets(msgspec.Struct, frozen=True):
@@ -58,17 +73,21 @@ class Sets(msgspec.Struct, frozen=True):
         return [f"{kind}-env{i}" for i in range(1, len(self.envs) + 1)]
 
 
-def places_of_file(file: DialogueFile, sets: Sets) -> Iterator[tuple[OfSplit, bytes]]:
+def places_of_file(
+    file: DialogueFile, sets: Sets, rewritten: Mapping[LineKey, Rewritten], answers: Answers
+) -> Iterator[tuple[OfSplit, bytes]]:
     """((kind, split), the places of the turns of a file that can be varied). Of a file that cannot be read nothing."""
+    given = Given(rewritten, answers)
     places: dict[str, list[bytes]] = {kind: [] for kind in sets.kinds}
     try:
         for position, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
+            among = among_namesakes(file.relative, position)
             for said in said_by_user(dialogue):
-                place = place_in_order(sets.settings.seed, said.dialogue_id, said.position, file.relative, position)
+                place = place_in_order(sets.settings.seed, said.dialogue_id, said.position, among)
                 for kind in sets.kinds:
-                    if vary(kind, said, sets.settings).operations:
+                    if vary(kind, said, sets.settings, given).operations:
                         places[kind].append(place)
     except InputError:
         return  # who writes the sets says so
@@ -82,23 +101,22 @@ class WriteSets(beam.PTransform):
     Args:
       sets: what is written.
       thresholds: PCollection of ((kind, split), thresholds of the Env sets).
+      others: side inputs.
     """
 
-    def __init__(self, sets: Sets, thresholds: beam.PCollection) -> None:
+    def __init__(self, sets: Sets, thresholds: beam.PCollection, others: Others) -> None:
         super().__init__()
-        self.sets, self.thresholds = sets, thresholds
+        self.sets, self.thresholds, self.others = sets, thresholds, others
 
     def expand(self, files: beam.PCollection) -> Any:
         """DialogueFile to Written (main), (file, letters) (DEAD), (name, n) (COUNTS), (Key, n) (TALLIES), (kind, (draw,
-        row)) (EXAMPLES).
+        row)) (EXAMPLES), (key, 1) of lines of files that have a turn (MATCHED).
         """
+        write = beam.ParDo(_WriteFile(self.sets), beam.pvalue.AsDict(self.thresholds), *self.others)
         return (
             files
             | "Spread" >> beam.Reshuffle()
-            | "Write file"
-            >> beam.ParDo(_WriteFile(self.sets), beam.pvalue.AsDict(self.thresholds)).with_outputs(
-                DEAD, COUNTS, TALLIES, EXAMPLES, main="written"
-            )
+            | "Write file" >> write.with_outputs(DEAD, COUNTS, TALLIES, EXAMPLES, MATCHED, main="written")
         )
 
 
@@ -108,9 +126,14 @@ class _WriteFile(beam.DoFn):
         self.sets = sets
 
     def process(
-        self, file: DialogueFile, thresholds: Mapping[OfSplit, Sequence[bytes]]
+        self,
+        file: DialogueFile,
+        thresholds: Mapping[OfSplit, Sequence[bytes]],
+        rewritten: Mapping[LineKey, Rewritten],
+        answers: Answers,
     ) -> Iterator[Written | TaggedOutput]:
-        of = FileOfSets(file, {kind: thresholds.get((kind, file.split), ()) for kind in self.sets.kinds}, self.sets)
+        of_kinds = {kind: thresholds.get((kind, file.split), ()) for kind in self.sets.kinds}
+        of = FileOfSets(file, of_kinds, self.sets, Given(rewritten, answers))
         yield from of.write()
         if of.letters:
             yield TaggedOutput(DEAD, (file.relative, of.letters))
@@ -121,6 +144,8 @@ class _WriteFile(beam.DoFn):
         for kind, rows in of.examples.items():
             for example in sorted(rows, key=lambda drawn: drawn[0])[:SHOWN]:
                 yield TaggedOutput(EXAMPLES, (kind, example))
+        for key in sorted(of.matched):
+            yield TaggedOutput(MATCHED, (key, 1))
         for name in ("files", "dialogues", "turns"):
             Metrics.counter("parapet", name).inc(of.counts[name])
 
@@ -133,10 +158,12 @@ class FileOfSets:
       counts: see ``transforms.variations.balance``.
       tallies: numbers of its turns.
       examples: of each kind some turns that were varied, each with its place in a drawn order.
+      matched: the lines of files that have a turn here.
     """
 
-    def __init__(self, file: DialogueFile, thresholds: Mapping[str, Sequence[bytes]], sets: Sets) -> None:
-        self.file, self.thresholds, self.sets = file, thresholds, sets
+    def __init__(self, file: DialogueFile, thresholds: Mapping[str, Sequence[bytes]], sets: Sets, given: Given) -> None:
+        self.file, self.thresholds, self.sets, self.given = file, thresholds, sets, given
+        self.matched: set[LineKey] = set()
         self.letters: list[LeftOut] = []
         self.counts: Counter[str] = Counter(files=1)
         self.tallies: Counter[Key] = Counter()
@@ -154,7 +181,7 @@ class FileOfSets:
             reason = f"broken_file: {error.reason}"
             self.letters = [LeftOut("", self.file.split, self.file.name, "", error.where, reason)]
             self.counts = Counter(files=1, broken_files=1)
-            self.tallies, self.examples = Counter(), {}
+            self.tallies, self.examples, self.matched = Counter(), {}, set()
             return []
         self.counts.update({f"dialogues/{name}": n for name, n in files.dialogues.items()})
         written = files.written()
@@ -174,11 +201,8 @@ class FileOfSets:
                 continue
             turns = list(said_by_user(dialogue))
             self._count(turns)
-            seed, relative = self.sets.settings.seed, self.file.relative
-            places = {
-                said.position: place_in_order(seed, said.dialogue_id, said.position, relative, position)
-                for said in turns
-            }
+            seed, among = self.sets.settings.seed, among_namesakes(self.file.relative, position)
+            places = {said.position: place_in_order(seed, said.dialogue_id, said.position, among) for said in turns}
             for kind in self.sets.kinds:
                 self._add(files, kind, raw, plain, turns, places)
 
@@ -201,12 +225,12 @@ class FileOfSets:
         levels: dict[int, int] = {}
         variations = []
         for said in turns:
-            variation = vary(kind, said, self.sets.settings)
+            variation = vary(kind, said, self.sets.settings, self.given)
             level = 0
             if variation.operations:
                 new[said.position] = write_into(raw["turns"][said.position], variation)
                 level = levels[said.position] = level_of(places[said.position], self.thresholds[kind])
-            elif variation.reason.startswith(TORN_SPAN):
+            elif variation.reason.startswith((TORN_SPAN, NOT_TRANSLATED)):
                 self._leave_out(said.dialogue_id, f"turns[{said.position}]", variation.reason)
             variations.append(variation)
             row = row_of(said, variation, level)
@@ -216,6 +240,9 @@ class FileOfSets:
         self.counts[f"varied/{kind}/{self.file.split or '-'}"] += len(new)
         self.counts[f"unchanged/{kind}/{self.file.split or '-'}"] += len(turns) - len(new)
         tally(self.tallies, kind, zip(turns, variations, strict=True))
+        lines = {(said.dialogue_id, said.position, kind) for said in turns} & self.given.rewritten.keys()
+        self.counts[f"given/{kind}"] += len(lines)
+        self.matched |= lines
         texts: dict[frozenset[int], bytes] = {}
 
         def text_with(chosen: frozenset[int]) -> bytes:
@@ -241,6 +268,7 @@ def row_of(said: Said, variation: Variation, level: int) -> dict[str, Any]:
         "reason": variation.reason,
         "original": said.utterance,
         "utterance": variation.utterance,
+        "source": variation.source,
         "operations": [
             {"kind": one.kind, "start": one.start, "end": one.end, "before": one.before, "after": one.text}
             for one in variation.operations

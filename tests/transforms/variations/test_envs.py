@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import InputError
 from transforms.variations.balance import check_counts
-from transforms.variations.envs import Thresholds, level_of, place_in_order, size_of
+from transforms.variations.envs import Thresholds, among_namesakes, level_of, place_in_order, size_of
 from transforms.variations.plan import parse_envs, parse_kinds, parse_rates
 
 RATES = ["0.1", "0.5", "0.8"]
@@ -27,7 +27,9 @@ def test_halves_go_up(rate: str, turns: int, size: int) -> None:
 @given(st.integers(0, 60), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_exact_nested_and_however_shared_out(turns: int, bundles: int, drawn: random.Random) -> None:
     """Also where ids stand twice: then file and position decide."""
-    places = [place_in_order("0", f"{i // 7 % 3}", i % 7, f"file{i // 30}", i // 7) for i in range(turns)]
+    places = [
+        place_in_order("0", f"{i // 7 % 3}", i % 7, among_namesakes(f"file{i // 30}", i // 7)) for i in range(turns)
+    ]
     assert len(set(places)) == turns
     combine = Thresholds(RATES)
     accumulators = [combine.create_accumulator() for _ in range(bundles)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from transforms.perturb.edits import edited, moved
 from transforms.perturb.protected import value_ranges
-from transforms.variations.kinds import KINDS, Settings, vary, write_into
+from transforms.variations.kinds import BY_RULES, Settings, vary, write_into
 from transforms.variations.said import Said, Span
 from transforms.variations.simple import simple_operations
 from transforms.variations.verbose import phrases, verbose_operations
@@ -135,7 +135,7 @@ WORDS = st.one_of(
     st.lists(WORDS, max_size=14),
     st.sets(st.sampled_from([*ACTS, "OFFER"]), max_size=3),
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=3),
-    st.sampled_from(sorted(KINDS)),
+    st.sampled_from(sorted(BY_RULES)),
     st.booleans(),
 )
 def test_any_turn_keeps_its_spans(

@@ -1,0 +1,170 @@
+"""``parapet babi_task6``: calls of DSTC2 as dialog bAbI task 6, and as a corpus in the SGD layout."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import Parser, check_apart, counted, run_command
+from schemas.errors import InputError
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+EXAMPLE = """\
+  parapet babi_task6 --logs dstc2 --output task6
+  parapet babi_task6 --logs dstc2 --split_rule original --user asr --output task6_recognised
+  parapet babi_task6 --logs dstc2 --kb dialog-babi-task6-dstc2-kb.txt --leave_out --output task6"""
+
+PAPER, ORIGINAL = "paper", "original"
+TRANSCRIPTION, ASR = "transcription", "asr"
+
+
+def parser() -> Parser:
+    """The flags."""
+    what = (
+        "Logs and labels of DSTC2 -> dialog bAbI task 6 (Bordes et al. 2017): OUT/dialog-babi-task6-dstc2-trn.txt,\n"
+        "-dev, -tst, -candidates and -kb; and the same dialogues with states, spans, acts and API results in OUT/sgd."
+    )
+    made = Parser("babi_task6", what, EXAMPLE)
+    add = made.add_argument
+    add("--logs", required=True, metavar="ROOT", help="DSTC2 as it unpacks: data/ and scripts/config/dstc2_*.flist")
+    add(
+        "--split_rule",
+        choices=(PAPER, ORIGINAL),
+        default=PAPER,
+        help="paper: dev keeps its first 500 calls, the others go to train; original: DSTC2's lists (default paper)",
+    )
+    add(
+        "--user",
+        choices=(TRANSCRIPTION, ASR),
+        default=TRANSCRIPTION,
+        help="what users say: the label's transcription, or what the recogniser heard first (default transcription)",
+    )
+    add(
+        "--kb",
+        metavar="FILE",
+        help="knowledge base: a file of dialog bAbI (1 NAME R_cuisine VALUE) or a JSON list of restaurants "
+        "(default: what the system says of the restaurants it offers)",
+    )
+    add("--ontology", metavar="FILE", help="(default ROOT/scripts/config/ontology_dstc2.json)")
+    add("--seed", default="0", help="of the ratings: any text (default 0)")
+    add("--leave_out", action="store_true", help="go on without calls that cannot be read: see dead_letters.jsonl")
+    return made
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_command(parser(), argv, build, check, report, inputs)
+
+
+def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read: the calls."""
+    return [("--logs", args.logs)]
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads lists, ontology and knowledge base. Raises InputError where they cannot work."""
+    from transforms.dstc2 import plan
+    from transforms.dstc2.knowledge import read_knowledge
+    from transforms.dstc2.writing import Task
+
+    check_apart(args.output, logs=args.logs)
+    args.found = plan.read_logs(args.logs, plan.PAPER_DEV if args.split_rule == PAPER else None)
+    if not any(args.found.splits.values()):
+        raise InputError("the lists name no call", args.logs, "--logs")
+    missing = [split for split in ("train", "dev", "test") if split not in args.found.splits]
+    if missing:
+        logging.warning("there is no list of %s", ", ".join(missing))
+    ontology = plan.read_ontology(args.logs, args.ontology)
+    given = read_knowledge(args.kb) if args.kb else None
+    args.task = Task(args.output, args.found.folder, args.user == ASR, ontology, given, args.seed)
+
+
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The flags that shape the content."""
+    return {
+        "split_rule": args.split_rule,
+        "user": args.user,
+        "kb": bool(args.kb),
+        "seed": args.seed,
+        "leave_out": args.leave_out,
+    }
+
+
+def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+    """Batches of calls -> calls and what they say of restaurants -> dialogues -> files, numbers and a page."""
+    from functools import partial
+
+    import apache_beam as beam
+
+    from transforms import files
+    from transforms.dstc2 import outputs, writing
+    from transforms.dstc2.balance import check_counts
+    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+
+    files.prepare(args.output, "babi_task6")
+    read = pipeline | "Batches" >> beam.Create(args.found.batches) | "Calls" >> writing.ReadCalls(args.task)
+    facts = read[writing.FACTS] | "Sum facts" >> beam.CombinePerKey(sum)
+    written = read.read | "Dialogues" >> writing.WriteTask(args.task, facts)
+    about = outputs.About(args.task, tuple(args.found.splits), args.found.moved, options_of(args))
+    small = (
+        pipeline
+        | "Once" >> beam.Create([about], reshuffle=False)
+        | "Small files"
+        >> beam.FlatMap(
+            outputs.small_files,
+            beam.pvalue.AsList(facts),
+            *(beam.pvalue.AsList(one) for one in outputs.summed(written)),
+        )
+    )
+    letters = (
+        pipeline
+        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
+        | "Letters file"
+        >> beam.Map(
+            letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out, done="converted"
+        )
+    )
+    texts = outputs.babi_files(written, list(args.found.splits))
+    others = (small, letters, texts) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    calls = {split: len(names) for split, names in args.found.splits.items()}
+    (
+        (written.written, others)
+        | "All files" >> beam.Flatten()
+        | "Publish"
+        >> files.Publish(args.output, header(args), written[writing.COUNTS], partial(check_counts, calls=calls))
+    )
+
+
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``run.json`` says besides files and counts."""
+    from importlib.metadata import version
+
+    return {"pipeline": "babi_task6", "version": version("parapet"), "options": options_of(args)}
+
+
+def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
+    """Says what each split came to."""
+    from transforms.files import read_written
+    from transforms.rewrite.rewriting import DEAD_LETTERS
+
+    numbers = json.loads(read_written(args.output, "statistics.json"))
+    if not args.quiet:
+        for split, one in numbers["splits"].items():
+            found = f"{one['api_calls']:,} API calls, {one['facts']:,} facts"
+            print(f"{split}: {counted(one['dialogues'], 'dialogue')}, {found}")
+        print(f"{counted(numbers['restaurants'], 'restaurant')}, {numbers['candidates']:,} candidates")
+        if numbers["moved_from_dev_to_train"]:
+            print(f"moved from dev to train: {counted(numbers['moved_from_dev_to_train'], 'call')}")
+    letters = read_written(args.output, DEAD_LETTERS).count(b"\n")
+    if letters:
+        logging.warning("left out: %s; see %s/%s", counted(letters, "call"), args.output, DEAD_LETTERS)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,164 @@
+"""What the pipelines that translate share: flags of the engines, the engine that they name, memories that are given."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import Parser, counted
+from schemas.errors import InputError
+from schemas.layout import sample_root
+
+if TYPE_CHECKING:
+    from schemas.translation import Translation
+    from transforms.translation.engine import Engine
+
+PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
+ENGINES = ("memory", "google", "libretranslate", "local")
+
+# The flags that only one of the engines has a use for.
+_FLAGS_OF = {
+    "google": ("google_project", "google_location", "google_model", "google_glossary", "google_endpoint"),
+    "libretranslate": ("libretranslate_url",),
+    "local": ("model", "beams", "sample", "temperature"),
+}
+FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for flag in flags))
+
+
+def add_flags(made: Parser) -> argparse._ArgumentGroup:
+    """Adds the flags of all engines, but ``--engine`` and ``--pivots``. Gives the group of ``local``."""
+    made.add_argument(
+        "--memory",
+        nargs="+",
+        default=[],
+        metavar="PATH",
+        help="translation memories, Parquet or CSV, or folders of them (OUT/memory.parquet is read in any case)",
+    )
+    made.add_argument(
+        "--parallel_calls", type=int, metavar="N", help="requests under way at a time, up to 32 (default 4)"
+    )
+    google = made.add_argument_group("google: Cloud Translation, with the extra 'google'")
+    google.add_argument("--google_project", metavar="ID", help="project that pays (default: GOOGLE_CLOUD_PROJECT)")
+    google.add_argument("--google_location", metavar="PLACE", help="region (default global)")
+    google.add_argument("--google_model", metavar="NAME", help="model (default general/nmt)")
+    google.add_argument("--google_glossary", metavar="NAME", help="glossary of that project and region")
+    google.add_argument("--google_endpoint", metavar="HOST:PORT", help="another address; http://... without encryption")
+    libre = made.add_argument_group("libretranslate: a server of your own; LIBRETRANSLATE_API_KEY where it wants one")
+    libre.add_argument("--libretranslate_url", metavar="URL", help="its address, such as http://127.0.0.1:5000")
+    local = made.add_argument_group("local: a model in a folder, with the extra 'local'")
+    local.add_argument(
+        "--model",
+        nargs="+",
+        metavar="[PAIR=]DIR",
+        help="Marian, M2M100 or NLLB, also converted for CTranslate2: en-zh=DIR zh-en=DIR, or DIR for all pairs",
+    )
+    local.add_argument("--beams", type=int, metavar="N", help="of the search (default 4)")
+    local.add_argument("--sample", action="store_true", default=None, help="draw words instead, for diversity")
+    local.add_argument("--temperature", type=float, metavar="X", help="of the draw (default 1)")
+    return local
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    """Raises InputError where a flag of another engine is given."""
+    for engine, flags in _FLAGS_OF.items():
+        for flag in flags:
+            if engine != args.engine and getattr(args, flag) is not None:
+                raise InputError(f"is for --engine {engine}, and this is {args.engine}", f"--{flag}")
+
+
+def parse_pivots(given: str) -> list[str]:
+    """``zh,ja`` as codes of languages, each once. Raises InputError."""
+    pivots = list(dict.fromkeys(pivot.strip() for pivot in given.split(",") if pivot.strip()))
+    for pivot in pivots or [""]:
+        if not pivot.isascii() or not pivot.replace("-", "").isalnum() or pivot == "en":
+            raise InputError(f"{pivot!r} is no pivot: give codes of languages, such as zh,ja,ko", "--pivots")
+    return pivots
+
+
+def read_memories(args: argparse.Namespace, corpus: str | None) -> list[Translation]:
+    """What is given, what an earlier run published, what one that was cut off has paid for.
+
+    Args:
+      args: with ``memory``, ``engine`` and ``output``.
+      corpus: as it was given; nothing for the sample, which brings a memory.
+
+    Raises:
+      InputError: a memory that cannot be read.
+    """
+    from schemas.layout import is_there
+    from transforms.files import join
+    from transforms.translation.memory import MEMORY_FILE, merge, read_memory
+    from transforms.translation.translate import read_parts
+
+    given = list(args.memory)
+    if not given and not corpus and args.engine == "memory":
+        given = [str(sample_root() / "translations.csv")]
+    before = join(args.output, MEMORY_FILE)
+    if is_there(before):
+        given.append(before)
+    return merge(*(read_memory(path) for path in given), read_parts(join(args.output, PAID)))
+
+
+def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -> Engine | None:
+    """The engine that the flags name, opened once so that wrong keys and addresses are told before a worker starts.
+
+    Args:
+      args: with the flags of :func:`add_flags`, ``engine`` and ``dry_run``, which opens nothing.
+      pivots: the languages.
+      seed: of a local model that draws.
+
+    Returns:
+      The engine; None for ``memory``.
+
+    Raises:
+      InputError: there can be none, or it does not open.
+    """
+    if args.engine == "memory":
+        return None
+    engine = _engine(args, pivots, seed)
+    if not args.dry_run:
+        engine.open()
+        engine.close()
+    return engine
+
+
+def _engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -> Engine:
+    given: dict[str, Any] = {
+        flag: getattr(args, flag) for flag in _FLAGS_OF[args.engine] if getattr(args, flag) is not None
+    }
+    calls = 4 if args.parallel_calls is None else args.parallel_calls
+    if not 1 <= calls <= 32:
+        raise InputError(f"{calls}: give 1 to 32", "--parallel_calls")
+    if args.engine == "google":
+        from transforms.translation.google import Google
+
+        project = given.pop("google_project", None) or os.environ.get("GOOGLE_CLOUD_PROJECT")
+        if not project:
+            raise InputError("say which project pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
+        return Google(project, parallel=calls, **{flag.removeprefix("google_"): value for flag, value in given.items()})
+    if args.engine == "libretranslate":
+        from transforms.translation.libretranslate import LibreTranslate
+
+        if "libretranslate_url" not in given:
+            raise InputError("say where the server is", "--libretranslate_url")
+        return LibreTranslate(given["libretranslate_url"], parallel=calls)
+    from transforms.translation.local import Local
+
+    if "model" not in given:
+        raise InputError("name the folder of a model, or of one for each direction", "--model")
+    pairs = {pair or "*": folder for pair, _, folder in (one.rpartition("=") for one in given.pop("model"))}
+    legs = [f"{one}-{other}" for pivot in pivots for one, other in (("en", pivot), (pivot, "en"))]
+    if "*" not in pairs and (lacking := [leg for leg in legs if leg not in pairs]):
+        raise InputError(f"there is none for {', '.join(lacking)}: name its folder, as {lacking[0]}=DIR", "--model")
+    if seed is not None:
+        given["seed"] = seed
+    return Local(pairs, **given)
+
+
+def bill(args: argparse.Namespace, counters: Mapping[str, int]) -> str:
+    """What was asked and what it costs, of a run that had an engine."""
+    sent, requests = counters.get("codepoints", 0), counters.get("requests", 0)
+    dollars = sent * args.translator.dollars_per_million / 1e6
+    return f"asked {args.engine}: {counted(sent, 'character')} in {counted(requests, 'request')}, ${dollars:,.2f}"

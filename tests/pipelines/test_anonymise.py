@@ -1,0 +1,226 @@
+"""``parapet anonymise`` as a person runs it: formats, privacy of all that is written, strictness, the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.anonymise import run as command
+from schemas.errors import InputError
+from transforms.anonymise.balance import check_counts
+from transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
+from transforms.babi.reading import Exchange, parse_dialogues
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
+
+
+def run(out: Path, *flags: str) -> int:
+    return command(["--output", str(out), "--quiet", *flags])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def lines_of(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def chat(chat_id: str, *turns: str) -> str:
+    """A line, given texts of user and bot in turn."""
+    speakers = ("user", "agent")
+    made = [{"speaker": speakers[i % 2], "text": text} for i, text in enumerate(turns)]
+    return json.dumps({"chat_id": chat_id, "turns": made}) + "\n"
+
+
+CHATS = [
+    chat("okonkwo@x.com", "Hi, my name is Ada Okonkwo", "Hello Ada! Which city?", "Chicago. call 415-555-0132"),
+    chat("2", "is okonkwo in?", "API_CALL opentable chicago", "thanks, zip 48213 is mine"),
+    chat("3", "table for four", "Sure."),
+]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in three formats, with some that are none."""
+    folder = tmp_path_factory.mktemp("Okonkwo_chats")
+    (folder / "chats.jsonl").write_text("".join(CHATS) + "not json with a secret\n" + '{"turns": [{"secret": 1}]}\n')
+    rows = [
+        "chat_id,speaker,text",
+        'a,Ada Okonkwo,"Hi, it\'s me, ann@x.com"',
+        "a,Zyx,Hello ada",
+        "b,user,bye",
+        "c,short",
+    ]
+    (folder / "chats.csv").write_text("\n".join(rows) + "\n")
+    (folder / "chats.txt").write_text(
+        "1 hi i'm Bob\tHi Bob\n2 ask R_phone 4155550132\n3 <SILENCE>\tapi_call thai x\n\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(given: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("anonymous") / "out"
+    names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
+    assert run(out, "--chats", *names, "--bots", "zyx", "--leave_out") == 0
+    return out
+
+
+def test_chats(made: Path) -> None:
+    assert lines_of(made / "chats" / "00001.jsonl")[:2] == [
+        {
+            "chat_id": "00001-000001",
+            "turns": [
+                {"speaker": "user", "text": "Hi, my name is <PERSON_1>"},
+                {"speaker": "bot", "text": "hello <PERSON_1>! which city?"},
+                {"speaker": "user", "text": "Chicago. call <PHONE_1>"},
+            ],
+        },
+        {
+            "chat_id": "00001-000002",
+            "turns": [
+                {"speaker": "user", "text": "is okonkwo in?"},
+                {"speaker": "bot", "text": "api_call"},
+                {"speaker": "user", "text": "thanks, zip <ADDRESS_1> is mine"},
+            ],
+        },
+    ]
+    assert [one["turns"] for one in lines_of(made / "chats" / "00002.jsonl")] == [
+        [
+            {"speaker": "user", "text": "Hi, it's me, <EMAIL_1>"},
+            {"speaker": "bot", "text": "hello <PERSON_1>"},
+        ],
+        [{"speaker": "user", "text": "bye"}],
+    ]
+
+
+def test_the_format_of_dialog_babi(made: Path) -> None:
+    read = [one.exchanges for one in parse_dialogues((made / "babi" / "00001.txt").read_bytes())]
+    assert read[0] == [
+        Exchange("Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?"),
+        Exchange("Chicago. call <PHONE_1>", "<SILENCE>"),
+    ]
+    (read_again,) = parse_dialogues((made / "babi" / "00003.txt").read_bytes())
+    assert read_again.lines == (
+        Exchange("hi i'm <PERSON_1>", "hi <PERSON_1>"),
+        Exchange("<SILENCE>", "api_call"),
+    )
+
+
+def test_what_a_second_look_suspects(made: Path) -> None:
+    """A name of another chat is known, and one that stands alone is not."""
+    assert lines_of(made / "suspects" / "00001.jsonl") == [
+        {"chat_id": "00001-000002", "turn": 0, "kind": "carried", "first": "o", "length": 7}
+    ]
+    numbers = json.loads((made / "statistics.json").read_text())
+    assert {kind: n for kind, n in numbers["suspects"].items() if n} == {"carried": 1}
+    assert numbers["chats_with_suspects"] == 1
+
+
+def test_nothing_is_lost(made: Path) -> None:
+    numbers = json.loads((made / "statistics.json").read_text())
+    assert (numbers["files"], numbers["chats"], numbers["written"], numbers["left_out"]) == (3, 9, 6, 3)
+    assert numbers["turns"] == sum(len(one["turns"]) for path in (made / "chats").iterdir() for one in lines_of(path))
+    assert numbers["facts_left_out"] == 1
+    letters = [
+        (one["file"], one["where"], one["reason"].partition(":")[0]) for one in lines_of(made / "dead_letters.jsonl")
+    ]
+    assert letters == [
+        ("00001", "line 4", "not_json"),
+        ("00001", "line 5: turns[0]", "not_chat"),
+        ("00002", "line 5", "short_row"),
+    ]
+    assert numbers["replaced"]["PERSON"] == {"mentions": 5, "things": 3}
+
+
+def test_no_file_tells_what_was_replaced(made: Path) -> None:
+    """Not even the names of the files that were given; what was missed stands in the chats alone."""
+    for path, data in files_of(made).items():
+        told = [secret for secret in SECRETS if secret in data.decode()]
+        assert told == {"chats/00001.jsonl": ["okonkwo", "Chicago"], "babi/00001.txt": ["okonkwo", "Chicago"]}.get(
+            path, []
+        )
+
+
+def test_the_same_on_two_processes(given: Path, made: Path, tmp_path: Path) -> None:
+    names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
+    assert run(tmp_path / "out", "--chats", *names, "--bots", "zyx", "--leave_out", *TWO_PROCESSES) == 0
+    assert files_of(tmp_path / "out") == files_of(made)
+
+
+def test_a_model_a_list_and_strictness(tmp_path: Path) -> None:
+    """With a model that knows Chicago and a list that knows the name, in another order, nothing is suspected."""
+    import spacy
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": "Chicago"}])  # type: ignore[attr-defined]
+    nlp.to_disk(tmp_path / "model")
+    (tmp_path / "names.txt").write_text("PERSON\tOkonkwo\n")
+    (tmp_path / "chats.jsonl").write_text("".join(CHATS[::-1]))
+    flags = ["--chats", str(tmp_path / "chats.jsonl"), "--strict"]
+    counts = {"files": 1, "suspects/carried": 2, "suspects/digits": 1}
+    with pytest.raises(InputError, match=r"found 3 that may have been missed \(2 carried, 1 digits\), so nothing"):
+        check_counts(counts, 1, strict=True)
+    assert check_counts(counts, 1, strict=False) == counts
+    more = ["--spacy_model", str(tmp_path / "model"), "--entities", str(tmp_path / "names.txt"), "--keep_ids"]
+    assert run(tmp_path / "out", *flags, *more, "--bot_text", "kept") == 0
+    found = {
+        one["chat_id"]: [turn["text"] for turn in one["turns"]] for one in lines_of(tmp_path / "out/chats/00001.jsonl")
+    }
+    assert found == {
+        "3": ["table for four", "Sure."],
+        "2": ["is <PERSON_1> in?", "api_call", "thanks, zip <ADDRESS_1> is mine"],
+        "okonkwo@x.com": ["Hi, my name is <PERSON_1>", "Hello <PERSON_1>! Which city?", "<LOCATION_1>. call <PHONE_1>"],
+    }
+
+
+def test_what_cannot_work(given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*flags: str) -> str:
+        assert run(tmp_path / "out", *flags) == 2
+        return capsys.readouterr().err
+
+    chats = ["--chats", str(given / "chats.jsonl")]
+    assert "there is no such file" in told("--chats", str(tmp_path / "none"))
+    (tmp_path / "odd.txt").write_text("hello\n")
+    assert "is no chats: expected lines such as" in told("--chats", str(tmp_path / "odd.txt"))
+    assert "'NAME' is no kind: there are EMAIL" in told(*chats, "--keep", "name")
+    assert "'XX' is no region" in told(*chats, "--phone_regions", "xx")
+    assert "there is no trained model 'en_none': python -m spacy download en_none" in told(
+        *chats, "--spacy_model", "en_none"
+    )
+    (tmp_path / "names.txt").write_text("person\tAnn\n")
+    assert "line 1: a kind is in capitals" in told(*chats, "--entities", str(tmp_path / "names.txt"))
+
+
+def read(path: Path, data: bytes) -> list[Any]:
+    path.write_bytes(data)
+    (file,) = list_chats([str(path)])
+    try:
+        return [one if isinstance(one, Chat) else one.reason.partition(":")[0] for _, one in read_chats(file)]
+    except Exception as error:
+        return [str(error)]
+
+
+def test_odd_files(tmp_path: Path) -> None:
+    header = b"text,chat_id,role\n"
+    bye = Chat("a", (ChatTurn("bot", "bye\nnow"),))
+    assert read(tmp_path / "a.csv", header + b'"bye\nnow",a,SYSTEM\n') == [bye]
+    assert read(tmp_path / "a.csv", b"\xef\xbb\xbf" + header + b"\xe9,b,user\n" + b'"bye\nnow",a,bot\n') == [
+        "not_unicode",
+        bye,
+    ]
+    apart = read(tmp_path / "a.csv", header + b"x,a,bot\nx,b,bot\nx,a,bot\n")
+    assert apart == ["00001: line 4: the rows of a chat do not stand together: sort the file by chat"]
+    assert read(tmp_path / "a.csv", b"id,text\n1,x\n") == ["00001: line 1: the header has no column for speaker"]
+    assert read(tmp_path / "a.tsv", b"id\tspeaker\ttext\n1\tuser\thi\n") == [Chat("1", (ChatTurn("user", "hi"),))]
+    long = json.dumps({"turns": [{"speaker": "user", "text": "x" * 100_001}]}).encode()
+    half = b'{"turns": [{"speaker": "user", "text": "\\ud83d"}]}'
+    none = b'{"chat_id": 7, "turns": []}'
+    assert read(tmp_path / "a.jsonl", b"\n".join([long, half, none])) == ["too_long", "not_json", "no_turns"]
+    (cut,) = read(tmp_path / "a.txt", b"1 hi\tho\n3 hi\tho\n\n")
+    assert "is numbered 3, and 2 was expected" in cut

@@ -1,0 +1,260 @@
+"""``parapet babi_task6`` as a person runs it: the files of task 6, the SGD layout, broken calls, the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dstc2_calls import WELCOME, asian_oriental, cheap_chinese, write_lists
+
+from pipelines.babi_task6 import run as command
+from schemas.dialogue import Dialogue, parse_dialogues, problems_of
+from schemas.layout import read_root, services_by_name
+from transforms.corpora import dialogues_of, read_corpus
+from transforms.variations.said import said_by_user
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+
+CHEAP = f"""\
+1 <SILENCE>\t{WELCOME}
+2 breath im looking for a cheap restaurant that serves tuscan food\tapi_call tuscan R_location cheap
+3 api_call no result
+4 <SILENCE>\tSorry there is no tuscan restaurant in the cheap price range
+5 chinese food\tWhat part of town do you have in mind?
+6 any part of town noise\tapi_call chinese R_location cheap
+7 golden_wok R_cuisine chinese
+8 golden_wok R_location north
+9 golden_wok R_price cheap
+10 golden_wok R_rating 9
+11 the_lucky_star R_cuisine chinese
+12 the_lucky_star R_location south
+13 the_lucky_star R_phone the_lucky_star_phone
+14 the_lucky_star R_price cheap
+15 the_lucky_star R_rating 10
+16 <SILENCE>\tthe_lucky_star is a nice restaurant in the south of town serving chinese food
+17 anything else\tgolden_wok serves chinese food in the cheap price range
+18 whats the phone number of the_lucky_star\tThe phone number of the_lucky_star is the_lucky_star_phone
+19 <SILENCE>\tCan I help you with anything else?
+20 thank you good bye\tyou are welcome
+
+"""
+ASIAN = f"""\
+1 <SILENCE>\t{WELCOME}
+2 how about asian_oriental type of food\tapi_call asian_oriental R_location R_price
+3 saigon_city R_cuisine asian_oriental
+4 saigon_city R_location north
+5 saigon_city R_rating 10
+6 <SILENCE>\tsaigon_city is a nice place in the north of town serving tasty asian_oriental food
+7 thank you\tyou are welcome
+
+"""
+
+
+def run(root: Path, out: Path, *flags: str) -> int:
+    return command(["--logs", str(root), "--output", str(out), "--quiet", *flags])
+
+
+def babi(out: Path, name: str) -> str:
+    return (out / f"dialog-babi-task6-dstc2-{name}.txt").read_text()
+
+
+def dialogues_in(out: Path, split: str) -> list[Any]:
+    return [one for path in sorted((out / "sgd" / split).glob("dialogues_*")) for one in json.loads(path.read_text())]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four calls."""
+    folder = tmp_path_factory.mktemp("logs")
+    cheap_chinese(folder, "Mar13_S0A0/voip-1")
+    asian_oriental(folder, "Mar13_S0A0/voip-2")
+    asian_oriental(folder, "Mar13_S1A0/voip-3")
+    cheap_chinese(folder, "Mar13_S2A0/voip-4")
+    write_lists(
+        folder,
+        train=["Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"],
+        dev=["Mar13_S1A0/voip-3"],
+        test=["Mar13_S2A0/voip-4"],
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("task6") / "out"
+    assert run(root, out) == 0
+    return out
+
+
+def test_the_files_of_task_6(made: Path) -> None:
+    assert babi(made, "trn") == ASIAN + CHEAP
+    assert babi(made, "dev") == ASIAN
+    assert babi(made, "tst") == CHEAP
+    bot = [line.partition("\t")[2] for line in (ASIAN + CHEAP).splitlines() if "\t" in line]
+    assert babi(made, "candidates") == "".join(f"1 {text}\n" for text in sorted(set(bot)))
+    facts = [line.partition(" ")[2] for line in (ASIAN + CHEAP).splitlines() if " R_" in line and "\t" not in line]
+    assert sorted(babi(made, "kb").splitlines()) == sorted({f"1 {fact}" for fact in facts if "R_rating" not in fact})
+    assert (made / "dead_letters.jsonl").read_bytes() == b""
+    assert "<script" not in (made / "report.html").read_text()
+
+
+def test_the_numbers_are_those_of_the_files(made: Path) -> None:
+    numbers = json.loads((made / "statistics.json").read_text())
+    for split, short in (("train", "trn"), ("dev", "dev"), ("test", "tst")):
+        lines = [line for line in babi(made, short).splitlines() if line]
+        said = [line.partition(" ")[2].split("\t") for line in lines if "\t" in line]
+        one = numbers["splits"][split]
+        assert one["dialogues"] == sum(line.startswith("1 ") for line in lines)
+        assert one["bot_turns"] == len(said)
+        assert one["user_turns"] == sum(user != "<SILENCE>" for user, _ in said)
+        assert one["api_calls"] == sum(bot.startswith("api_call") for _, bot in said)
+        assert one["facts"] + one["no_result"] == len(lines) - len(said)
+        assert one["offers"] == one["offers_found"]
+        utterances = one["user_turns"] + len(lines)  # each line has a bot turn or a fact
+        assert one["per_dialogue"]["utterances"] == utterances / one["dialogues"]
+    words = {
+        word for short in ("trn", "dev", "tst") for line in babi(made, short).splitlines() for word in line.split()[1:]
+    }
+    assert numbers["vocabulary"] == len(words)
+    assert (numbers["restaurants"], numbers["candidates"]) == (3, 12)
+
+
+def test_the_sgd_layout(made: Path) -> None:
+    services = services_by_name(read_root(made / "sgd"))
+    assert list(services) == ["Restaurants_dstc2"]
+    for path in sorted((made / "sgd").rglob("dialogues_*.json")):
+        for dialogue in parse_dialogues(path.read_bytes(), path):
+            assert not list(problems_of(dialogue, services))
+            assert [turn.speaker for turn in dialogue.turns[:2]] == ["USER", "SYSTEM"]
+    one = dialogues_in(made, "test")[0]
+    assert one["dialogue_id"] == "Mar13_S2A0/voip-4"
+    frames = [turn["frames"][0] for turn in one["turns"]]
+    assert frames[0]["state"]["slot_values"] == {"food": ["tuscan"], "pricerange": ["cheap"]}
+    assert frames[1]["service_call"] == {
+        "method": "FindRestaurants",
+        "parameters": {"food": "tuscan", "pricerange": "cheap"},
+    }
+    assert frames[1]["service_results"] == []
+    # "any part of town": this=dontcare is about what the system asked for.
+    assert frames[4]["actions"][0] == {
+        "act": "INFORM",
+        "slot": "area",
+        "values": ["dontcare"],
+        "canonical_values": ["dontcare"],
+    }
+    assert [(found["name"], found["rating"]) for found in frames[5]["service_results"]] == [
+        ("golden wok", "9"),
+        ("the lucky star", "10"),
+    ]
+    assert frames[8]["state"]["requested_slots"] == ["phone"]
+    assert [frame["state"]["active_intent"] for frame in frames[::2]][-2:] == ["FindRestaurants", "NONE"]
+    spans = {
+        (span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]])
+        for turn in one["turns"]
+        for span in turn["frames"][0]["slots"]
+    }
+    assert {("food", "tuscan"), ("pricerange", "cheap"), ("name", "the lucky star"), ("phone", "01223 244277")} <= spans
+
+
+def test_other_pipelines_take_it(made: Path) -> None:
+    """As they all read a corpus."""
+    corpus = read_corpus(made / "sgd", ["train", "test"])
+    assert [path for path, _ in corpus.schemas] == ["test/schema.json", "train/schema.json"]
+    read = [one for file in corpus.files for _, _, plain, one in dialogues_of(file) if plain]
+    assert len(read) == 3
+    said = [said for one in read if isinstance(one, Dialogue) for said in said_by_user(one)]
+    assert not [one for one in said if one.wrong or one.odd]
+
+
+def test_the_same_in_any_order_on_two_processes(root: Path, made: Path, tmp_path: Path) -> None:
+    other = tmp_path / "logs"
+    (other / "data").mkdir(parents=True)
+    for path in (root / "data").iterdir():
+        (other / "data" / path.name).symlink_to(path)
+    write_lists(
+        other,
+        train=["Mar13_S2A0/voip-4", "Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"],
+        dev=["Mar13_S1A0/voip-3"],
+    )
+    assert run(other, tmp_path / "out", *TWO_PROCESSES) == 0
+    assert babi(tmp_path / "out", "trn") == CHEAP + ASIAN + CHEAP
+    assert babi(tmp_path / "out", "candidates") == babi(made, "candidates")
+    assert babi(tmp_path / "out", "kb") == babi(made, "kb")
+    before = {one["dialogue_id"]: one for split in ("train", "dev", "test") for one in dialogues_in(made, split)}
+    assert {one["dialogue_id"]: one for one in dialogues_in(tmp_path / "out", "train")}.items() <= before.items()
+
+
+def test_broken_calls(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is a dead letter with its reason, and the others are written; without --leave_out nothing is."""
+    folder = tmp_path / "logs"
+    good = "Mar13_S0A0/voip-good"
+    asian_oriental(folder, good)
+    (asian_oriental(folder, "a/no_label") / "label.json").unlink()
+    (asian_oriental(folder, "a/broken") / "log.json").write_text('{"turns": [')
+    (asian_oriental(folder, "a/latin") / "log.json").write_bytes(b'{"session-id": "\xe9"}')
+    edited(asian_oriental(folder, "a/short") / "label.json", lambda label: label["turns"].pop())
+    edited(asian_oriental(folder, "a/other") / "label.json", lambda label: label.update({"session-id": "x"}))
+    edited(asian_oriental(folder, "a/odd") / "log.json", lambda log: log["turns"][1]["output"].pop("transcript"))
+    edited(asian_oriental(folder, "a/slot") / "label.json", lambda label: goals(label).update({"<b>": "x"}))
+    asian_oriental(tmp_path / "elsewhere", "outside")
+    outside = "../../elsewhere/data/outside"
+    bad = ["a/no_label", "a/broken", "a/latin", "a/short", "a/other", "a/odd", "a/slot", "a/nowhere", outside, "/etc"]
+    write_lists(folder, train=[bad[0], good, *bad[1:]], test=[])
+    assert run(folder, tmp_path / "out") == 1
+    assert "10 could not be converted, so nothing was published" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert run(folder, tmp_path / "out", "--leave_out") == 0
+    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    assert {letter["file"]: letter["reason"].partition(":")[0] for letter in letters} == {
+        "a/no_label": "missing",
+        "a/broken": "not_json",
+        "a/latin": "not_json",
+        "a/short": "mismatch",
+        "a/other": "mismatch",
+        "a/odd": "not_dstc2",
+        "a/slot": "unknown_slot",
+        "a/nowhere": "missing",
+        outside: "bad_path",
+        "/etc": "bad_path",
+    }
+    assert [letter["where"] for letter in letters if letter["file"] == "a/odd"] == ["log.json: turns[1].output"]
+    assert babi(tmp_path / "out", "trn") == ASIAN
+    assert babi(tmp_path / "out", "tst") == ""
+    counts = json.loads((tmp_path / "out" / "run.json").read_text())["counts"]
+    assert (counts["calls/train"], counts["dialogues/train"], counts["left_out/train"]) == (11, 1, 10)
+
+
+def edited(path: Path, change: Any) -> None:
+    read = json.loads(path.read_text())
+    change(read)
+    path.write_text(json.dumps(read))
+
+
+def goals(label: Any) -> Any:
+    return label["turns"][0]["goal-labels"]
+
+
+def test_what_cannot_work(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Told before anything runs, with status 2."""
+
+    def told(folder: Path, *flags: str) -> str:
+        assert run(folder, tmp_path / "out", *flags) == 2
+        return capsys.readouterr().err
+
+    assert "there is no such folder" in told(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    assert "no lists here: expected scripts/config/dstc2_train.flist" in told(tmp_path / "empty")
+    write_lists(tmp_path / "twice", train=["a/b"], test=["a/b"])
+    assert "'a/b' is listed twice" in told(tmp_path / "twice")
+    write_lists(tmp_path / "none", train=[])
+    assert "the lists name no call" in told(tmp_path / "none")
+    (tmp_path / "none" / "scripts" / "config" / "ontology_dstc2.json").unlink()
+    (tmp_path / "none" / "scripts" / "config" / "dstc2_train.flist").write_text("a/b\n")
+    assert "no ontology here" in told(tmp_path / "none")
+    kb = tmp_path / "kb.txt"
+    kb.write_text("1 ask R_cuisine italian\n1 ask R_cuisine\n")
+    assert "line 2: is no fact" in told(root, "--kb", str(kb))
+    assert run(root, root) == 2
+    assert "the same folder as --logs" in capsys.readouterr().err

@@ -1,0 +1,253 @@
+"""``parapet language_variations`` with the words of others: rewritten turns of files, and turns translated and back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from libretranslate_server import LibreTranslateServer, Request
+from pseudo_translator import translate
+
+from pipelines.language_variations import run as command
+from schemas.dialogue import Dialogue, read_dialogues
+from schemas.layout import sample_root
+from schemas.varied_turns import VARIED_TURNS
+from transforms.perturb.edits import Edit, edited
+from transforms.variations.kinds import Settings, vary
+from transforms.variations.paraphrase import hidden as hidden_form
+from transforms.variations.said import said_by_user
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+Turn = tuple[str, int]
+
+
+def run(out: Path, *flags: str) -> int:
+    return command(["--output", str(out), *flags])
+
+
+def rows_of(out: Path, kind: str) -> dict[Turn, dict[str, Any]]:
+    rows: dict[Turn, dict[str, Any]] = {}
+    for path in sorted((out / kind / "turns").rglob("*.parquet")):
+        assert pq.read_schema(path).equals(VARIED_TURNS)
+        rows |= {(row["dialogue_id"], row["turn"]): row for row in pq.read_table(path).to_pylist()}
+    return rows
+
+
+def turns_of(files: Iterable[Path]) -> dict[Turn, dict[str, Any]]:
+    """The user's, as the files have them."""
+    return {
+        (dialogue["dialogue_id"], i): turn
+        for path in files
+        for dialogue in json.loads(path.read_bytes())
+        for i, turn in enumerate(dialogue["turns"])
+        if turn["speaker"] == "USER"
+    }
+
+
+def dialogues() -> list[Dialogue]:
+    """The sample's test dialogues."""
+    return read_dialogues(sample_root() / "test" / "dialogues_001.json")
+
+
+def originals() -> dict[Turn, dict[str, Any]]:
+    return turns_of([sample_root() / "test" / "dialogues_001.json"])
+
+
+def check_set(before: dict[Turn, dict[str, Any]], out: Path, kind: str) -> dict[Turn, dict[str, Any]]:
+    """Every turn against its row: edits lead from one text to the other, and every span has the text that it had."""
+    after, rows = turns_of(sorted((out / kind).glob("*/dialogues_*.json"))), rows_of(out, kind)
+    assert list(after) == list(before) == list(rows)
+    for place, old in before.items():
+        new, row = after[place], rows[place]
+        edits = [Edit(one["start"], one["end"], one["after"]) for one in row["operations"]]
+        assert edited(old["utterance"], edits) == new["utterance"] == row["utterance"]
+        assert (row["status"] == "varied") == (row["reason"] == "") == (row["source"] != "")
+        for frame, moved in zip(old["frames"], new["frames"], strict=True):
+            for span, found in zip(frame["slots"], moved["slots"], strict=True):
+                value = old["utterance"][span["start"] : span["exclusive_end"]]
+                assert new["utterance"][found["start"] : found["exclusive_end"]] == value
+            assert {**frame, "slots": 0} == {**moved, "slots": 0}
+    return rows
+
+
+def test_the_sample_by_its_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plain reading of the CSV: what is used is what came back, as it is or with its values put back."""
+    assert run(tmp_path / "out", "--kinds", "paraphrase", "--env", "none") == 0
+    assert "paraphrase: 39 of 49 user turns varied" in capsys.readouterr().out
+    rows = check_set(originals(), tmp_path / "out", "paraphrase")
+    with (sample_root() / "translations.csv").open(newline="", encoding="utf-8") as handle:
+        said = {(row["source"], row["target"], row["text"]): row["translation"] for row in csv.DictReader(handle)}
+    back = {text: said["de", "en", there] for (source, target, text), there in said.items() if target == "de"}
+    hidden = 0
+    for row in rows.values():
+        if row["status"] == "varied":
+            assert row["source"] == "back_translation:de"
+            if row["utterance"] != back[row["original"]]:
+                values = sorted((slot["start"], slot["value"]) for slot in row["slots"])
+                text, answer = row["original"], row["utterance"]
+                for i, (_, value) in enumerate(values, 1):
+                    text, answer = text.replace(value, f"X{i}"), answer.replace(value, f"X{i}")
+                assert answer == back[text]
+                hidden += 1
+    assert hidden == 7
+    reasons = Counter(row["reason"].partition(":")[0] for row in rows.values() if row["reason"])
+    assert reasons == {"copy": 6, "value_lost": 2, "meaning": 2}
+    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["kinds"]["paraphrase"]
+    assert (numbers["reasons"], numbers["sources"]) == (reasons, {"back_translation:de": 39})
+    assert "by way of de, engine `memory`" in (tmp_path / "out" / "README.md").read_text()
+
+
+def lines_of() -> list[dict[str, Any]]:
+    """The sample's turns made verbose by our rules, as somebody else would send them."""
+    turns = [(said, vary("verbose", said, Settings())) for one in dialogues() for said in said_by_user(one)]
+    return [
+        {"dialogue_id": said.dialogue_id, "turn": said.position, "kind": "verbose", "utterance": variation.utterance}
+        for said, variation in turns
+    ]
+
+
+def test_rewritten_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What rules made comes out again, spans and all; nothing of the files is lost."""
+    lines = lines_of()
+    first, last = lines[0], lines.pop()
+    more = [
+        {**first, "kind": "typos"},
+        {**first, "dialogue_id": "nobody\n"},
+        {**first, "turn": 1},
+        {**first, "utterance": "Twice"},
+        {**first, "kind": "para"},
+    ]
+    lines[1] = {**lines[1], "source": "<b>crowd</b>"}
+    lines[8] = {**lines[8], "utterance": "In a town"}
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    files[0].write_text("".join(f"{json.dumps(line)}\n" for line in reversed(lines)))
+    files[1].write_text("".join(f"{json.dumps(line)}\n" for line in more) + "{")
+    flags = ["--rewritten", *map(str, files), "--env", "0.5", "--kinds", "verbose"]
+    assert run(tmp_path / "out", *flags) == 2
+    said = capsys.readouterr().err
+    assert "3 lines cannot be used (--leave_out goes on without): b.jsonl: line 4: duplicate: a.jsonl line 48" in said
+    assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
+    assert not (tmp_path / "out").exists()
+    assert run(tmp_path / "out", *flags, "--leave_out", *TWO_PROCESSES) == 0
+    assert "left out or as it was: 5 dialogue, turn, line or file" in capsys.readouterr().err
+    letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    assert [(one["where"], one["reason"].partition(":")[0]) for one in letters] == [
+        ("line 4", "duplicate"),
+        ("line 5", "unknown_kind"),
+        ("line 6", "not_json"),
+        ("line 2", "no_user_turn"),
+        ("line 3", "no_user_turn"),
+    ]
+    rows = check_set(originals(), tmp_path / "out", "verbose")
+    kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not lines[8]}
+    lost, never = (lines[8]["dialogue_id"], lines[8]["turn"]), (last["dialogue_id"], last["turn"])
+    assert {place: row["utterance"] for place, row in rows.items() if row["status"] == "varied"} == kept
+    assert (rows[lost]["reason"], rows[never]["reason"]) == ("value_lost: city", "not_rewritten")
+    sources = Counter(row["source"] for row in rows.values())
+    assert sources == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": 2}
+    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["rewritten"]
+    assert numbers == {"lines": 54, "bad": 3, "kind_not_asked": 1, "no_user_turn": 2, "with_a_turn": {"verbose": 48}}
+    assert "<b>crowd" not in (tmp_path / "out" / "report.html").read_text()
+    assert sum(row["env"] > 0 for row in rows.values()) == round(len(kept) / 2)
+    run_json = (tmp_path / "out" / "run.json").read_text()
+    assert str(tmp_path) not in run_json
+
+
+def test_an_engine_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cut off, run again, and replayed from its memory: no text is asked for twice, and the sets are the same."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    fault = ["banned"]
+
+    def cut(request: Request) -> str:
+        return fault[0] if request.source != "en" else ""
+
+    with LibreTranslateServer(cut) as server:
+        engine = ["--engine", "libretranslate", "--libretranslate_url", server.url, "--env", "none", "--leave_out"]
+        flags = ["--kinds", "paraphrase", "--pivots", "ko,ja", *engine]
+        assert run(tmp_path / "out", *flags, "--dry_run") == 0
+        plan = capsys.readouterr().out
+        assert server.requests == []
+        assert not (tmp_path / "out").exists()
+        assert run(tmp_path / "out", *flags[:-1]) == 1
+        assert "what was translated is kept: run the same command again" in capsys.readouterr().err
+        fault[0] = ""
+        assert run(tmp_path / "out", *flags) == 0
+        asked = Counter((one.source, one.target, text) for one in server.requests for text in one.texts)
+        refused = {one.number for one in server.requests if one.source != "en"}
+    assert max(n for (source, _, _), n in asked.items() if source == "en") == 1
+    assert refused
+    turns = {(said.dialogue_id, said.position): said for one in dialogues() for said in said_by_user(one)}
+    texts = {said.utterance for said in turns.values()}
+    plain = {(target, text) for source, target, text in asked if source == "en" and text in texts}
+    hidden = {text for source, _, text in asked if source == "en" and text not in texts}
+    assert {text for _, text in plain} == texts
+    assert hidden
+    assert all("X1" in text for text in hidden)
+    least, most = (int(part.replace(",", "")) for part in plan.splitlines()[-1].split(" characters")[0].split(" to "))
+    assert least <= sum(len(text) for _, _, text in asked) <= most
+    rows = check_set(originals(), tmp_path / "out", "paraphrase")
+    for place, row in rows.items():
+        if row["status"] == "varied":
+            pivot = row["source"].removeprefix("back_translation:")
+            assert pivot in ("ko", "ja")
+            plainly = translate(translate(row["original"], "en", pivot), pivot, "en")
+            assert row["utterance"] == plainly or hidden_form(turns[place]).text in hidden
+    # The memory stays, whatever is made next, and has it all.
+    memory = pq.read_table(tmp_path / "out" / "memory.parquet").to_pylist()
+    assert not (tmp_path / "out" / ".paid").exists()
+    replay = ["--kinds", "typos,paraphrase", "--pivots", "ko,ja", "--env", "none", "--quiet"]
+    before = rows_of(tmp_path / "out", "paraphrase")
+    assert run(tmp_path / "out", *replay) == 0
+    assert rows_of(tmp_path / "out", "paraphrase") == before
+    after = pq.read_table(tmp_path / "out" / "memory.parquet").to_pylist()
+    assert [row for row in after if row["provider"] == "libretranslate"] == memory
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--engine", "memory"], "--engine: is for the kind paraphrase, which --kinds does not name"),
+        (["--dry_run"], "--dry_run: is for the kind paraphrase, which --kinds does not name"),
+        (["--memory", "x.csv"], "--memory: is for the kind paraphrase, which --kinds does not name"),
+        (["--kinds", "paraphrase", "--beams", "2"], "--beams: is for --engine local, and this is memory"),
+        (["--kinds", "paraphrase", "--pivots", "fr"], "add a --memory that has the user turns, or choose another"),
+        (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is no pivot"),
+        (["--kinds", "paraphrase", "--engine", "libretranslate"], "--libretranslate_url: say where the server is"),
+        (["--rewritten", "none.jsonl"], "none.jsonl: --rewritten: cannot be read"),
+        (["--rewritten", "EMPTY"], "--rewritten: has no line that can be used"),
+        (["--rewritten", "ONE", "--kinds", "typos"], "--kinds: typos: --rewritten has no line of it; it has verbose"),
+        (
+            ["--rewritten", "ONE", "--perturb_values"],
+            "--perturb_values: is for what is made here, and",
+        ),
+        (["--rewritten", "ONE", "--engine", "memory"], "--engine: is for what is made here, and --rewritten brings"),
+    ],
+)
+def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "EMPTY").write_text("\n")
+    (tmp_path / "ONE").write_text('{"dialogue_id": "1", "turn": 0, "kind": "verbose", "utterance": "x"}')
+    flags = [str(tmp_path / flag) if flag in ("EMPTY", "ONE") else flag for flag in flags]
+    assert run(tmp_path / "out", *flags) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_sgd(real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns of SGD through a translator that changes a third of the words: every span holds."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with LibreTranslateServer() as server:
+        engine = ["--engine", "libretranslate", "--libretranslate_url", server.url, "--pivots", "ko"]
+        flags = ["--sgd", str(real_data / "sgd"), "--split", "train", "--env", "none", "--kinds", "paraphrase"]
+        assert run(tmp_path / "out", *flags, *engine, "--quiet") == 0
+    rows = check_set(turns_of([real_data / "sgd" / "train" / "dialogues_001.json"]), tmp_path / "out", "paraphrase")
+    assert {row["reason"].partition(":")[0] for row in rows.values()} <= {"", "copy", "meaning", "no_word"}

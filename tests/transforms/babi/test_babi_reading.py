@@ -1,0 +1,95 @@
+"""Files of the bAbI dialog tasks: what is written is read again, and what is no such file is told with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import InputError
+from transforms.babi.names import CANDIDATES, FACTS, dialogues_name
+from transforms.babi.reading import SILENCE, Exchange, Fact, parse_candidates, parse_dialogues, parse_facts
+from transforms.babi.writing import candidates_text, dialogue_text, facts_text
+
+word = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
+text = st.lists(word, min_size=1, max_size=5).map(" ".join)
+lines = st.lists(
+    st.one_of(st.builds(Fact, word, word, word), st.builds(Exchange, st.one_of(text, st.just(SILENCE)), text)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(lines, min_size=1, max_size=4))
+def test_what_is_written_is_read(dialogues: list[list[Fact | Exchange]]) -> None:
+    data = "".join(dialogue_text(one) for one in dialogues).encode()
+    found = list(parse_dialogues(data))
+    assert [list(one.lines) for one in found] == dialogues
+    starts = [1]
+    for one in dialogues:
+        starts.append(starts[-1] + len(one) + 1)
+    assert [one.line for one in found] == starts[:-1]
+    # Windows' line ends, a byte order mark, and numbers that begin again without a blank line.
+    other = b"\xef\xbb\xbf" + data.replace(b"\n\n", b"\n").replace(b"\n", b"\r\n") + b"\r\n"
+    assert [list(one.lines) for one in parse_dialogues(other)] == dialogues
+    facts = [fact for one in found for fact in one.facts]
+    if facts:
+        assert list(parse_facts(facts_text(facts).encode())) == facts
+    bots = [exchange.bot for one in found for exchange in one.exchanges]
+    if bots:
+        assert parse_candidates(candidates_text(bots).encode()) == bots
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "x.txt: the file is empty"),
+        (b"\n\n", "x.txt: the file is empty"),
+        (b"1 hi\thello\n2 a tab", "x.txt: line 2: the file ends inside a line: is it cut off?"),
+        (b"1 hi\thello\n\n1 hi\thello\n2 ok\tyes\n", "x.txt: line 3: no blank line ends the last dialogue"),
+        (b"1 hi\thello\n3 ok\tyes\n\n", "x.txt: line 2: is numbered 3, and 2 was expected: is something missing?"),
+        (b"2 hi\thello\n\n", "x.txt: line 1: is numbered 2, and 1 was expected"),
+        (b"hi\thello\n\n", "x.txt: line 1: does not begin with a number and a space"),
+        (b"1  \n\n", "x.txt: line 1: has no tab, and is no fact of three words either"),
+        (b"1 hi there you all\n\n", "x.txt: line 1: has no tab, and is no fact of three words"),
+        (b"1 hi\t\n\n", "x.txt: line 1: is not what the user says, a tab, and what the bot says"),
+        (b"1 hi\ta\tb\n\n", "x.txt: line 1: is not what the user says"),
+        (b"1 hi\thello\n2 \xff\tb\n\n", "x.txt: line 2: not UTF-8"),
+    ],
+)
+def test_bad_files(data: bytes, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        list(parse_dialogues(data, "x.txt"))
+    assert str(error.value).startswith(told)
+
+
+@pytest.mark.parametrize("data", [b"1 a R_b c\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n"])
+def test_bad_knowledge_base(data: bytes) -> None:
+    with pytest.raises(InputError, match="line 2"):
+        list(parse_facts(b"1 a R_b\tc\n" + data, "kb.txt"))
+
+
+def test_names() -> None:
+    assert dialogues_name(1, "train") == "dialog-babi-task1-API-calls-trn.txt"
+    assert dialogues_name(5, "oov") == "dialog-babi-task5-full-dialogs-tst-OOV.txt"
+    assert dialogues_name(2, "dev", 2, 10) == "dialog-babi-task2-API-refine-dev-00002-of-00010.txt"
+    assert (CANDIDATES, FACTS) == ("dialog-babi-candidates.txt", "dialog-babi-kb-all.txt")
+
+
+def test_the_published_files(real_data: Path) -> None:
+    """All of them are read, and written again letter for letter."""
+    folder = real_data / "babi"
+    for path in sorted(folder.glob("dialog-babi-task*.txt")):
+        data = path.read_bytes()
+        dialogues = list(parse_dialogues(data, path))
+        assert len(dialogues) == 1000
+        assert "".join(dialogue_text(one.lines) for one in dialogues).encode() == data
+    data = (folder / FACTS).read_bytes()
+    facts = list(parse_facts(data))
+    assert len(facts) == 8400
+    assert facts_text(facts).encode() == data
+    data = (folder / CANDIDATES).read_bytes()
+    assert candidates_text(parse_candidates(data)).encode() == data

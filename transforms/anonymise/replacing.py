@@ -1,0 +1,184 @@
+"""A chat with its mentions replaced: the same thing has the same placeholder throughout the chat."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from transforms.anonymise.chats import API_CALL, BOT, Chat
+from transforms.anonymise.entities import Entry, Gazetteer, recognised
+from transforms.anonymise.mentions import Mention, settled
+from transforms.anonymise.names import is_no_name, names_in
+from transforms.anonymise.numbers import numbers_in
+from transforms.crowd.lexicon import word_frequency
+from transforms.perturb.edits import Edit, edited
+from transforms.text import clean
+
+PLACEHOLDER = re.compile(r"<[A-Z]{2,20}_[0-9]{1,6}>")
+_TOKEN = re.compile(r"[^\W_]+")
+_NAMES = frozenset({"PERSON", "LOCATION", "ORGANIZATION", "ENTITY"})
+_COMMON = 5.4  # Zipf frequency of words that are far more than names: will, may
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What is replaced.
+
+    Attributes:
+      entities: listed by the user.
+      model: of spaCy; None where rules alone find names.
+      regions: of phone numbers.
+      kept: kinds that are not replaced.
+    """
+
+    entities: tuple[Entry, ...] = ()
+    model: str | None = None
+    regions: tuple[str, ...] = ("US", "GB")
+    kept: frozenset[str] = frozenset()
+
+
+class Replaced(msgspec.Struct, frozen=True):
+    """A chat, anonymised.
+
+    Attributes:
+      texts: of its turns.
+      mentions: kind to how many were replaced.
+      things: kind to how many different ones.
+      parts: words of what was replaced, in lower case: where one still stands, something was missed.
+      names: those of them that are of names.
+    """
+
+    texts: tuple[str, ...]
+    mentions: Counter[str]
+    things: Counter[str]
+    parts: frozenset[str]
+    names: frozenset[str]
+
+
+class Anonymiser:
+    """Replaces mentions. One is made for each worker's copy of a step."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._listed = Gazetteer(rules.entities)
+
+    def of(self, chat: Chat) -> Replaced:
+        """The chat, anonymised. Texts are cleaned first: full-width digits are digits, what is invisible goes."""
+        texts = [_plain(turn.speaker, clean(turn.text)) for turn in chat.turns]
+        found = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])
+        placeholders = _Placeholders()
+        counts: Counter[str] = Counter()
+        made = []
+        for text, mentions in zip(texts, found, strict=True):
+            edits = []
+            for one in mentions:
+                counts[one.kind] += 1
+                edits.append(Edit(one.start, one.end, placeholders.of(one.kind, text[one.start : one.end])))
+            made.append(edited(text, edits))
+        return Replaced(tuple(made), counts, placeholders.things, placeholders.parts(), placeholders.names())
+
+    def _found(self, texts: Sequence[str], called: Sequence[Entry]) -> list[list[Mention]]:
+        """Of each text the mentions: by form, list, model, the words around; then what these found elsewhere."""
+        chosen = [[*numbers_in(text, self.rules.regions), *self._listed.find(text), *names_in(text)] for text in texts]
+        if self.rules.model:
+            for mentions, more in zip(chosen, recognised(texts, self.rules.model), strict=True):
+                mentions += more
+        first = [self._settled(text, mentions) for text, mentions in zip(texts, chosen, strict=True)]
+        known = [(one.kind, text[one.start : one.end]) for text, of in zip(texts, first, strict=True) for one in of]
+        again = _Again([*known, *called])
+        return [
+            self._settled(text, [*mentions, *again.find(text)]) for text, mentions in zip(texts, first, strict=True)
+        ]
+
+    def _settled(self, text: str, mentions: list[Mention]) -> list[Mention]:
+        kept = (one for one in mentions if one.kind not in self.rules.kept)
+        return settled(text, kept, (found.span() for found in PLACEHOLDER.finditer(text)))
+
+
+def _plain(speaker: str, text: str) -> str:
+    """An API call of the operator's without its arguments, as the paper's data have it."""
+    return API_CALL if speaker == BOT and text.split(" ")[0].lower() == API_CALL else text
+
+
+class _Again:
+    """Finds what is known of a chat wherever else it stands: "Ann" where "Ann Lee" was found."""
+
+    def __init__(self, known: Sequence[Entry]) -> None:
+        entries = {(kind, value) for kind, value in known if kind in _NAMES}
+        self._whole = Gazetteer(sorted(entries))
+        tokens = {
+            (kind, token)
+            for kind, value in entries
+            if kind == "PERSON"
+            for token in _TOKEN.findall(value)
+            if len(token) > 1 and not is_no_name(token)
+        }
+        self._parts = Gazetteer(sorted(tokens))
+
+    def find(self, text: str) -> Iterator[Mention]:
+        yield from self._whole.find(text)
+        for one in self._parts.find(text):
+            word = text[one.start : one.end]
+            # "will", where somebody is called Will, is most often no name.
+            if word[0].isupper() or word_frequency(word.lower()) < _COMMON:
+                yield one
+
+
+class _Placeholders:
+    """Numbers the different things of each kind, as they come."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, str], str] = {}
+        self._of_word: dict[str, str] = {}  # of a person's name: who was last called so
+        self._words: dict[str, set[str]] = {}  # of a person
+        self._values: set[Entry] = set()
+        self.things: Counter[str] = Counter()
+
+    def of(self, kind: str, value: str) -> str:
+        """The placeholder of a value."""
+        key = _key(kind, value)
+        words = set(key.split()) if kind == "PERSON" else set()
+        same = self._of.get((kind, key)) or self._person(words)
+        if same is None:
+            self.things[kind] += 1
+            same = f"<{kind}_{self.things[kind]}>"
+        self._of[kind, key] = same
+        self._of_word.update(dict.fromkeys(words, same))
+        self._words.setdefault(same, set()).update(words)
+        self._values.add((kind, value))
+        return same
+
+    def _person(self, words: set[str]) -> str | None:
+        """Who of those before it is: "Ann" is "Ann Lee", and the other way round."""
+        called = {place for word in words if (place := self._of_word.get(word))}
+        if len(called) != 1:
+            return None
+        (place,) = called
+        return place if words <= self._words[place] or self._words[place] <= words else None
+
+    def parts(self) -> frozenset[str]:
+        """The words of all values, in lower case."""
+        return frozenset(token.casefold() for _, value in self._values for token in _TOKEN.findall(value))
+
+    def names(self) -> frozenset[str]:
+        """Those of people's names."""
+        values = (value for kind, value in self._values if kind == "PERSON")
+        return frozenset(token.casefold() for value in values for token in _TOKEN.findall(value))
+
+
+def _key(kind: str, value: str) -> str:
+    """What two values of one thing have in common."""
+    if kind == "PHONE" and sum(map(str.isdigit, value)) >= 7:
+        return "".join(filter(str.isdigit, value))[-9:]  # with a country code or without
+    return " ".join(_TOKEN.findall(value.casefold()))
+
+
+def normalised(text: str) -> str:
+    """A bot's text in lower case, placeholders as they are: as the utterances of dialog bAbI are written."""
+    parts, at = [], 0
+    for found in PLACEHOLDER.finditer(text):
+        parts += [text[at : found.start()].lower(), found[0]]
+        at = found.end()
+    return "".join([*parts, text[at:].lower()])

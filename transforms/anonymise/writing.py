@@ -1,0 +1,194 @@
+"""Files of chats, anonymised: a file is one element, read chat by chat and written chat by chat."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+
+import apache_beam as beam
+import msgspec
+import orjson
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+
+from schemas.errors import InputError
+from transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
+from transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
+from transforms.anonymise.second_look import Suspect, suspects_in
+from transforms.babi.reading import SILENCE, Exchange
+from transforms.babi.writing import dialogue_text
+from transforms.files import HashingWriter, Written, staged
+from transforms.rewrite.rewriting import LeftOut
+
+DEAD, COUNTS = "dead", "counts"
+SUSPECTS = "suspects"  # the folder of what a second look found
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What is made of the chats.
+
+    Attributes:
+      output: the output folder.
+      rules: what is replaced.
+      bots: speakers that are bots, besides those that are known.
+      normalise: whether bots' texts become lower case.
+      keep_ids: whether chats keep their ids; else they are numbered.
+    """
+
+    output: str
+    rules: Rules
+    bots: frozenset[str]
+    normalise: bool
+    keep_ids: bool
+
+
+class Names(beam.PTransform):
+    """The words of names that are replaced anywhere, so that a second look knows those of other chats.
+
+    They are in memory only, and in no output.
+    """
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
+
+    def expand(self, files: beam.PCollection) -> beam.PCollection:
+        """ChatFile to str, each once."""
+        return (
+            files
+            | "Spread" >> beam.Reshuffle()
+            | "Names of file" >> beam.FlatMap(names_of_file, self.task)
+            | "Each once" >> beam.Distinct()
+        )
+
+
+def names_of_file(file: ChatFile, task: Task) -> Iterator[str]:
+    """The words of names of one file. Of a file that cannot be read: who writes it says so."""
+    anonymiser = Anonymiser(task.rules)
+    told: set[str] = set()
+    try:
+        for _, chat in read_chats(file, task.bots):
+            if isinstance(chat, Chat):
+                new = anonymiser.of(chat).names - told
+                told |= new
+                yield from sorted(new)
+    except InputError:
+        return
+
+
+class WriteChats(beam.PTransform):
+    """Writes chats into staging.
+
+    Args:
+      task: what is made.
+      names: PCollection of str, of :class:`Names`.
+    """
+
+    def __init__(self, task: Task, names: beam.PCollection) -> None:
+        super().__init__()
+        self.task, self.names = task, names
+
+    def expand(self, files: beam.PCollection) -> beam.PCollection:
+        """ChatFile to Written (main), (file, letters) (DEAD), (name, n) (COUNTS)."""
+        return (
+            files
+            | "Spread" >> beam.Reshuffle()
+            | "Write file"
+            >> beam.ParDo(_WriteFile(self.task), beam.pvalue.AsList(self.names)).with_outputs(
+                DEAD, COUNTS, main="written"
+            )
+        )
+
+
+class _WriteFile(beam.DoFn):
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
+
+    def process(self, file: ChatFile, names: Sequence[str]) -> Iterator[Written | TaggedOutput]:
+        of = FileOfChats(file, self.task, frozenset(names))
+        yield from of.write()
+        if of.letters:
+            yield TaggedOutput(DEAD, (file.name, of.letters))
+        yield from (TaggedOutput(COUNTS, count) for count in of.counts.items())
+        for name in ("chats", "turns"):
+            Metrics.counter("parapet", name).inc(of.counts[name])
+
+
+class FileOfChats:
+    """One file's chats.
+
+    Attributes:
+      letters: chats that were left out, and why; never a word of theirs.
+      counts: see ``transforms.anonymise.balance``.
+    """
+
+    def __init__(self, file: ChatFile, task: Task, names: frozenset[str]) -> None:
+        self.file, self.task, self.names = file, task, names
+        self.letters: list[LeftOut] = []
+        self.counts: Counter[str] = Counter(files=1)
+
+    def write(self) -> list[Written]:
+        """Writes it into staging; of a file that cannot be read to its end nothing."""
+        paths = [f"chats/{self.file.name}.jsonl", f"babi/{self.file.name}.txt", f"{SUSPECTS}/{self.file.name}.jsonl"]
+        try:
+            with ExitStack() as stack:
+                writers = [HashingWriter(stack.enter_context(staged(self.task.output, path))) for path in paths]
+                self._write_chats(*writers)
+        except InputError as error:
+            self.letters = [LeftOut("", "", self.file.name, "", error.where, f"broken_file: {error.reason}")]
+            self.counts = Counter(files=1, broken_files=1)
+            return []
+        return [writer.written(path) for writer, path in zip(writers, paths, strict=True)]
+
+    def _write_chats(self, chats: HashingWriter, babi: HashingWriter, suspects: HashingWriter) -> None:
+        anonymiser = Anonymiser(self.task.rules)
+        for number, (where, chat) in enumerate(read_chats(self.file, self.task.bots), 1):
+            self.counts["chats"] += 1
+            if isinstance(chat, InputError):
+                place = ": ".join(part for part in (where, chat.where) if part)
+                self.letters.append(LeftOut("", "", self.file.name, "", place, chat.reason))
+                self.counts["left_out"] += 1
+                continue
+            replaced = anonymiser.of(chat)
+            found = [
+                one for t, text in enumerate(replaced.texts) for one in suspects_in(t, text, replaced.parts, self.names)
+            ]
+            self._count(chat, replaced, found)
+            texts = [self._said(turn.speaker, text) for turn, text in zip(chat.turns, replaced.texts, strict=True)]
+            said = [(turn.speaker, text) for turn, text in zip(chat.turns, texts, strict=True)]
+            chat_id = chat.chat_id if self.task.keep_ids else f"{self.file.name}-{number:06}"
+            turns = [{"speaker": speaker, "text": text} for speaker, text in said]
+            chats.write(orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n")
+            babi.write(dialogue_text(exchanges_of(said)).encode())
+            for one in found:
+                suspects.write(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(one)}) + b"\n")
+
+    def _said(self, speaker: str, text: str) -> str:
+        return normalised(text) if speaker == BOT and self.task.normalise else text
+
+    def _count(self, chat: Chat, replaced: Replaced, found: Sequence[Suspect]) -> None:
+        self.counts["written"] += 1
+        self.counts["turns"] += len(chat.turns)
+        self.counts["written_turns"] += len(replaced.texts)
+        self.counts["facts_left_out"] += chat.facts
+        self.counts["chats_with_suspects"] += bool(found)
+        self.counts.update({f"mentions/{kind}": n for kind, n in replaced.mentions.items()})
+        self.counts.update({f"things/{kind}": n for kind, n in replaced.things.items()})
+        self.counts.update(f"suspects/{one.kind}" for one in found)
+
+
+def exchanges_of(said: Iterable[tuple[str, str]]) -> list[Exchange]:
+    """Turns as exchanges of user and bot: what a user says in several turns is joined, who says nothing is silent."""
+    exchanges: list[Exchange] = []
+    waiting: list[str] = []
+    for speaker, text in said:
+        if speaker == USER:
+            waiting += [text] if text else []
+        else:
+            exchanges.append(Exchange(" ".join(waiting) or SILENCE, text or SILENCE))
+            waiting = []
+    if waiting or not exchanges:
+        exchanges.append(Exchange(" ".join(waiting) or SILENCE, SILENCE))
+    return exchanges

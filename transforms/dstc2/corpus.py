@@ -1,0 +1,161 @@
+"""A call in the SGD layout: service, slots, states from the labels, spans, acts, API calls with their results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from schemas.errors import InputError
+from transforms.dstc2.calls import DONTCARE, Act, Call, CallTurn, Slots
+from transforms.dstc2.knowledge import QUERY, RELATIONS, Restaurant
+from transforms.dstc2.plan import Ontology
+from transforms.dstc2.rounds import Round, Search
+from transforms.simulation.turns import Line, act, state, system_turn, user_turn
+
+SERVICE, INTENT, RATING = "Restaurants_dstc2", "FindRestaurants", "rating"
+_CATEGORICAL = 10  # values at most
+
+_DESCRIPTIONS = {
+    "food": "Cuisine of the restaurant",
+    "area": "Part of town in which the restaurant is",
+    "pricerange": "Price range of the restaurant",
+    "name": "Name of the restaurant",
+    "addr": "Address of the restaurant",
+    "phone": "Phone number of the restaurant",
+    "postcode": "Post code of the restaurant",
+    "signature": "Signature dish of the restaurant",
+}
+# Acts of DSTC2 to those of SGD; others keep their name.
+_USER = {"reqalts": "REQUEST_ALTS", "reqmore": "REQ_MORE", "thankyou": "THANK_YOU", "bye": "GOODBYE"}
+_SYSTEM = {
+    "reqmore": "REQ_MORE",
+    "expl-conf": "CONFIRM",
+    "impl-conf": "CONFIRM",
+    "confirm-domain": "OFFER_INTENT",
+    "select": "REQUEST",
+    "canthelp": "NOTIFY_FAILURE",
+    "canthelp.exception": "NOTIFY_FAILURE",
+    "canthelp.missing_slot_value": "NOTIFY_FAILURE",
+}
+
+
+def slots_of(ontology: Ontology) -> list[str]:
+    """The service's slots, in order."""
+    return list(dict.fromkeys((*QUERY, "name", *ontology.informable, *RELATIONS, *ontology.requestable, RATING)))
+
+
+def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
+    """The schema file's services: one."""
+    slots = []
+    for name in slots_of(ontology):
+        values = [value for value in ontology.informable.get(name, []) if value != DONTCARE]
+        few = 0 < len(values) <= _CATEGORICAL
+        slots.append(
+            {
+                "name": name,
+                "description": _DESCRIPTIONS.get(name, f"{name.capitalize()} of the restaurant"),
+                "is_categorical": few,
+                "possible_values": sorted(values) if few else [],
+            }
+        )
+    given = [slot["name"] for slot in slots if slot["name"] in ontology.informable]
+    intent = {
+        "name": INTENT,
+        "description": "Find a restaurant by cuisine, part of town and price range",
+        "is_transactional": False,
+        "required_slots": [],
+        "optional_slots": dict.fromkeys(given, DONTCARE),
+        "result_slots": [slot["name"] for slot in slots],
+    }
+    description = "Restaurants of a town, found by phone (DSTC2)"
+    return [{"service_name": SERVICE, "description": description, "slots": slots, "intents": [intent]}]
+
+
+def dialogue_of(call: Call, found: Sequence[Round], known: frozenset[str]) -> dict[str, Any]:
+    """The dialogue. The user begins, as in SGD: the welcome, which is the same in all calls, is left out.
+
+    Args:
+      call: the call.
+      found: its rounds.
+      known: the service's slots.
+
+    Raises:
+      InputError: a label has a slot that the service does not have.
+    """
+    turns = []
+    for t, one in enumerate(found):
+        turns.append(_user_turn(one.asked, known, f"turns[{t}]"))
+        if one.answer is not None:
+            turns.append(_system_turn(one.answer, one.search, known))
+    return {"dialogue_id": call.name, "services": [SERVICE], "turns": turns}
+
+
+def _user_turn(turn: CallTurn, known: frozenset[str], where: str) -> dict[str, Any]:
+    for slot in (*(slot for slot, _ in turn.goals), *turn.requested):
+        if slot not in known:
+            raise InputError(f"unknown_slot: the ontology has no slot {slot!r}", "label.json", where)
+    acts = _acts(turn.user_acts, _USER, known, asked_for(turn.system_acts))
+    # In a silent turn the label has no method, but what was asked for before still is.
+    intent = "NONE" if turn.method == "finished" or (turn.method == "none" and not turn.goals) else INTENT
+    after = state(intent, {slot: [value] for slot, value in turn.goals}, turn.requested)
+    return user_turn(SERVICE, _line(turn.user, acts), acts, after)
+
+
+def _system_turn(turn: CallTurn, search: Search | None, known: frozenset[str]) -> dict[str, Any]:
+    acts = _acts(turn.system_acts, _SYSTEM, known, "")
+    line = _line(turn.system, acts)
+    if search is None:
+        return system_turn(SERVICE, line, acts)
+    results = [result_of(one.restaurant, one.rating) for one in search.results]
+    return system_turn(SERVICE, line, acts, (INTENT, dict(search.query)), results)
+
+
+def result_of(restaurant: Restaurant, rating: int) -> dict[str, str]:
+    """A restaurant as the service gives it."""
+    return {"name": restaurant.name, **dict(restaurant.values), RATING: str(rating)}
+
+
+def asked_for(acts: Iterable[Act]) -> str:
+    """The slot that a prompt asks for: what ``inform(this=dontcare)`` is about. Nothing where there are several."""
+    slots = {value for act in acts if act.act == "request" for slot, value in act.slots if slot == "slot"}
+    return slots.pop() if len(slots) == 1 else ""
+
+
+def _acts(acts: Iterable[Act], names: dict[str, str], known: frozenset[str], this: str) -> list[dict[str, Any]]:
+    made = []
+    for one in acts:
+        name = names.get(one.act, one.act.upper().replace(".", "_").replace("-", "_"))
+        if one.act == "confirm-domain":
+            made.append(act(name, "intent", INTENT))
+        elif one.act == "select":  # "something in the north or in the south": one act with both values
+            made += [act(name, slot, *(v for s, v in one.slots if s == slot)) for slot in _slots(one.slots, known)]
+        elif one.act == "request":
+            made += [act(name, value) for slot, value in one.slots if slot == "slot" and value in known]
+        else:
+            pairs = [(this if slot == "this" else slot, value) for slot, value in one.slots]
+            made += [act(name, slot, value) for slot, value in pairs if slot in known or slot == "count"]
+            if not pairs or pairs == [("", DONTCARE)]:
+                made.append(act(name))
+    return made
+
+
+def _slots(pairs: Slots, known: frozenset[str]) -> list[str]:
+    return [slot for slot in dict.fromkeys(slot for slot, _ in pairs) if slot in known]
+
+
+def _line(text: str, acts: Iterable[dict[str, Any]]) -> Line:
+    """Where the acts' values stand in the text, each once; the longest are placed first."""
+    values = {
+        (one["slot"], value)
+        for one in acts
+        for value in one["values"]
+        if value and one["slot"] not in ("intent", "count")
+    }
+    spans: list[tuple[str, int, int]] = []
+    for slot, value in sorted(values, key=lambda pair: (-len(pair[1]), pair)):
+        for found in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text):
+            if all(found.end() <= start or end <= found.start() for _, start, end in spans):
+                spans.append((slot, found.start(), found.end()))
+                break
+    return Line(text, tuple(sorted(spans, key=lambda span: (span[1], span[0]))))
