@@ -19,8 +19,6 @@ EXAMPLE = """\
   open out/review.html in a browser, decide, download decisions.csv, then once more with
   parapet compose --schemas my_corpus --responses names.csv descriptions.csv --decisions decisions.csv --output out"""
 
-_BYTES_OF_A_BUCKET = 16 * 2**20
-
 
 def parser() -> Parser:
     """The flags."""
@@ -74,6 +72,16 @@ def check(args: argparse.Namespace) -> None:
         args.responses = args.responses or [str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv")]
     elif not layout.is_there(args.schemas):
         raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
+    check_answers(args)
+    distance.load_stopwords(args.stopwords)
+    distance.check_spacy_model(args.spacy_model)
+
+
+def check_answers(args: argparse.Namespace) -> None:
+    """Raises InputError where ``--responses``, ``--decisions``, ``--reviewers`` or ``--encoding`` cannot work."""
+    from schemas import layout
+    from schemas.errors import InputError
+
     if args.reviewers and layout.same_place(*args.reviewers):
         raise InputError("two different sheets, please: one agrees with itself", "--reviewers")
     if not args.responses:
@@ -85,8 +93,6 @@ def check(args: argparse.Namespace) -> None:
         "".encode(args.encoding)  # unlike codecs.lookup, refuses base64 and its like
     except LookupError:
         raise InputError(f"Python knows no text encoding {args.encoding!r}", "--encoding") from None
-    distance.load_stopwords(args.stopwords)
-    distance.check_spacy_model(args.spacy_model)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -98,68 +104,30 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Wires the pipeline: read, merge by assignment, settle by service, write, publish."""
     import apache_beam as beam
-    from apache_beam.io.filesystems import FileSystems
 
     from schemas import layout
     from transforms import files
-    from transforms.crowd import composing, outputs, summary, worker_key
+    from transforms.crowd import composing, outputs, reading, summary, worker_key
 
     splits = layout.read_root(args.schemas, leave_out_bad=True)
-    for sheet in (*args.decisions, *args.reviewers):
-        composing.read_sheet(sheet)  # a file that is no sheet must fail before anything runs
+    sources = reading.Sources(args.responses, args.decisions, args.reviewers, args.encoding)
     settings = settings_of(args, splits)
     files.prepare(args.output, "compose")
-    size = sum(found.size_in_bytes for match in FileSystems.match(args.responses) for found in match.metadata_list)
-    buckets = 1 + size // _BYTES_OF_A_BUCKET
     names = layout.splits_of(splits)
 
-    responses = (
-        pipeline
-        | "Response files" >> beam.Create(_distinct(args.responses))
-        | "Read responses"
-        >> beam.ParDo(composing.ReadResponses(worker_key.load_worker_key(), buckets, args.encoding)).with_outputs(
-            composing.DEAD, composing.COUNTS, main="assignments"
-        )
-    )
-    decisions = (
-        pipeline
-        | "Decision sheets" >> beam.Create(_distinct(args.decisions))
-        | "Read decisions"
-        >> beam.ParDo(composing.ReadDecisions(buckets)).with_outputs(composing.DEAD, main="decisions")
-    )
-    reviewers = (
-        pipeline
-        | "Reviewers' sheets" >> beam.Create([tuple(args.reviewers)] if args.reviewers else [])
-        | "Merge reviewers"
-        >> beam.ParDo(composing.ReadReviewers(buckets)).with_outputs(
-            composing.DEAD, composing.SUMMARY, main="decisions"
-        )
-    )
-    all_decisions = (decisions.decisions, reviewers.decisions) | "All decisions" >> beam.Flatten()
-    merged = (
-        {"assignments": responses.assignments, "decisions": all_decisions}
-        | "By assignment" >> beam.CoGroupByKey()
-        | "Merge" >> beam.ParDo(composing.MergeBucket()).with_outputs(composing.DEAD, composing.COUNTS, main="services")
-    )
+    answers = pipeline | "Answers" >> reading.ReadAnswers(sources, worker_key.load_worker_key())
     bad_schemas = pipeline | "Bad services" >> beam.Create(composing.bad_services(splits), reshuffle=False)
     schemas = pipeline | "Services" >> beam.Create(composing.packed_schemas(layout.raw_by_name(splits)))
     settled = (
-        {"schema": schemas, "responses": merged.services}
+        {"schema": schemas, "responses": answers["merged"]}
         | "By service" >> beam.CoGroupByKey()
         | "Settle"
         >> beam.ParDo(composing.SettleServices(settings, *composing.places_of(splits))).with_outputs(
             composing.VARIANT, composing.AUDIT, composing.SUMMARY, composing.DEAD, composing.COUNTS
         )
     )
-    dead = (
-        responses.dead,
-        decisions.dead,
-        reviewers.dead,
-        merged.dead,
-        settled.dead,
-        bad_schemas,
-    ) | "All dead letters" >> beam.Flatten()
-    counts = (responses.counts, merged.counts, settled.counts) | "All counts" >> beam.Flatten()
+    dead = (answers["dead"], settled.dead, bad_schemas) | "All dead letters" >> beam.Flatten()
+    counts = (answers["counts"], settled.counts) | "All counts" >> beam.Flatten()
     audit = (
         settled.audit
         | "One audit" >> beam.GroupBy(composing.together)
@@ -179,7 +147,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             outputs.summary_files,
             summaries=beam.pvalue.AsList(settled.summary),
             dead=beam.pvalue.AsList(dead),
-            agreement=beam.pvalue.AsList(reviewers.summary),
+            agreement=beam.pvalue.AsList(answers["agreement"]),
             splits=names,
             method=method_of(args),
         )
@@ -190,13 +158,6 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "All files" >> beam.Flatten()
         | "Publish" >> files.Publish(args.output, header(args), counts, summary.check_balance)
     )
-
-
-def _distinct(paths: Sequence[str]) -> list[str]:
-    """Each file once, however its path is written."""
-    from schemas.layout import as_path
-
-    return sorted({str(as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
 
 
 def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
@@ -258,7 +219,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
         logging.warning("short of answers: %s, see %s/shortfall.csv", counted(short, "service"), out)
     if dead:
         logging.warning(
-            "not used: %s, see %s/dead_letters.jsonl: %s", counted(len(dead), "record"), out, _reasons(dead)
+            "not used: %s, see %s/dead_letters.jsonl: %s", counted(len(dead), "record"), out, reasons_of(dead)
         )
     bad = any(letter["stage"] == "schemas" for letter in dead)
     if bad:
@@ -276,7 +237,7 @@ def _agreement(agreement: dict[str, Any]) -> str:
     return f"{both}, kappa {agreement['cohen_kappa']:.2f}, alpha {agreement['krippendorff_alpha']:.2f}"
 
 
-def _reasons(dead: Sequence[dict[str, str]]) -> str:
+def reasons_of(dead: Sequence[dict[str, str]]) -> str:
     """The reasons of dead letters, most frequent first."""
     from collections import Counter
 

@@ -165,6 +165,12 @@ def stages(output: str) -> list[Stage]:
             ],
         ),
         Stage(
+            "compose_variations",
+            "220 rewritings of user turns by a crowd, vetted: reworded, mistyped, longer and shorter",
+            ["--decisions", str(crowd / "rewrites_decisions.csv")],
+            [("What became of the answers", "report.html"), ("Answers that wait for a reviewer", "review.html")],
+        ),
+        Stage(
             "language_variations",
             "User turns with typos, at more length, more simply, in other words; and mixes of 10, 50 and 80 in 100",
             ["--kinds", "typos,verbose,simple,paraphrase"],

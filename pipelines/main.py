@@ -16,6 +16,7 @@ PIPELINES = {
     "statistics": "schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page",
     "back_translate": "schemas -> one variant per pivot language, translated there and back; a translation memory",
     "augment": "dialogues + any variants -> training sets: back-translated, crowdsourced, corrupted, mixed",
+    "compose_variations": "dialogues + rewriting answers -> vetted variations of user turns, audit, review page",
     "language_variations": "dialogues -> user turns with typos, verbose, simple, in other words; mixes at exact rates",
     "speech_errors": "dialogues -> spoken, through noise, heard again: sets at a stated word error rate",
     "unseen_entities": "dialogues -> the same with slot values that occur nowhere in training",

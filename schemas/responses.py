@@ -9,6 +9,9 @@ import pyarrow as pa
 
 from schemas.elements import Task
 
+# What a crowd task asks for: a schema's names or descriptions, or rewritten utterances.
+CrowdTask = Task | Literal["rewrites"]
+
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 
@@ -17,6 +20,7 @@ class Assignment(msgspec.Struct):
     """One worker's submission of one task. The worker is known by a keyed hash only.
 
     Attributes:
+      service_name: what the task is about: the first part of its id, of rewrites ``DIALOGUE_ID:TURN``.
       answers: form field to text as given (line ends as ``\\n``); a field shown and left empty is ``""``.
       asked: whether ``answers`` holds every field that the form showed. In a batch CSV without ``Input.fields`` an
         empty cell may also mean that the form had no such field.
@@ -28,7 +32,7 @@ class Assignment(msgspec.Struct):
 
     assignment_id: str
     service_name: str
-    task: Task
+    task: CrowdTask
     worker_hash: str
     answers: dict[str, str]
     asked: bool = False
@@ -43,7 +47,7 @@ class DeadLetter(msgspec.Struct):
     """An input record that could not be used: where it came from, why, and what it was.
 
     Attributes:
-      stage: where it fell out: ``schemas``, ``ingest``, ``settle``, ``compose`` or ``decisions``.
+      stage: where it fell out: ``schemas`` or ``dialogues``, ``ingest``, ``settle``, ``compose`` or ``decisions``.
       key: what identifies it: an assignment id, a response id or ``file: row N``.
       reason: a machine-readable id and, after a colon, what a person should know.
       payload: the record, cut to a length that can be read.

@@ -147,7 +147,7 @@ def compose_page(
         bar=disposition_bar(answers),
         dispositions=disposition_rows(answers),
         total=f"{answers['total']:,}",
-        reasons=_reasons(statistics["reasons"], explanations or {}),
+        reasons=reason_rows(statistics["reasons"], explanations or {}),
         examples=examples or {},
         variants=list(variants),
         service_columns=["Short", "Answers", *(key.capitalize() for key in DISPOSITIONS)],
@@ -158,7 +158,7 @@ def compose_page(
         rows=rows,
         plots=distance_plots(variants, published=False),
         terms=terms({key: TERMS[key] for key in (*keys, "self_bleu")}),
-        reviewers=_reviewers(statistics),
+        reviewers=reviewer_rows(statistics),
         method=[{"term": key, "meaning": value} for key, value in statistics["method"].items()],
         files=[{"path": path, "what": what} for path, what in _FILES.items()],
     )
@@ -303,12 +303,17 @@ def _todo(statistics: Statistics) -> Iterable[dict[str, Any]]:
         yield {"text": text, "flag": "", "links": []}
 
 
-def disposition_rows(answers: Mapping[str, int]) -> list[dict[str, str]]:
-    """What became of answers, a row for each of ``DISPOSITIONS``. ``answers`` has each of them, and ``total``."""
+def disposition_rows(answers: Mapping[str, int], used: str = DISPOSITIONS["used"]) -> list[dict[str, str]]:
+    """What became of answers, a row for each of ``DISPOSITIONS``. ``answers`` has each of them, and ``total``.
+
+    Args:
+      answers: disposition to how many.
+      used: what it means that one is.
+    """
     return [
         {
             "name": key.capitalize(),
-            "meaning": meaning,
+            "meaning": used if key == "used" else meaning,
             "style": key,
             "n": f"{answers[key]:,}",
             "share": _share(answers, key),
@@ -324,7 +329,8 @@ def disposition_bar(answers: Mapping[str, int], key: str = "dispositions") -> Ma
     return svg.stacked(key, f"What became of {answers['total']:,} answers", said, parts)
 
 
-def _reasons(reasons: Mapping[str, Mapping[str, int]], explanations: Mapping[str, str]) -> list[dict[str, Any]]:
+def reason_rows(reasons: Mapping[str, Mapping[str, int]], explanations: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Why answers were not used, a row for each reason of each disposition."""
     found = [(key, reason, n) for key in DISPOSITIONS for reason, n in reasons.get(key, {}).items()]
     order = ["rejected", "review", "duplicate", "surplus", "used"]
     found.sort(key=lambda row: (order.index(row[0]), -row[2], row[1]))
@@ -369,7 +375,8 @@ def _hidden(services: int) -> str:
     return f"{services - MAX_SERVICES:,} more services are in statistics.json."
 
 
-def _reviewers(statistics: Statistics) -> list[dict[str, str]]:
+def reviewer_rows(statistics: Statistics) -> list[dict[str, str]]:
+    """What reviewers decided, and how far they agree: rows of ``terms`` (``report_parts.html.jinja``)."""
     decisions, agreement, rows = statistics["decisions"], statistics["agreement"], []
     if any(decisions.values()):
         said = ", ".join(f"{key} {n:,}" for key, n in decisions.items())

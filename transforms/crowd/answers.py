@@ -6,9 +6,9 @@ Decides everything about an answer but whether it is drawn: that depends on how 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -73,7 +73,9 @@ def read_answers(
     Returns:
       The answers, and dead letters for fields that the task does not have.
     """
-    by_field = {task: {element.field: element for element in found} for task, found in elements.items()}
+    by_field: dict[str, dict[str, Element]] = {
+        task: {element.field: element for element in found} for task, found in elements.items()
+    }
     seen_both = _not_blind(assignments)
     answers, dead = [], []
     for assignment in assignments:
@@ -102,7 +104,7 @@ def _unknown_position(assignment: Assignment, field: str, text: str, decision: D
 
 def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
     """Assignments of workers who did the sibling task before: they have seen what is hidden."""
-    first: dict[str, dict[Task, int]] = defaultdict(dict)
+    first: dict[str, dict[str, int]] = defaultdict(dict)
     for a in assignments:
         if a.worker_hash:
             when = a.submit_time or 0
@@ -124,6 +126,7 @@ def _entry(
     conventions: Conventions,
 ) -> Entry:
     task = assignment.task
+    assert task != "rewrites"  # the ingest takes answers to schema tasks only
     convention, original = conventions.of(element.kind), element.text(task)
     wanted = decision.text if decision is not None and decision.decision == "fix" else text
     canonical, key = canonical_form(wanted, task, convention, original)
@@ -167,18 +170,38 @@ def by_words(answers: Iterable[Entry]) -> dict[tuple[Task, str, str], list[Entry
     return clusters
 
 
-def settle_cluster(same: list[Entry]) -> None:
+class Settled(Protocol):
+    """What an answer must have to get its disposition: see :class:`Entry`."""
+
+    response_id: str
+    verdict: vet.Verdict
+    disposition: Disposition
+    reason: str
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a reviewer accepted or fixed it."""
+
+
+SettledT = TypeVar("SettledT", bound=Settled)
+
+
+def settle_cluster(same: list[SettledT], better: Callable[[SettledT], tuple[Any, ...]]) -> None:
     """Gives each of the answers with the same words its disposition; the one that stands for them comes first.
 
     A reviewer judges words, so a rejection holds for all who gave them, unless one of them was accepted. What is
     held is held together; where one passes, the others are its duplicates.
+
+    Args:
+      same: the answers.
+      better: the order in which they stand for the others, where verdict and reviewer make no difference.
     """
     reviewer = next((a.verdict for a in same if a.verdict.reason.startswith("reviewer")), None)
     if reviewer is not None and not any(a.accepted for a in same):
         for answer in same:
             if answer.verdict.action != "reject":
                 answer.verdict = reviewer
-    same.sort(key=_better)
+    same.sort(key=lambda answer: (_RANK[answer.verdict.action], not answer.accepted, *better(answer)))
     best = same[0]
     for answer in same:
         action = answer.verdict.action
@@ -192,10 +215,12 @@ def settle_cluster(same: list[Entry]) -> None:
             answer.disposition, answer.reason = "duplicate", f"duplicate_of: {best.response_id}"
 
 
-def _better(answer: Entry) -> tuple[Any, ...]:
+_RANK = {"": 0, "review": 1, "reject": 2}
+
+
+def better_spelled(answer: Entry) -> tuple[Any, ...]:
+    """Sorts the better spelled of two answers first."""
     return (
-        {"": 0, "review": 1, "reject": 2}[answer.verdict.action],
-        not answer.accepted,
         spelling_rank(answer.canonical, answer.key, answer.text) if answer.key else (),
         answer.canonical,
         answer.response_id,

@@ -15,16 +15,21 @@ _ROWS_OF_A_GROUP = 1 << 16
 
 
 def pack(rows: list[AuditRow]) -> bytes:
-    """One service's rows, small enough to travel: an Arrow stream, compressed."""
+    """One service's rows, small enough to travel."""
+    return pack_table(audit_table(rows))
+
+
+def pack_table(table: pa.Table) -> bytes:
+    """Rows, small enough to travel: an Arrow stream, compressed."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, RESPONSES, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
-        stream.write_table(audit_table(rows))
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(table)
     return bytes(sink.getvalue())
 
 
-def write(packed: Iterable[bytes], handle: Any) -> None:
+def write(packed: Iterable[bytes], handle: Any, schema: pa.Schema = RESPONSES) -> None:
     """Writes services' rows, in the order given, as one Parquet file of even row groups."""
-    with pq.ParquetWriter(handle, RESPONSES, compression="zstd") as writer:
+    with pq.ParquetWriter(handle, schema, compression="zstd") as writer:
         waiting: list[pa.Table] = []
         rows = 0
         for service in packed:

@@ -14,6 +14,7 @@ from zlib import crc32
 import apache_beam as beam
 import msgspec
 import orjson
+import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
@@ -22,11 +23,11 @@ from schemas.decisions import Decision, parse_decisions
 from schemas.elements import VARIANTS
 from schemas.errors import InputError
 from schemas.layout import SplitSchemas, schema_bytes
-from schemas.responses import Assignment, DeadLetter
+from schemas.responses import RESPONSES, Assignment, DeadLetter
 from transforms.crowd import agreement, audit
 from transforms.crowd.ingest.api_assignments import read_assignments
 from transforms.crowd.ingest.batch_csv import read_batch
-from transforms.crowd.ingest.fields import payload
+from transforms.crowd.ingest.fields import SCHEMAS, Asked, payload
 from transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions, unusable_decision
 from transforms.crowd.settle import Settings, settle_service
 from transforms.crowd.summary import summarise
@@ -43,8 +44,8 @@ _BATCH = 1_000  # assignments; a batch of the usual size is about a megabyte
 Bucket = tuple[str, bytes]
 
 
-class _Of(msgspec.Struct):
-    """What travels to one service: assignments, and the decisions on them."""
+class Of(msgspec.Struct):
+    """What travels to one service, or dialogue: assignments, and the decisions on them."""
 
     assignments: list[Assignment]
     decisions: dict[str, dict[str, Decision]]
@@ -53,7 +54,7 @@ class _Of(msgspec.Struct):
 _packer = msgspec.msgpack.Encoder()
 _unpack_assignments = msgspec.msgpack.Decoder(list[Assignment]).decode
 _unpack_decisions = msgspec.msgpack.Decoder(list[Decision]).decode
-_unpack_of = msgspec.msgpack.Decoder(_Of).decode
+unpack_of = msgspec.msgpack.Decoder(Of).decode
 
 
 def count(name: str, n: int) -> None:
@@ -61,17 +62,18 @@ def count(name: str, n: int) -> None:
     Metrics.counter("parapet", name).inc(n)
 
 
-def _dead(letters: Iterable[DeadLetter]) -> Iterator[TaggedOutput]:
+def dead(letters: Iterable[DeadLetter]) -> Iterator[TaggedOutput]:
+    """The letters on their own output, counted."""
     for letter in letters:
         count("dead_letters", 1)
         yield TaggedOutput(DEAD, letter)
 
 
-def read_responses(path: str, key: bytes, encoding: str) -> Iterator[Assignment | DeadLetter]:
+def read_responses(path: str, key: bytes, encoding: str, asked: Asked = SCHEMAS) -> Iterator[Assignment | DeadLetter]:
     """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter."""
     try:
         with FileSystems.open(path) as handle:
-            yield from _reader(handle)(_Rewound(handle), path, key, encoding)
+            yield from _reader(handle)(_Rewound(handle), path, key, encoding, asked)
     except InputError as error:
         yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
 
@@ -100,19 +102,20 @@ class ReadResponses(beam.DoFn):
       key: for the workers' hashes.
       buckets: how many groups assignments fall into, by id, to be told apart from their copies in other exports.
       encoding: of files without a byte order mark.
+      asked: the kind of tasks that answers are taken to.
     """
 
-    def __init__(self, key: bytes, buckets: int, encoding: str) -> None:
+    def __init__(self, key: bytes, buckets: int, encoding: str, asked: Asked = SCHEMAS) -> None:
         super().__init__()
-        self.key, self.buckets, self.encoding = key, buckets, encoding
+        self.key, self.buckets, self.encoding, self.asked = key, buckets, encoding, asked
 
     def process(self, path: str) -> Iterator[Bucket | TaggedOutput]:
         """Reads one file."""
-        records = read_responses(path, self.key, self.encoding)
+        records = read_responses(path, self.key, self.encoding, self.asked)
         while batch := list(islice(records, _BATCH)):
             letters = [record for record in batch if isinstance(record, DeadLetter)]
             taken = [record for record in batch if isinstance(record, Assignment)]
-            yield from _dead(letters)
+            yield from dead(letters)
             yield TaggedOutput(COUNTS, ("assignments_read", len(taken)))
             for bucket, group in _grouped(taken, lambda a: bucket_of(a.assignment_id, self.buckets)):
                 yield bucket, _packer.encode(group)
@@ -128,7 +131,7 @@ class ReadDecisions(beam.DoFn):
     def process(self, path: str) -> Iterator[Bucket | TaggedOutput]:
         """Reads one sheet."""
         decisions, letters = read_sheet(path)
-        yield from _dead(letters)
+        yield from dead(letters)
         yield from pack_decisions(decisions, self.buckets)
 
 
@@ -142,7 +145,7 @@ class ReadReviewers(beam.DoFn):
     def process(self, sheets: tuple[str, str]) -> Iterator[Bucket | TaggedOutput]:
         """Reads and merges both sheets."""
         (first, bad), (second, worse) = read_sheet(sheets[0]), read_sheet(sheets[1])
-        yield from _dead([*bad, *worse])
+        yield from dead([*bad, *worse])
         merged = agreement.merge_reviewers(first, second)
         yield TaggedOutput(
             SUMMARY, (msgspec.to_builtins(merged.agreement), agreement.adjudicate_csv(merged.adjudicate))
@@ -191,14 +194,14 @@ class MergeBucket(beam.DoFn):
             d for batch in groups["decisions"] for d in _unpack_decisions(batch)
         )
         known, unknown = unknown_decisions(decisions, assignments, conflicts)
-        yield from _dead([*conflicts, *contradictions, *unknown])
+        yield from dead([*conflicts, *contradictions, *unknown])
         yield TaggedOutput(COUNTS, ("assignments_merged", len(read)))
         yield TaggedOutput(COUNTS, ("assignments", len(assignments)))
         yield TaggedOutput(COUNTS, ("answers_given", sum(given(a) for a in assignments)))
         yield TaggedOutput(COUNTS, ("decisions", sum(map(len, known.values()))))
         for service, group in _grouped(assignments, lambda a: a.service_name):
             of_service = {a.assignment_id: known[a.assignment_id] for a in group if a.assignment_id in known}
-            yield service, _packer.encode(_Of(group, of_service))
+            yield service, _packer.encode(Of(group, of_service))
 
 
 def given(assignment: Assignment) -> int:
@@ -227,7 +230,7 @@ class SettleServices(beam.DoFn):
     def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
         """Settles one service."""
         name, groups = element
-        found = [_unpack_of(batch) for batch in groups["responses"]]
+        found = [unpack_of(batch) for batch in groups["responses"]]
         assignments = [assignment for of in found for assignment in of.assignments]
         yield TaggedOutput(COUNTS, ("assignments_settled", len(assignments)))
         decisions = {k: v for of in found for k, v in of.decisions.items()}
@@ -243,7 +246,7 @@ class SettleServices(beam.DoFn):
                 yield TaggedOutput(VARIANT, (f"v{k}/{path}", (position, orjson.dumps(variant))))
         yield TaggedOutput(AUDIT, (name, audit.pack(outcome.audit)))
         yield TaggedOutput(SUMMARY, summarise(raw, outcome))
-        yield from _dead(outcome.dead)
+        yield from dead(outcome.dead)
         yield TaggedOutput(COUNTS, ("answers_audited", sum(bool(row.text.strip()) for row in outcome.audit)))
         answers_dead = [letter for letter in outcome.dead if letter.stage == "compose" and letter.payload]
         yield TaggedOutput(COUNTS, ("answers_dead", len(answers_dead)))
@@ -258,13 +261,13 @@ class SettleServices(beam.DoFn):
         reason = f"unknown_service: no schema has a service {name!r}"
         if name in self.left_out:
             reason = f"unknown_service: {name!r} was left out as a bad_service"
-        yield from _dead(
+        yield from dead(
             unusable_decision(decision, f"unused_response: {reason.partition(': ')[2]}")
             for of_assignment in decisions.values()
             for decision in of_assignment.values()
         )
         yield TaggedOutput(COUNTS, ("answers_dead", sum(given(a) for a in assignments)))
-        yield from _dead(
+        yield from dead(
             DeadLetter(
                 "compose",
                 a.assignment_id,
@@ -279,15 +282,15 @@ class SettleServices(beam.DoFn):
 class WriteAudit(beam.DoFn):
     """(anything, all services' packed rows) to ``responses.parquet``."""
 
-    def __init__(self, output: str) -> None:
+    def __init__(self, output: str, schema: pa.Schema = RESPONSES) -> None:
         super().__init__()
-        self.output = output
+        self.output, self.schema = output, schema
 
     def process(self, element: tuple[str, Iterable[tuple[str, bytes]]]) -> Iterator[Written]:
         """Writes the file."""
         with staged(self.output, audit.FILE) as handle:
             hashed = HashingWriter(handle)
-            audit.write((rows for _, rows in sorted(element[1])), hashed)
+            audit.write((rows for _, rows in sorted(element[1])), hashed, self.schema)
         yield hashed.written(audit.FILE)
 
 

@@ -16,7 +16,6 @@ import msgspec
 from markupsafe import Markup
 
 from schemas.decisions import COLUMNS, MAX_CELL, csv_bytes
-from schemas.elements import Task
 from transforms.pages import render
 
 SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", "answer", "neighbours")
@@ -28,7 +27,9 @@ MAX_NEIGHBOURS = 30
 # Nothing to see in these, and some of them turn the text around them: they are shown by their number.
 _INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 
-_TASK_WORDS: dict[Task, dict[str, str]] = {
+_OF_SENTENCE = {"prompt": "The system had said", "original": "The user's sentence, which workers saw"}
+
+_TASK_WORDS: dict[str, dict[str, str]] = {
     "names": {
         "asked": "name",
         "prompt": "Workers saw this description",
@@ -39,6 +40,10 @@ _TASK_WORDS: dict[Task, dict[str, str]] = {
         "prompt": "Workers saw this name",
         "original": "The original description, hidden from them",
     },
+    "paraphrase": {"asked": "paraphrase", **_OF_SENTENCE},
+    "typos": {"asked": "mistyped version", **_OF_SENTENCE},
+    "verbose": {"asked": "longer version", **_OF_SENTENCE},
+    "simple": {"asked": "shorter version", **_OF_SENTENCE},
 }
 
 
@@ -46,8 +51,10 @@ class ReviewItem(msgspec.Struct):
     """One answer for a person to judge.
 
     Attributes:
-      prompt: what the worker saw.
-      original: the text that was hidden from the worker.
+      element_id: what it is about, in three parts: ``SERVICE/slot/NAME``; of rewrites ``SERVICES/turn/DIALOGUE:TURN``.
+      task: what was asked for; of rewrites the kind of variation.
+      prompt: what the worker saw; of rewrites what was said just before.
+      original: the text that was hidden from the worker; of rewrites the sentence.
       text: the answer as given.
       canonical: the answer as it would be emitted.
       reasons: ids of the checks that held it back.
@@ -57,7 +64,7 @@ class ReviewItem(msgspec.Struct):
 
     response_id: str
     element_id: str
-    task: Task
+    task: str
     prompt: str
     original: str
     text: str
@@ -119,7 +126,7 @@ def review_csv(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> 
 
 
 def review_pages(
-    items: Iterable[ReviewItem], explanations: Mapping[str, str], per_page: int = 500
+    items: Iterable[ReviewItem], explanations: Mapping[str, str], per_page: int = 500, command: str = "compose"
 ) -> Iterator[tuple[str, bytes]]:
     """Yields (file name, page): ``review.html``, ``review.2.html``, …; one page that says so where there is none.
 
@@ -127,12 +134,13 @@ def review_pages(
       items: the answers held back, in any order.
       explanations: a sentence in plain language for each reason id.
       per_page: items on a page at most; the items of an element stay together where they can.
+      command: the pipeline that takes the decisions.
     """
     pages = _pages(_ordered(items), per_page)
     names = [_page_name(number) for number in range(1, len(pages) + 1)]
     before = 0
     for number, page in enumerate(pages, 1):
-        yield names[number - 1], _page(page, explanations, number, names, before, sum(map(len, pages)))
+        yield names[number - 1], _page(page, explanations, number, names, before, sum(map(len, pages)), command)
         before += len(page)
 
 
@@ -192,6 +200,7 @@ def _page(
     names: Sequence[str],
     before: int,
     total: int,
+    command: str,
 ) -> bytes:
     groups = _groups(items, explanations)
     counts = Counter(flag for group in groups for card in group.cards for flag in card.flags)
@@ -204,6 +213,7 @@ def _page(
     script, style = _asset("review.js"), _asset("review.css")
     page = render(
         "review.html.jinja",
+        command=command,
         groups=groups,
         flags=sorted(counts.items(), key=lambda pair: pair[0].id),
         services=sorted({group.service for group in groups}),
@@ -226,7 +236,7 @@ def _page(
 
 
 def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> list[_Group]:
-    def shared(pair: tuple[int, ReviewItem]) -> tuple[str, Task, str, str]:
+    def shared(pair: tuple[int, ReviewItem]) -> tuple[str, str, str, str]:
         item = pair[1]
         return item.element_id, item.task, item.prompt, item.original
 

@@ -17,7 +17,7 @@ from schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
 from schemas.responses import Assignment, AuditRow, DeadLetter
 from schemas.service import parse_service
 from transforms.crowd import vet
-from transforms.crowd.answers import Entry, by_words, read_answers, settle_cluster
+from transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
 from transforms.crowd.rank import Candidates, assign_names, ranked
 from transforms.crowd.review import ReviewItem
 from transforms.crowd.select import draw, most_diverse
@@ -100,7 +100,7 @@ def settle_service(
     clusters: dict[tuple[Task, str], list[list[Entry]]] = defaultdict(list)
     for (task, field, _), same in by_words(answers).items():
         clusters[task, field].append(same)
-        settle_cluster(same)
+        settle_cluster(same, better_spelled)
     good = {place: [same[0] for same in found if same[0].disposition == "surplus"] for place, found in clusters.items()}
     taken = _take(elements, good, settings, outcome)
     _count_in_review(outcome, clusters)

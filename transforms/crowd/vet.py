@@ -141,12 +141,16 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
         _, most = Counter(given).most_common(1)[0]
         if most * 2 >= len(given) and most >= 3:
             return Verdict("reject", "same_answer")
-    seconds = assignment.work_seconds
     # Where the export does not say what the form showed, an empty cell may be a field that it did not have.
-    shown = len(fields) if assignment.asked else len(given)
-    if given and seconds is not None and 0 <= seconds < MIN_SECONDS_PER_FIELD * shown:
+    if given and is_too_fast(assignment, len(fields) if assignment.asked else len(given)):
         return Verdict("reject", "too_fast")
     return PASS
+
+
+def is_too_fast(assignment: Assignment, fields: int) -> bool:
+    """Whether it was done in less time than reading so many fields takes."""
+    seconds = assignment.work_seconds
+    return seconds is not None and 0 <= seconds < MIN_SECONDS_PER_FIELD * fields
 
 
 def _blank(answer: Answer) -> bool:
@@ -161,8 +165,13 @@ def _placeholder(answer: Answer) -> bool:
 
 
 def _gibberish(answer: Answer) -> bool:
+    return is_gibberish(answer.text)
+
+
+def is_gibberish(text: str) -> bool:
+    """Whether half of the words or more are keyboard runs, repeated letters or letters without a vowel."""
     # Descriptions too may be written as names are: the consonants of "EventSchedule" are those of two words.
-    parts = name_words(answer.text)
+    parts = name_words(text)
     bad = [word for word in parts if _is_run(word)]
     # One odd word among several may be an abbreviation; when half of them are, nothing was meant.
     return bool(bad) and len(bad) * 2 >= len(parts)
@@ -186,7 +195,12 @@ def _longest_consonants(word: str) -> int:
 
 
 def _markup(answer: Answer) -> bool:
-    return _MARKUP.search(answer.text) is not None
+    return has_markup(answer.text)
+
+
+def has_markup(text: str) -> bool:
+    """Whether it contains HTML, a web or e-mail address or a spreadsheet formula."""
+    return _MARKUP.search(text) is not None
 
 
 def _is_prompt(answer: Answer) -> bool:

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from schemas.errors import InputError
+from schemas.rewritings import KINDS
 from transforms.files import read_bytes
 from transforms.rewrite.rewriting import LeftOut
 
-KINDS = ("paraphrase", "typos", "verbose", "simple")
 REWRITTEN = "rewritten"  # the source of a line that names none
 
 Key = tuple[str, int, str]  # dialogue id, turn, kind
@@ -91,7 +91,7 @@ def _read(line: bytes) -> Line | str:
 
 def read_given(paths: Sequence[str]) -> Given:
     """Reads all files once, to know their kinds and mistakes. Raises InputError where one cannot be read."""
-    lines = dict.fromkeys(KINDS, 0)
+    lines: dict[str, int] = dict.fromkeys(KINDS, 0)
     bad: list[LeftOut] = []
     first: dict[Key, str] = {}
     for path in paths:

@@ -33,6 +33,7 @@ def chain(corpus: str, out: str) -> dict[str, list[str]]:
         "hits": ["--task", "rewrites", "--dialogues", corpus, "--split", "test", "--turns", "3"],
         "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
         "augment": ["--sgd", corpus, "--backtrans", f"{out}/back_translate", "--sets", "backtrans,corrupted"],
+        "compose_variations": ["--sgd", corpus, "--responses", f"{corpus}/crowd/rewrites.csv"],
         "language_variations": ["--sgd", corpus],
         "unseen_entities": ["--sgd", corpus],
         "ood": ["--sgd", corpus, "--rates", "0.1"],

@@ -20,7 +20,7 @@ _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 def read_assignments(
-    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8"
+    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", asked: fields.Asked = fields.SCHEMAS
 ) -> Iterator[Assignment | DeadLetter]:
     """Every line as an assignment, or as a dead letter that says why not. Arguments as in ``read_batch``."""
     for line in read_lines(handle, encoding):
@@ -32,7 +32,7 @@ def read_assignments(
         try:
             item = _object(line)
             assignment_id = _text(item, "AssignmentId").strip() or source
-            yield from take(_form(item, source), key)
+            yield from take(_form(item, source, asked), key, asked)
         except fields.Unusable as reason:
             item.pop("WorkerId", None)
             shown = orjson.dumps(item).decode() if item else line.shown
@@ -51,10 +51,10 @@ def _object(line: Line) -> dict[str, Any]:
     return item
 
 
-def _form(item: dict[str, Any], source: str) -> Form:
+def _form(item: dict[str, Any], source: str, asked: fields.Asked) -> Form:
     return Form(
         _text(item, "AssignmentId").strip(),
-        fields.find_task("", "", "", _text(item, "RequesterAnnotation")),
+        fields.find_task("", "", "", _text(item, "RequesterAnnotation"), asked),
         _text(item, "WorkerId"),
         parse_answer_xml(_text(item, "Answer")),
         None,

@@ -14,7 +14,9 @@ from transforms.crowd.ingest.records import Record, read_lines, read_records
 REQUIRED = ("AssignmentId", "WorkerId")
 
 
-def read_batch(handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8") -> Iterator[Assignment | DeadLetter]:
+def read_batch(
+    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", asked: fields.Asked = fields.SCHEMAS
+) -> Iterator[Assignment | DeadLetter]:
     """Every row as an assignment, or as a dead letter that says why not.
 
     Args:
@@ -22,6 +24,7 @@ def read_batch(handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8")
       path: its name, for messages.
       key: for the workers' hashes.
       encoding: of files without a byte order mark.
+      asked: the kind of tasks that answers are taken to.
 
     Raises:
       InputError: the file has no usable header.
@@ -35,7 +38,7 @@ def read_batch(handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8")
             continue
         row = dict(zip(columns, record.cells, strict=True))
         try:
-            yield from take(_form(row, source), key)
+            yield from take(_form(row, source, asked), key, asked)
         except fields.Unusable as reason:
             key_of_row = row.get("AssignmentId", "").strip() or source
             row.pop("WorkerId", None)
@@ -72,13 +75,14 @@ def _hint(header: str) -> str:
     return ""
 
 
-def _form(row: dict[str, str], source: str) -> Form:
+def _form(row: dict[str, str], source: str, asked: fields.Asked) -> Form:
     given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
     task = fields.find_task(
         row.get("Input.task_id", ""),
         row.get("Input.service_name", ""),
         row.get("Input.task", ""),
         row.get("RequesterAnnotation", ""),
+        asked,
     )
     return Form(
         row["AssignmentId"].strip(),

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
+import msgspec
 import orjson
 
-from schemas.elements import FIELD, TASKS, Task
+from schemas.elements import FIELD, TASKS
+from schemas.responses import CrowdTask
 
 # An answer over this many characters is no answer to a question about a few words.
 MAX_ANSWER = 20_000
@@ -26,9 +28,32 @@ PLUMBING = frozenset(
 # A broken row cannot be parted into columns, so its worker id is told by its form (some have no digit).
 _WORKER_ID = re.compile(r"\bA[A-Z0-9]{9,20}\b")
 
-_ANNOTATION = re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)")
 _BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
 _ZONES = {"PDT": "-0700", "PST": "-0800", "UTC": "+0000", "GMT": "+0000"}
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The kind of tasks that a run takes answers to.
+
+    Attributes:
+      tasks: their names.
+      task_id: the form of their ids, in groups ``service`` (what the task is about) and ``task``.
+      shape: the same in words, for messages.
+      field: the form of their form fields.
+    """
+
+    tasks: tuple[CrowdTask, ...]
+    task_id: re.Pattern[str]
+    shape: str
+    field: re.Pattern[str]
+
+
+SCHEMAS = Asked(
+    TASKS,
+    re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)"),
+    "SERVICE:names or SERVICE:descriptions",
+    FIELD,
+)
 
 
 class Unusable(Exception):
@@ -75,16 +100,16 @@ def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> in
     return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 10 else None
 
 
-def find_task(task_id: str, service: str, task: str, annotation: str) -> tuple[str, Task]:
+def find_task(task_id: str, service: str, task: str, annotation: str, asked: Asked = SCHEMAS) -> tuple[str, CrowdTask]:
     """The service and task that a record answers. Raises Unusable where nothing names them, or two things differ."""
     named = []
     for text in (task_id, annotation):
-        if match := _ANNOTATION.fullmatch(text.strip()):
+        if match := asked.task_id.fullmatch(text.strip()):
             named.append((match["service"], match["task"]))
     if service.strip() and task.strip():
         named.append((service.strip(), task.strip()))
     if not named and task_id.strip():
-        raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not SERVICE:names or SERVICE:descriptions")
+        raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not {asked.shape}")
     if not named:
         raise Unusable(
             "no_task: neither Input.task_id, Input.service_name and Input.task, nor RequesterAnnotation says which task"
@@ -94,13 +119,14 @@ def find_task(task_id: str, service: str, task: str, annotation: str) -> tuple[s
             f"contradicting_task: the record names {' and '.join(f'{s}:{t}' for s, t in sorted(set(named)))}"
         )
     found_service, found_task = named[0]
-    for known in TASKS:
+    for known in asked.tasks:
         if found_task == known:
             return found_service, known
-    raise Unusable(f"unknown_task: {found_task!r} is neither 'names' nor 'descriptions'")
+    neither = "neither " if len(asked.tasks) > 1 else "not "
+    raise Unusable(f"unknown_task: {found_task!r} is {neither}{' nor '.join(map(repr, asked.tasks))}")
 
 
-def split_answers(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_answers(given: Mapping[str, str], field: re.Pattern[str] = FIELD) -> tuple[dict[str, str], dict[str, str]]:
     """Parts form fields into answers (``intent_0``, ``slot_3``, ``service``) and others that hold something.
 
     Raises Unusable for a ``taskAnswers`` that is not the JSON list of one object that crowd-form pages give.
@@ -110,7 +136,7 @@ def split_answers(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
     answers, others = {}, {}
     for name, text in given.items():
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if FIELD.fullmatch(name):
+        if field.fullmatch(name):
             answers[name] = text
         elif text.strip() and name not in PLUMBING:
             others[name] = text

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from schemas.elements import Task
-from schemas.responses import Assignment, DeadLetter
+from schemas.responses import Assignment, CrowdTask, DeadLetter
 from transforms.crowd.ingest import fields
 
 
@@ -23,7 +22,7 @@ class Form(msgspec.Struct):
     """
 
     assignment_id: str
-    task: tuple[str, Task]
+    task: tuple[str, CrowdTask]
     worker_id: str
     given: dict[str, str]
     asked: list[str] | None
@@ -34,19 +33,20 @@ class Form(msgspec.Struct):
     source: str
 
 
-def take(form: Form, key: bytes) -> Iterator[Assignment | DeadLetter]:
+def take(form: Form, key: bytes, asked: fields.Asked = fields.SCHEMAS) -> Iterator[Assignment | DeadLetter]:
     """The assignment, and dead letters for what in it is no answer.
 
     Args:
       form: the submission.
       key: for the worker's hash.
+      asked: the kind of tasks that answers are taken to.
 
     Raises:
       Unusable: nothing of it can be used.
     """
     if not form.assignment_id:
         raise fields.Unusable("no_assignment_id: the AssignmentId is missing")
-    answers, others = fields.split_answers(form.given)
+    answers, others = fields.split_answers(form.given, asked.field)
     if form.asked:
         # The columns are those of the whole batch; what this form did not show and nobody filled is no answer.
         answers = {name: text for name, text in answers.items() if text or name in form.asked}

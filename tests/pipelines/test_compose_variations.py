@@ -1,0 +1,279 @@
+"""``parapet compose_variations`` as a person runs it: the sample, odd answers, other corpora, the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.compose_variations import run as command
+from pipelines.hits import run as hits
+from schemas.dialogue import Dialogue, read_dialogues
+from schemas.layout import sample_root
+from schemas.rewritings import REWRITINGS
+from transforms.mturk.top_up import read_lacks
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+CROWD = sample_root() / "crowd"
+COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase", "Answer.typos", "Answer.simplified"]
+
+
+def run(out: Path, *flags: object) -> int:
+    return command(["--output", str(out), "--quiet", *map(str, flags)])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    return pq.read_table(out / "responses.parquet").to_pylist()
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def sheet(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(path.read_text("utf-8"), newline="")))
+
+
+def write_batch(path: Path, *rows: list[str], columns: list[str] = COLUMNS) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows([columns, *rows])
+    return path
+
+
+def as_api(row: dict[str, str]) -> str:
+    """A row of the requester site as the API would give it."""
+    fields = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
+    answers = "".join(
+        f"<Answer><QuestionIdentifier>{name}</QuestionIdentifier><FreeText>{escape(text)}</FreeText></Answer>"
+        for name, text in fields.items()
+    )
+    item = {name: row[name] for name in ("AssignmentId", "WorkerId", "HITId", "AssignmentStatus", "AcceptTime")}
+    item |= {"SubmitTime": row["SubmitTime"], "RequesterAnnotation": row["Input.task_id"]}
+    return json.dumps({**item, "Answer": f"<QuestionFormAnswers>{answers}</QuestionFormAnswers>"}) + "\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def key() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+        yield
+
+
+@pytest.fixture(scope="module")
+def composed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample."""
+    out = tmp_path_factory.mktemp("composed") / "out"
+    assert run(out) == 0
+    return out
+
+
+def test_every_answer_ends_once_and_where_it_belongs(composed: Path) -> None:
+    truth = {f"{row['AssignmentId']}:{row['field']}": row["label"] for row in sheet(CROWD / "rewrites_truth.csv")}
+    rows = rows_of(composed)
+    assert [row["response_id"] for row in rows] == list(dict.fromkeys(row["response_id"] for row in rows))
+    taken = ("used", "surplus", "duplicate")
+    found = {row["response_id"]: "genuine" if row["disposition"] in taken else row["reason"] for row in rows}
+    assert found == truth
+    assert pq.read_schema(composed / "responses.parquet").equals(REWRITINGS)
+    answers = json.loads((composed / "statistics.json").read_bytes())["answers"]
+    assert answers == {"total": len(truth), **Counter(row["disposition"] for row in rows)}
+    assert lines_of(composed / "dead_letters.jsonl") == []
+    given = {f"{row['AssignmentId']}:{name[7:]}": row[name] for row in sheet(CROWD / "rewrites.csv") for name in row}
+    assert all(row["text"] == given[row["response_id"]] for row in rows)
+    workers = {row["WorkerId"] for row in sheet(CROWD / "rewrites.csv")}
+    assert not any(worker.encode() in data for data in files_of(composed).values() for worker in workers)
+
+
+def test_what_is_written_keeps_its_values(composed: Path) -> None:
+    dialogues = {one.dialogue_id: one for one in read_dialogues(sample_root() / "test" / "dialogues_001.json")}
+    lines = lines_of(composed / "rewritten.jsonl")
+    places = [(line["dialogue_id"], line["turn"], line["kind"]) for line in lines]
+    kinds = ["paraphrase", "typos", "verbose", "simple"]
+    assert places == sorted(set(places), key=lambda place: (*place[:2], kinds.index(place[2])))
+    used = {row["response_id"]: row for row in rows_of(composed) if row["disposition"] == "used"}
+    assert len(used) == len(lines)
+    for line in lines:
+        row, turn = used[line["source"]], dialogues[line["dialogue_id"]].turns[line["turn"]]
+        assert (line["utterance"], line["kind"]) == (row["canonical"], row["kind"])
+        spans = [(span.start, span.exclusive_end) for frame in turn.frames for span in frame.slots]
+        assert spans == [
+            (one["start"], one["exclusive_end"])
+            for one in row["values"]
+            if (one["start"], one["exclusive_end"]) in spans
+        ]
+        for one in row["values"]:
+            value = turn.utterance[one["start"] : one["exclusive_end"]]
+            assert line["utterance"][one["new_start"] : one["new_exclusive_end"]] == value == one["value"]
+
+
+def test_what_is_short_can_be_asked_again(composed: Path) -> None:
+    [row] = sheet(composed / "shortfall.csv")
+    assert (row["task_id"], row["kind"], row["in_review"]) == ("1_00001:8:rewrites", "simple", "0")
+    assert read_lacks(str(composed / "shortfall.csv"))[1] == {("1_00001:8:rewrites", "simplified"): 1}
+    held = {row["response_id"] for row in rows_of(composed) if row["disposition"] == "review"}
+    assert {row["response_id"] for row in sheet(composed / "review.csv")} == held
+    page = (composed / "review.html").read_text()
+    assert "parapet compose_variations --decisions" in page
+    assert all(response in page for response in held)
+
+
+def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_processes(composed: Path, tmp_path: Path) -> None:
+    rows = sheet(CROWD / "rewrites.csv")
+    folder = tmp_path / "batch"
+    folder.mkdir()
+    (folder / "assignments.jsonl").write_text("".join(as_api(row) for row in reversed(rows[10:])))
+    first = write_batch(tmp_path / "b.csv", *(list(row.values()) for row in rows[30:]), columns=list(rows[0]))
+    last = write_batch(tmp_path / "a.csv", *(list(row.values()) for row in rows[:30]), columns=list(rows[0]))
+    out = tmp_path / "out"
+    assert run(out, "--responses", folder, last, first, last, *TWO_PROCESSES) == 0
+    assert files_of(out) == files_of(composed)
+
+
+def test_decisions_and_require_complete(composed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    decisions = CROWD / "rewrites_decisions.csv"
+    assert run(out, "--decisions", decisions, "--require_complete") == 0
+    assert sheet(out / "shortfall.csv") == []
+    rows = {row["response_id"]: row for row in rows_of(out)}
+    for decision in sheet(decisions):
+        row = rows[decision["response_id"]]
+        if decision["decision"] == "reject":
+            assert (row["disposition"], row["reason"]) == ("rejected", f"reviewer: {decision['reason']}")
+        else:
+            assert row["disposition"] == "used"
+            assert row["canonical"] == (decision["text"] or row["text"])
+    assert json.loads((out / "statistics.json").read_bytes())["decisions"] == {"accept": 1, "fix": 1, "reject": 1}
+
+
+def test_what_cannot_be_used_is_a_dead_letter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch = write_batch(
+        tmp_path / "batch.csv",
+        ["A1", "AWORKER000001", "1_00001:8:rewrites", "What it has: a cracked screen.", "", ""],
+        ["A2", "AWORKER000001", "9_00001:8:rewrites", "Hello", "", ""],
+        ["A3", "AWORKER000001", "1_00001:9:rewrites", "Hello", "Helo", ""],
+        ["A4", "AWORKER000001", "1_00001:99:rewrites", "Hello", "", ""],
+        ["A5", "AWORKER000001", "Gyms_1:names", "Hello", "", ""],
+        ["A6", "AWORKER000001", "1_00001:8:rewrites", "x" * 20_001, "", "A cracked screen."],
+        ["A7", "AWORKER000001", "../../1_00001:8:rewrites", "Hello", "", ""],
+        ["A8", "AWORKER000001", "1_00000:12:rewrites", "Thank you, that was stellar.", "", ""],
+        ["A8", "AWORKER000001", "1_00000:12:rewrites", "Something else entirely.", "", ""],
+    )
+    decisions = write_batch(
+        tmp_path / "decisions.csv",
+        ["A2:paraphrase", "accept", ""],
+        ["A9:paraphrase", "reject", ""],
+        columns=["response_id", "decision", "text"],
+    )
+    out = tmp_path / "out"
+    assert command(["--output", str(out), "--responses", str(batch), "--decisions", str(decisions)]) == 0
+    letters = {(letter["key"], letter["reason"].partition(":")[0]) for letter in lines_of(out / "dead_letters.jsonl")}
+    assert letters == {
+        ("A2", "unknown_dialogue"),
+        ("A3", "unknown_turn"),
+        ("A4", "unknown_turn"),
+        ("A5", "no_task"),
+        ("A6:paraphrase", "too_large"),
+        ("A7", "unknown_dialogue"),
+        ("A8", "conflicting_assignment"),
+        ("A2:paraphrase", "unused_response"),
+        ("A9:paraphrase", "unknown_response"),
+    }
+    assert [(row["response_id"], row["reason"]) for row in rows_of(out) if row["text"]] == [
+        ("A1:paraphrase", ""),
+        ("A6:simplified", ""),
+    ]
+    assert "not used: 10 records" in capsys.readouterr().err
+    only_bad = write_batch(tmp_path / "bad.csv", ["A5", "AWORKER000001", "Gyms_1:names", "Hello", "", ""])
+    assert run(tmp_path / "none", "--responses", only_bad) == 1
+
+
+def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = tmp_path / "tasks"
+    assert hits(["--task", "rewrites", "--split", "test", "--output", str(tasks), "--quiet"]) == 0
+    asked = lines_of(tasks / "manifest.jsonl")
+    out = tmp_path / "out"
+    assert run(out, "--hits", tasks) == 0
+    assert json.loads((out / "statistics.json").read_bytes())["turns"] == len(asked)
+    answered = {(line["dialogue_id"], line["turn"], line["kind"]) for line in lines_of(out / "rewritten.jsonl")}
+    short = {(row["dialogue_id"], int(row["turn"]), row["kind"]) for row in sheet(out / "shortfall.csv")}
+    kinds = ("paraphrase", "typos", "verbose", "simple")
+    assert short == {(task["dialogue_id"], task["turn"], kind) for task in asked for kind in kinds} - answered
+    changed = tmp_path / "corpus"
+    (changed / "test").mkdir(parents=True)
+    for name in ("schema.json", "dialogues_001.json"):
+        text = (sample_root() / "test" / name).read_text().replace("cracked screen.", "cracked screen!")
+        (changed / "test" / name).write_text(text)
+    flags = ("--sgd", changed, "--responses", CROWD / "rewrites.csv")
+    capsys.readouterr()
+    assert run(tmp_path / "other", *flags, "--hits", tasks) == 1
+    told = capsys.readouterr().err
+    assert "1_00001:8:rewrites is not what it was: workers saw 'It has a cracked screen.'" in told
+    assert not (tmp_path / "other" / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--responses", "nowhere.csv"], "--responses nowhere.csv: there is no such file"),
+        (["--sgd", str(sample_root())], "say which response files to read"),
+        (["--split", "all"], "invalid choice: 'all'"),
+        (["--hits", str(sample_root())], "there is no manifest.jsonl: give the output of 'parapet hits'"),
+        (["--reviewers", "a.csv", "a.csv"], "two different sheets"),
+        (["--encoding", "klingon"], "no text encoding 'klingon'"),
+        (["--decisions", str(CROWD / "rewrites.csv")], "missing columns: response_id, decision"),
+    ],
+)
+def test_flags_that_cannot_work(
+    flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["--output", str(tmp_path / "out"), *flags]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_sgd(real_data: Path, tmp_path: Path) -> None:
+    """Made answers to every turn of a file of SGD: the good ones pass, and of the spoiled ones none."""
+    rows, spoiled = [], set()
+    for number, (dialogue, turn) in enumerate(sentences(real_data)[:400]):
+        said = dialogue.turns[turn].utterance
+        value = next((said[span.start : span.exclusive_end] for span in dialogue.turns[turn].frames[0].slots), "")
+        bad = number % 3 == 0
+        if bad:
+            spoiled.add(f"A{number:03}:paraphrase")
+        text = said.replace(value, value[:-1]) if bad and value else said if bad else f"What I mean is this: {said}"
+        rows.append(
+            [f"A{number:03}", f"AWORKER{number % 7:05}", f"{dialogue.dialogue_id}:{turn}:rewrites", text, "", ""]
+        )
+    out = tmp_path / "out"
+    batch = write_batch(tmp_path / "batch.csv", *rows)
+    assert run(out, "--sgd", real_data / "sgd", "--split", "dev", "--responses", batch) == 0
+    asked = {row["response_id"]: row for row in rows_of(out) if row["text"]}
+    assert len(asked) + len(lines_of(out / "dead_letters.jsonl")) == len(rows)  # some say nothing but values
+    taken = {key for key, row in asked.items() if row["disposition"] == "used"}
+    assert not taken & spoiled
+    rejected = {key: row["reason"] for key, row in asked.items() if row["disposition"] == "rejected"}
+    assert rejected.keys() <= spoiled
+    assert set(rejected.values()) == {"copy", "lost_value"}
+
+
+def test_answers_to_another_split(real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--sgd", real_data / "sgd", "--split", "dev", "--responses", CROWD / "rewrites.csv")
+    assert command(["--output", str(tmp_path / "out"), *map(str, flags)]) == 0
+    assert "is this the corpus, and the --split, of the tasks?" in capsys.readouterr().err
+
+
+def sentences(real_data: Path) -> list[tuple[Dialogue, int]]:
+    dialogues = read_dialogues(sorted((real_data / "sgd" / "dev").glob("dialogues_*.json"))[0])
+    return [(one, i) for one in dialogues for i, turn in enumerate(one.turns) if turn.speaker == "USER"]

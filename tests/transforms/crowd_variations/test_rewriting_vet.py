@@ -1,0 +1,251 @@
+"""The rules on rewritings: what falls, what is held, and that nothing falls which the page takes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
+from schemas.responses import Assignment
+from transforms.crowd_variations.asked import AskedTurn, asked_turn
+from transforms.crowd_variations.canonical import canonical_text, words_of
+from transforms.crowd_variations.meaning import other_numbers, turns_around, turns_on
+from transforms.crowd_variations.repeats import given_by, is_repeated, repeated
+from transforms.crowd_variations.values import find_units, interchangeable, spans_of
+from transforms.crowd_variations.vet import (
+    EXPLANATIONS,
+    Answer,
+    cannot_stand,
+    flags,
+    typo_bound,
+    vet_answer,
+    vet_worker,
+)
+
+
+def user(utterance: str, *values: str, slots: tuple[str, ...] = ()) -> Turn:
+    """A turn with a span for each value, each after the one before it."""
+    spans, at, names = [], 0, slots or tuple(f"slot_{i}" for i in range(len(values)))
+    for name, value in zip(names, values, strict=True):
+        start = utterance.index(value, at)
+        spans.append(SlotSpan(name, start, start + len(value)))
+        at = start + len(value)
+    return Turn("USER", utterance, [Frame("Trips_1", spans, [], State("NONE", [], {}))])
+
+
+def turn_of(utterance: str, *values: str, others: dict[str, list[str]] | None = None, **more: object) -> AskedTurn:
+    """The turn as asked, after one in which the dialogue has learnt other values."""
+    before = Turn("USER", "Hi.", [Frame("Trips_1", [], [], State("NONE", [], others or {}))])
+    system = Turn("SYSTEM", "Go on?", [])
+    found = asked_turn(Dialogue("1_00001", ["Trips_1"], [before, system, user(utterance, *values, **more)]), 2)
+    assert isinstance(found, AskedTurn), found
+    return found
+
+
+BOAT = turn_of(
+    "I want 2 seats to Port Alder tomorrow.",
+    "2",
+    "Port Alder",
+    others={"city": ["Grey Point"], "class": ["cheap"], "day": ["Friday"], "open": ["True"]},
+)
+NO = turn_of("No, thanks, that is everything.")
+SHORT = turn_of("Sounds good, please.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "turn", "text", "reason"),
+    [
+        ("paraphrase", BOAT, "Please book 2 places to Port Alder for me tomorrow.", ""),
+        ("paraphrase", BOAT, "Tomorrow I want 2 seats to Port Alder.", ""),
+        ("paraphrase", BOAT, "i WANT 2 seats, to Port Alder, tomorrow!", "copy"),
+        ("paraphrase", BOAT, "Please book 2 places to port alder for me tomorrow.", "lost_value"),
+        ("paraphrase", BOAT, "Please book 22 places to Port Alder for me tomorrow.", "lost_value"),
+        ("paraphrase", BOAT, "Please book 2:30 places to Port Alder for me tomorrow.", "lost_value"),
+        ("paraphrase", BOAT, "Please book 2 places to Port Alder and Grey Point for me tomorrow.", "leaked_value"),
+        ("paraphrase", BOAT, "Please book 2 places to Port Alder for me on friday.", "leaked_value"),
+        ("paraphrase", BOAT, "Please book 2 cheap places to Port Alder for me.", "common_value"),
+        ("paraphrase", BOAT, "It is true that I need 2 places to Port Alder tomorrow.", ""),
+        ("paraphrase", BOAT, "I wan 2 seats to Port Alder tomorrow.", "near_original"),
+        ("paraphrase", BOAT, "I do not want 2 seats to Port Alder tomorrow.", "meaning"),
+        ("paraphrase", BOAT, "Yes, book me 2 seats to Port Alder tomorrow.", "meaning"),
+        ("paraphrase", BOAT, "Five days from now I need 2 seats to Port Alder.", "other_number"),
+        ("paraphrase", BOAT, "asdfgh 2 Port Alder qwerty lkjhg", "gibberish"),
+        ("paraphrase", BOAT, "Quiero reservar 2 asientos hasta Port Alder para mañana por favor", "other_language"),
+        ("paraphrase", BOAT, "Мне нужно 2 места в Port Alder", "other_script"),
+        ("paraphrase", BOAT, "Book me 2 damn seats to Port Alder for tomorrow.", "profanity"),
+        ("paraphrase", BOAT, "Plase reserrve 2 seats to Port Alder for tomorrow.", "unknown_word"),
+        ("paraphrase", BOAT, "<i>Please</i> book 2 places to Port Alder tomorrow.", "markup"),
+        ("paraphrase", BOAT, " ?! ", "blank"),
+        ("paraphrase", BOAT, "2 Port Alder" + " please" * 60, "too_long"),
+        ("paraphrase", NO, "That would be all.", "meaning"),
+        ("paraphrase", NO, "No, that was all, thank you.", ""),
+        ("paraphrase", NO, "n/a", "placeholder"),
+        ("paraphrase", SHORT, "Yes, sure.", ""),
+        ("typos", BOAT, "I wnat 2 seast to Port Alder tomorow.", ""),
+        ("typos", BOAT, "i want 2 seats to Port Alder tomorrow", "copy"),
+        ("typos", BOAT, "I want 2 seats to Prot Alder tomorrow.", "lost_value"),
+        ("typos", BOAT, "Get me 2 chairs on a boat to Port Alder now", "too_many_typos"),
+        ("typos", BOAT, "I wang 2 seats to Port Alder tomorrow.", ""),
+        ("typos", BOAT, "No want 2 seats to Port Alder tomorrow.", "meaning"),
+        ("typos", NO, "On, thanks, that is everythin.", ""),
+        ("typos", turn_of("Hi!"), "Ho!", ""),
+        ("verbose", BOAT, "Hello, I want 2 seats to Port Alder tomorrow.", ""),
+        ("verbose", BOAT, "I need 2 seats to Port Alder tomorrow.", "not_longer"),
+        ("simple", BOAT, "2 seats to Port Alder tomorrow.", ""),
+        ("simple", BOAT, "Please sell me 2 seats to Port Alder.", "not_shorter"),
+        ("simple", SHORT, "That is good.", ""),
+        ("simple", SHORT, "That sounds quite good.", "not_shorter"),
+        ("simple", turn_of("Yes, 2 seats for me.", "2"), "Just 2 seats.", ""),
+    ],
+)  # fmt: skip
+def test_each_rule(kind: str, turn: AskedTurn, text: str, reason: str) -> None:
+    answer = Answer(kind, canonical_text(text, turn.utterance), turn)
+    verdict = vet_answer(answer)
+    assert verdict.reason == reason
+    assert not reason or reason in flags(answer)
+
+
+def test_every_reason_is_explained() -> None:
+    assert all(EXPLANATIONS.values())
+    turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
+    assert set(flags(Answer("simple", "<b>asdfghjkl</b> not 3 жук " * 40, turn))) <= EXPLANATIONS.keys()
+
+
+def test_a_value_said_twice_is_there_twice() -> None:
+    turn = turn_of("Book 2 rooms for 2 nights.", "2", "2")
+    assert vet_answer(Answer("simple", "2 rooms, please.", turn)).reason == "lost_value"
+    assert interchangeable(turn.units)
+    assert vet_answer(Answer("simple", "2 nights, 2 rooms.", turn)).reason == "swapped_values"
+    assert vet_answer(Answer("typos", "Bok 2 rooms for 2 nights.", turn)).reason == ""
+    same = turn_of("From 2 to 2, that is 2.", "2", "2", slots=("hour", "hour"))
+    assert vet_answer(Answer("paraphrase", "Starts at 2 and also ends at 2.", same)).reason == ""
+
+
+def test_values_inside_values_and_beside_letters() -> None:
+    turn = turn_of("2 seats at 2 pm in Port", "2", "2 pm", "Por")  # the last span is off by one
+    found = find_units(turn.units, "At 2 pm, 2 seats in Port")
+    assert [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in spans_of(turn.units, found)] == [
+        ("slot_0", 9, 10),
+        ("slot_1", 3, 7),
+        ("slot_2", 20, 23),
+    ]
+    overlap = Turn("USER", "to Port Alder Harbour", [])
+    overlap.frames = [Frame("A_1", [SlotSpan("city", 3, 13)], []), Frame("B_1", [SlotSpan("from", 3, 21)], [])]
+    nested = asked_turn(Dialogue("1", [], [overlap]), 0)
+    assert isinstance(nested, AskedTurn)
+    rows = list(spans_of(nested.units, find_units(nested.units, "Go: Port Alder Harbour")))
+    assert [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in rows] == [
+        ("city", 4, 14),
+        ("from", 4, 22),
+    ]
+
+
+def test_what_a_turn_means_in_its_own_words_is_no_leak() -> None:
+    turn = Turn("USER", "For a couple of us.", [Frame("A_1", [], [Action("INFORM", "people", ["2"])])])
+    known = Turn("USER", "Hm.", [Frame("A_1", [], [], State("NONE", [], {"people": ["2"], "city": ["Wexcombe"]}))])
+    found = asked_turn(Dialogue("1", [], [turn, known]), 0)
+    assert isinstance(found, AskedTurn)
+    assert found.others == ("wexcombe",)
+
+
+def test_turns_that_nobody_was_asked_about() -> None:
+    dialogue = Dialogue("1", [], [user("Port Alder", "Port Alder"), Turn("SYSTEM", "Yes?", [])])
+    assert asked_turn(dialogue, 0) == (
+        "never_asked: only_values: the user says slot values and nothing else, and those must stay"
+    )
+    assert asked_turn(dialogue, 1) == "unknown_turn: this turn is the system's"
+    assert asked_turn(dialogue, 2) == "unknown_turn: the dialogue has 2 turns"
+
+
+def test_what_no_reviewer_can_let_stand() -> None:
+    assert "'Port Alder', letter for letter" in cannot_stand(Answer("simple", "2 seats", BOAT))
+    assert cannot_stand(Answer("simple", "…", BOAT)) == "no word is left of the text to be used"
+    assert cannot_stand(Answer("simple", BOAT.utterance, BOAT)) == "the text is the sentence itself"
+    assert cannot_stand(Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
+
+
+def test_how_an_assignment_was_done() -> None:
+    fields = ["paraphrase", "typos", "verbose", "simplified"]
+
+    def verdict(text: str, rejected: bool = False, seconds: int | None = 90, **answers: str) -> str:
+        done = Assignment("A", "1:0", "rewrites", "w", answers, True, work_seconds=seconds, rejected=rejected)
+        return vet_worker(done, text, fields).reason
+
+    assert verdict("So be it", paraphrase="So be it", verbose="Thus be it") == ""
+    assert verdict("So be it", paraphrase="So be it", verbose="so, be it!") == "same_answer"
+    assert verdict("So be it", paraphrase="So be it", seconds=9) == "too_fast"
+    assert verdict("So be it", paraphrase="So be it", seconds=10) == ""
+    assert verdict("So be it", paraphrase="So be it", rejected=True) == "assignment_rejected"
+    assert verdict("", paraphrase="", verbose="", seconds=None) == ""
+
+
+def test_the_same_words_for_other_sentences() -> None:
+    lazy = "I would like help"
+    answers = [("w", lazy, "First of all."), ("w", "i would like help!", "Second."), ("w", "Sure, ok.", "Third.")]
+    [(worker, found)] = given_by([*answers, ("", lazy, "Nobody knows who.")])
+    assert (worker, len(found)) == ("w", 2)
+    assert repeated("w", [found]) == []
+    [(_, more)] = given_by([("w", lazy, "Third.")])
+    [key] = repeated("w", [found, found, more])
+    assert is_repeated("w", Answer("verbose", "I would like help.", BOAT), {key: 1})
+    assert not is_repeated("v", Answer("verbose", "I would like help.", BOAT), {key: 1})
+
+
+def test_meaning() -> None:
+    def around(original: str, answer: str, shorter: bool = False) -> bool:
+        return turns_around(words_of(original), words_of(answer), shorter)
+
+    assert around("Yes, do it.", "Do it.")
+    assert not around("Yes, do it.", "Do it.", shorter=True)
+    assert not around("Yes, do it.", "Sure, do it.")
+    assert not around("I do.", "Yes please.")
+    assert around("That doesn't work.", "That works.")
+    assert around("That works.", "That doesn’t work.")
+    assert not turns_on(words_of("No way."), words_of("on way."))
+    assert turns_on(words_of("On the way."), words_of("no the way."))
+    assert not other_numbers("eight of us", "8 of us")
+    assert not other_numbers("the cheaper one", "whichever is cheaper")
+    assert other_numbers("eight of us", "nine of us")
+
+
+VALUES = st.sampled_from(["2", "2 pm", "Port Alder", "it's", "“so”", "naïve", "$5.50", "Çeşme"])
+FILLER = st.sampled_from(["a", "then", ",", "2nd", "12", "Port", "–", "\u200b", "  ", "\r\n"])
+
+
+@given(st.lists(VALUES, min_size=1, max_size=4), st.lists(FILLER, min_size=4, max_size=4), st.randoms())
+def test_values_are_found_where_they_were_put(values: list[str], filler: list[str], random: object) -> None:
+    turn = turn_of("So " + " and ".join(values) + " it is", *values)
+    shuffled = list(values)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    text = canonical_text(
+        " ".join(part for pair in zip(shuffled, filler, strict=False) for part in pair), turn.utterance
+    )
+    found = find_units(turn.units, text)
+    assert all(
+        place is not None and text[slice(*place)] == unit.text for place, unit in zip(found, turn.units, strict=True)
+    )
+    places = sorted(place for place in found if place)
+    assert all(one[1] <= other[0] for one, other in pairwise(places))
+
+
+@given(st.text(max_size=40), st.text(min_size=1, max_size=40))
+def test_canonical_text_is_stable_and_changes_no_letter(text: str, original: str) -> None:
+    once = canonical_text(text, original)
+    assert canonical_text(once, original) == once
+    assert once == " ".join(once.split())
+
+
+def test_canonical_text() -> None:
+    assert canonical_text("I’d \u200blike “it”\r\nnow\x07", "I'd like it") == 'I\'d like "it" now'
+    assert canonical_text("I’d like it", "I’d want it") == "I’d like it"
+    assert canonical_text("Cafe\u0301", "Café") == "Café"
+    assert canonical_text("Cafe\u0301", "Cafe\u0301 now") == "Cafe\u0301"
+    assert canonical_text("a\u00adb", "a\u00adb c") == "a\u00adb"
+    assert canonical_text("½ THE price", "½ off") == "½ THE price"
+
+
+def test_the_bound_of_typos_is_the_page_s() -> None:
+    assert [typo_bound("x" * n) for n in (1, 6, 9, 10, 40)] == [2, 2, 2, 3, 12]

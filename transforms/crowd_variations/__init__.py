@@ -1,0 +1,1 @@
+"""Answers to the rewriting tasks of ``hits``: from assignments to vetted variations of user turns."""

@@ -1,0 +1,121 @@
+"""What was asked: the rewriting tasks of ``hits``, the user's turn behind a task, and what its rewritings must keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import msgspec
+
+from schemas.dialogue import Dialogue, Frame
+from schemas.rewritings import Kind
+from transforms.crowd.ingest.fields import Asked
+from transforms.crowd_variations.values import Unit, units_of
+from transforms.hits.kept_values import find_word, speakable
+from transforms.hits.rewriting import FIELDS, Rewriting, ask_turn, services_of, turn_task_id
+from transforms.hits.terms import REWRITES
+
+# What a form field of the page asks for.
+KIND_OF: Mapping[str, Kind] = {
+    "paraphrase": "paraphrase",
+    "typos": "typos",
+    "verbose": "verbose",
+    "simplified": "simple",
+}
+FIELD_OF: Mapping[Kind, str] = {kind: field for field, kind in KIND_OF.items()}
+
+TASKS = Asked(
+    (REWRITES,),
+    re.compile(r"(?P<service>.+:(?:0|[1-9][0-9]{0,8})):(?P<task>rewrites)"),
+    "DIALOGUE_ID:TURN:rewrites",
+    re.compile("|".join(FIELDS)),
+)
+
+# Values of states and actions that are nobody's words.
+_UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
+
+
+class AskedTurn(msgspec.Struct, frozen=True, dict=True):
+    """A user's turn that was to be rewritten.
+
+    Attributes:
+      services: that it speaks of, joined.
+      before: what was said just before, as the page shows it; nothing where the dialogue begins.
+      utterance: the sentence, as the page shows it.
+      units: what every rewriting must keep.
+      others: values that the dialogue knows and this turn neither says nor means, in lower case.
+    """
+
+    dialogue_id: str
+    turn: int
+    services: str
+    before: str
+    utterance: str
+    units: tuple[Unit, ...]
+    others: tuple[str, ...]
+
+    @cached_property
+    def place(self) -> str:
+        """``DIALOGUE_ID:TURN``."""
+        return f"{self.dialogue_id}:{self.turn}"
+
+    @property
+    def task_id(self) -> str:
+        """Of its HIT."""
+        return turn_task_id(self.dialogue_id, self.turn)
+
+    @cached_property
+    def values(self) -> list[str]:
+        """What is to be kept, each text once."""
+        return list(dict.fromkeys(unit.text for unit in self.units))
+
+
+def place_of(service_name: str) -> tuple[str, int]:
+    """The dialogue and the turn of an assignment's ``service_name``, which :data:`TASKS` has found."""
+    dialogue_id, _, turn = service_name.rpartition(":")
+    return dialogue_id, int(turn)
+
+
+def asked_turn(dialogue: Dialogue, position: int) -> AskedTurn | str:
+    """The turn that was asked about; where it cannot have been asked, the reason."""
+    if not 0 <= position < len(dialogue.turns):
+        return f"unknown_turn: the dialogue has {len(dialogue.turns)} turns"
+    if dialogue.turns[position].speaker != "USER":
+        return "unknown_turn: this turn is the system's"
+    rewriting = ask_turn(dialogue, position)
+    if not isinstance(rewriting, Rewriting):
+        return f"never_asked: {rewriting}"
+    before = speakable(dialogue.turns[position - 1].utterance) if position else ""
+    return AskedTurn(
+        dialogue.dialogue_id,
+        position,
+        services_of(dialogue, position),
+        before,
+        rewriting.utterance,
+        units_of(rewriting),
+        tuple(_others(dialogue, position, rewriting.utterance)),
+    )
+
+
+def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
+    """Values of the rest of the dialogue. Those that the turn means in words of its own ("a couple", 2) are not."""
+    said = utterance.casefold()
+    own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
+    found = {value for turn in dialogue.turns for frame in turn.frames for value in (*_of_turn(frame), *_known(frame))}
+    for value in sorted({speakable(value).casefold() for value in found - own} - _UNSAID):
+        if any(map(str.isalnum, value)) and find_word(said, value) is None:
+            yield value
+
+
+def _of_turn(frame: Frame) -> Iterator[str]:
+    for action in frame.actions or ():
+        if action.slot not in ("", "intent", "count"):
+            yield from action.values
+            yield from action.canonical_values or ()
+
+
+def _known(frame: Frame) -> Iterator[str]:
+    if frame.state:
+        for values in frame.state.slot_values.values():
+            yield from values

@@ -1,0 +1,70 @@
+"""Signs that a rewriting means something else: yes and no, negation, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transforms.text import words
+
+_YES_WORDS = "yes yeah yea yep yup"
+# Other words that agree; they may stand for a yes, or it for them.
+_AGREEING_WORDS = """
+sure ok okay alright right correct exactly absolutely definitely certainly indeed agreed fine good great perfect
+wonderful excellent sounds works please deal nice awesome cool confirm confirmed course true
+"""
+_NO_WORDS = """
+no nope nah not never none nothing nobody neither nor without cannot cant dont doesnt didnt wont isnt arent wasnt
+werent wouldnt couldnt shouldnt havent hasnt hadnt aint neednt mustnt
+"""
+_FROM_TWO = """
+two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+"""
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred"
+
+_YES = frozenset(_YES_WORDS.split())
+_AGREEING = _YES | frozenset(_AGREEING_WORDS.split())
+_NO = frozenset(_NO_WORDS.split())
+_ECHOES = {("i", "do"), ("we", "do"), ("it", "does"), ("that", "does")}
+_NUMBERS = {
+    **{word: str(n) for n, word in enumerate(_FROM_TWO.split(), 2)},
+    **{word: str(10 * n) for n, word in enumerate(_TENS.split(), 2)},
+    "couple": "2",
+    "pair": "2",
+    "thousand": "1000",
+}
+
+
+def turns_around(original: Sequence[str], answer: Sequence[str], shorter: bool = False) -> bool:
+    """Whether a negation, or a yes, came or went.
+
+    Args:
+      original: the words of the sentence.
+      answer: the words of its rewriting.
+      shorter: whether the rewriting was to be shorter: then a yes may go without a word for it.
+    """
+    before, after = set(original), set(answer)
+    if bool(before & _NO) != bool(after & _NO):
+        return True
+    came = bool(after & _YES) and not _agrees(original)
+    went = bool(before & _YES) and not _agrees(answer) and not shorter
+    return came or went
+
+
+def _agrees(said: Sequence[str]) -> bool:
+    return not _AGREEING.isdisjoint(said) or tuple(said[:2]) in _ECHOES
+
+
+def turns_on(original: Sequence[str], answer: Sequence[str]) -> bool:
+    """Whether a yes or a negation came that was not there: in a mistyped sentence one may go, not come."""
+    before, after = set(original), set(answer)
+    return any(after & of and not before & of for of in (_YES, _NO))
+
+
+def other_numbers(original: str, answer: str) -> bool:
+    """Whether the two say different numbers; "one" is none, for "the cheaper one" counts nothing."""
+    return _numbers(original) != _numbers(answer)
+
+
+def _numbers(text: str) -> set[str]:
+    found = (_NUMBERS.get(word, word) for word in words(text))
+    return {word for word in found if word.isdigit()} - {"1"}

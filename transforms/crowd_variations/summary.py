@@ -1,0 +1,242 @@
+"""What a run says of itself: numbers by kind, what is short, and examples, from one summary a dialogue."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.decisions import csv_bytes
+from schemas.errors import InputError
+from schemas.responses import DISPOSITIONS
+from schemas.rewritings import KINDS, Kind
+from transforms.corpora import hashed
+from transforms.crowd import summary as crowd_summary
+from transforms.crowd.review import ReviewItem
+from transforms.crowd_variations.asked import FIELD_OF
+from transforms.crowd_variations.settle import Entry, Outcome, Short
+from transforms.distance import levenshtein
+from transforms.hits.rewriting import turn_task_id
+from transforms.hits.terms import REWRITES
+
+# ``service_name``, ``task``, ``field``, ``have`` and ``need`` are what 'parapet mturk topup' takes.
+SHORTFALL_COLUMNS = (
+    "task_id",
+    "dialogue_id",
+    "turn",
+    "kind",
+    "service_name",
+    "task",
+    "field",
+    "have",
+    "need",
+    "in_review",
+)
+
+SHOWN = 6  # examples of a kind on the page
+SHOWN_REASON = 2  # of a reason
+
+
+class Example(msgspec.Struct, frozen=True, order=True):
+    """An answer for the page; ``draw`` says which are shown."""
+
+    draw: int
+    kind: Kind
+    disposition: str
+    reason: str
+    place: str
+    original: str
+    text: str
+
+
+class Summary(msgspec.Struct):
+    """What the page and the numbers need of one dialogue's outcome.
+
+    Attributes:
+      turns: that were asked about.
+      answers: (kind, disposition) to number of answers. ``reasons`` with the reason too.
+      words: kind to words of the sentences and of the rewritings that are used; ``letters`` to their letters and those
+        that changed.
+    """
+
+    turns: int
+    answers: dict[tuple[Kind, str], int]
+    reasons: dict[tuple[Kind, str, str], int]
+    words: dict[Kind, tuple[int, int]]
+    letters: dict[Kind, tuple[int, int]]
+    decisions: dict[str, int]
+    reviews: list[ReviewItem]
+    short: list[Short]
+    examples: list[Example]
+
+
+def summarise(outcome: Outcome, turns: int) -> Summary:
+    """The summary of one dialogue's outcome."""
+    entries = outcome.entries
+    used = [entry for entry in entries if entry.disposition == "used"]
+    return Summary(
+        turns,
+        dict(Counter((entry.answer.kind, entry.disposition) for entry in entries)),
+        dict(Counter((entry.answer.kind, entry.disposition, _reason(entry)) for entry in entries if entry.reason)),
+        _sums(used, lambda entry: (len(entry.answer.original), len(entry.answer.words))),
+        _sums(used, lambda entry: (len(entry.answer.turn.utterance), _edits(entry))),
+        dict(Counter(entry.decision.decision for entry in entries if entry.decision is not None)),
+        outcome.reviews,
+        outcome.short,
+        _fewest([_example(entry) for entry in entries], 1),
+    )
+
+
+def _reason(entry: Entry) -> str:
+    return entry.reason.partition(":")[0]
+
+
+def _edits(entry: Entry) -> int:
+    return int(levenshtein(entry.answer.text, entry.answer.turn.utterance))
+
+
+def _sums(entries: Iterable[Entry], numbers: Any) -> dict[Kind, tuple[int, int]]:
+    sums: dict[Kind, tuple[int, int]] = {}
+    for entry in entries:
+        before, after = sums.get(entry.answer.kind, (0, 0))
+        more, most = numbers(entry)
+        sums[entry.answer.kind] = (before + more, after + most)
+    return sums
+
+
+def _example(entry: Entry) -> Example:
+    answer = entry.answer
+    text = answer.text or entry.text
+    draw = hashed("example", entry.response_id)
+    return Example(draw, answer.kind, entry.disposition, _reason(entry), answer.turn.place, answer.turn.utterance, text)
+
+
+def _fewest(examples: Iterable[Example], n: int) -> list[Example]:
+    """Of each kind, disposition and reason the first ``n`` in the drawn order."""
+    groups: dict[tuple[str, str, str], list[Example]] = defaultdict(list)
+    for example in sorted(examples):
+        group = groups[example.kind, example.disposition, example.reason]
+        if len(group) < n:
+            group.append(example)
+    return [example for group in groups.values() for example in group]
+
+
+def used_examples(summaries: Iterable[Summary]) -> dict[str, list[Example]]:
+    """Of each kind some that are used."""
+    found = _fewest((one for of in summaries for one in of.examples if one.disposition == "used"), SHOWN)
+    return {kind: [one for one in found if one.kind == kind] for kind in KINDS}
+
+
+def other_examples(summaries: Iterable[Summary]) -> dict[tuple[str, str], list[Example]]:
+    """(disposition, reason) to some that were rejected or held."""
+    groups: dict[tuple[str, str], list[Example]] = defaultdict(list)
+    for one in sorted(one for of in summaries for one in of.examples if one.disposition in ("rejected", "review")):
+        group = groups[one.disposition, one.reason]
+        if len(group) < SHOWN_REASON:
+            group.append(one)
+    return dict(sorted(groups.items()))
+
+
+def statistics(
+    summaries: Sequence[Summary], dead_letters: int, agreement: dict[str, Any] | None, method: Mapping[str, str]
+) -> dict[str, Any]:
+    """The content of ``statistics.json``.
+
+    Args:
+      summaries: one a dialogue.
+      dead_letters: how many.
+      agreement: of two reviewers, or None.
+      method: what the run was told.
+    """
+    answers: Counter[tuple[str, str]] = Counter()
+    reasons: Counter[tuple[str, str, str]] = Counter()
+    decisions: Counter[str] = Counter({"accept": 0, "reject": 0, "fix": 0})
+    for summary in summaries:
+        answers.update(summary.answers)
+        reasons.update(summary.reasons)
+        decisions.update(summary.decisions)
+    short = [one for summary in summaries for one in summary.short]
+    turns = sum(summary.turns for summary in summaries)
+    return {
+        "turns": turns,
+        "complete": turns - len({(one.dialogue_id, one.turn) for one in short}),
+        "short": len(short),
+        "answers": _dispositions(answers, KINDS),
+        "reasons": _reasons(reasons, KINDS),
+        "kinds": {
+            kind: {
+                "turns": answers[kind, "used"],
+                "short": sum(one.kind == kind for one in short),
+                "answers": _dispositions(answers, [kind]),
+                "reasons": _reasons(reasons, [kind]),
+                "words": _share(summaries, kind, "words"),
+                "letters_changed": _share(summaries, kind, "letters"),
+            }
+            for kind in KINDS
+        },
+        "dead_letters": dead_letters,
+        "agreement": agreement,
+        "decisions": dict(sorted(decisions.items())),
+        "method": dict(method),
+    }
+
+
+def _dispositions(answers: Mapping[tuple[str, str], int], kinds: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {name: sum(answers.get((kind, name), 0) for kind in kinds) for name in DISPOSITIONS}
+    return {"total": sum(counts.values()), **counts}
+
+
+def _reasons(reasons: Mapping[tuple[str, str, str], int], kinds: Iterable[str]) -> dict[str, dict[str, int]]:
+    found: dict[str, Counter[str]] = {name: Counter() for name in ("rejected", "review", "surplus", "duplicate")}
+    for (kind, disposition, reason), n in reasons.items():
+        if kind in kinds:
+            found[disposition][reason] += n
+    return {disposition: dict(sorted(of.items())) for disposition, of in found.items()}
+
+
+def _share(summaries: Iterable[Summary], kind: Kind, what: str) -> float | None:
+    """The second sum over the first, of all that is used: 1.4 are 40 % more words."""
+    pairs = [pair for summary in summaries if (pair := getattr(summary, what).get(kind))]
+    before, after = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+    return round(after / before, 4) if before else None
+
+
+def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
+    """Whether most mistyped answers are too far from their sentences: those were others, of another corpus or split."""
+    typos = numbers["kinds"]["typos"]
+    far = sum(typos["reasons"]["rejected"].get(reason, 0) for reason in ("lost_value", "too_many_typos"))
+    return bool(2 * far > typos["answers"]["total"])
+
+
+def shortfall_csv(short: Iterable[Short]) -> bytes:
+    """One row for each turn and kind without a good answer."""
+    return csv_bytes(
+        SHORTFALL_COLUMNS,
+        (
+            [
+                turn_task_id(one.dialogue_id, one.turn),
+                one.dialogue_id,
+                str(one.turn),
+                one.kind,
+                f"{one.dialogue_id}:{one.turn}",
+                REWRITES,
+                FIELD_OF[one.kind],
+                "0",
+                "1",
+                str(one.in_review),
+            ]
+            for one in sorted(short, key=lambda one: (one.dialogue_id, one.turn, KINDS.index(one.kind)))
+        ),
+    )
+
+
+def check_balance(counts: Mapping[str, int]) -> dict[str, int]:
+    """As :func:`transforms.crowd.summary.check_balance`; and each used answer is a line of ``rewritten.jsonl``."""
+    if counts.get("used", 0) != counts.get("rewritten", 0):
+        raise InputError(
+            f"{counts.get('used', 0)} answers used, {counts.get('rewritten', 0)} written: nothing was published; "
+            "please report this"
+        )
+    return {**crowd_summary.check_balance(counts), "rewritten": counts.get("rewritten", 0)}

@@ -1,0 +1,313 @@
+"""Automatic vetting of rewritings: what certainly breaks a rule of the page is rejected, what is odd is held.
+
+The rules of the page (``hit_rewrites.js``) are checked again here: its script may have been off, and what it takes must
+not be rejected. Each answer gets at most one reason, the first that applies: rejections before reviews.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import msgspec
+
+from schemas.responses import Assignment
+from schemas.rewritings import Kind
+from transforms.crowd import lexicon
+from transforms.crowd.vet import (
+    ENGLISH_FROM_WORDS,
+    PASS,
+    PLACEHOLDERS,
+    Verdict,
+    has_markup,
+    is_gibberish,
+    is_too_fast,
+)
+from transforms.crowd_variations.asked import AskedTurn
+from transforms.crowd_variations.canonical import words_of
+from transforms.crowd_variations.meaning import other_numbers, turns_around, turns_on
+from transforms.crowd_variations.values import Place, find_units, interchangeable
+from transforms.distance import levenshtein
+from transforms.hits.kept_values import find_word
+
+# Reason id to what a reviewer or requester should know of it.
+EXPLANATIONS = {
+    "blank": "Nothing was written.",
+    "markup": "Contains HTML, a web or e-mail address or a spreadsheet formula.",
+    "placeholder": "A filler such as n/a, test or a compliment, not an answer.",
+    "too_long": "Far longer than the sentence.",
+    "lost_value": "A slot value is gone, or not letter for letter.",
+    "copy": "The words of the sentence in its order.",
+    "too_many_typos": "More is changed than typing mistakes would.",
+    "not_longer": "Was to be longer and has no more words.",
+    "not_shorter": "Was to be shorter and has no fewer words.",
+    "leaked_value": "Says a value of the dialogue that the sentence does not say.",
+    "assignment_rejected": "The requester has rejected the assignment.",
+    "reviewer": "A reviewer rejected it.",
+    "meaning": "A negation or a yes came or went: it may mean the opposite.",
+    "other_number": "Says other numbers than the sentence.",
+    "swapped_values": "Two slots have the same value here; which is which cannot be told once they moved.",
+    "common_value": "Says a common word that is also a value of the dialogue, and not of this sentence.",
+    "near_original": "Differs from the sentence by two letters or fewer: rather mistyped than reworded.",
+    "gibberish": "A keyboard run, repeated letters or letters without a vowel.",
+    "other_script": "Has letters of another script.",
+    "other_language": "Looks like another language than English.",
+    "profanity": "Contains a word from the profanity list; titles and medicine have such words too.",
+    "unknown_word": "Contains a word that English texts do not have: a typo, or a name.",
+    "same_answer": "The worker gave the same words in another field of the form.",
+    "repeated_answer": "The worker gave the same words for several different sentences.",
+    "too_fast": "The worker spent less time than reading the form takes.",
+    "not_drawn": "Another good answer was drawn.",
+    "duplicate_of": "The same words as another answer for the turn and kind, which stands for both.",
+}
+
+# What people do say to a dialogue system, though it would be no name or description.
+_SAYABLE = """
+none, nothing, not sure, unsure, no idea, idk, i dont know, dont know, do not know, unknown, maybe, yes, no, ok, okay,
+good, nice, great, very good, very nice, good job, nice job, thanks, thank you, hello, hi, same
+"""
+_FILLERS = PLACEHOLDERS - {tuple(phrase.split()) for phrase in _SAYABLE.split(",")}
+
+# The bounds of the page.
+MORE_WORDS, MORE_LETTERS = 40, 300
+TYPO_SHARE, TYPOS_ALWAYS = 0.3, 2
+SHORT = 3  # words, of which none need be left out
+
+NEAR = 2  # letters
+UNCOMMON = 4.0  # Zipf frequency: "jazz" is rarer, "cheap" is not
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday today tonight tomorrow noon midnight"
+_TELLING = frozenset(_DAYS.split())
+
+
+class Answer(msgspec.Struct, frozen=True, dict=True):
+    """What the rules look at: an answer's text as it would be emitted, and the turn."""
+
+    kind: Kind
+    text: str
+    turn: AskedTurn
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """Of the text."""
+        return words_of(self.text)
+
+    @cached_property
+    def original(self) -> tuple[str, ...]:
+        """The words of the sentence."""
+        return words_of(self.turn.utterance)
+
+    @cached_property
+    def places(self) -> list[Place | None]:
+        """Where the units of the sentence stand."""
+        return find_units(self.turn.units, self.text)
+
+    @cached_property
+    def own(self) -> str:
+        """The text without the values."""
+        text = self.text
+        for start, end in sorted((place for place in self.places if place), reverse=True):
+            text = f"{text[:start]} {text[end:]}"
+        return " ".join(text.split())
+
+    @cached_property
+    def new_words(self) -> tuple[str, ...]:
+        """The words that the sentence lacks."""
+        known = set(self.original)
+        return tuple(word for word in self.words if word not in known)
+
+    @cached_property
+    def leaks(self) -> list[str]:
+        """Values of the rest of the dialogue that are said here."""
+        text = self.text.casefold()
+        return [value for value in self.turn.others if value in text and find_word(text, value) is not None]
+
+
+def vet_answer(answer: Answer) -> Verdict:
+    """The verdict on an answer by its text alone."""
+    for action, rules in (("reject", _REJECT), ("review", _REVIEW)):
+        for reason, applies in rules:
+            if applies(answer):
+                return Verdict(action, reason)
+    return PASS
+
+
+def cannot_stand(answer: Answer) -> str:
+    """Why not even a reviewer can let an answer stand, or ``""``: its turn would lose its annotation, or not change."""
+    if not answer.words:
+        return "no word is left of the text to be used"
+    lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
+    if lost:
+        return f"the text lacks {', '.join(map(repr, lost))}, letter for letter: use 'fix' and keep it"
+    return "the text is the sentence itself" if answer.text == answer.turn.utterance else ""
+
+
+def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> Verdict:
+    """The verdict on an answer by how its assignment was done.
+
+    Args:
+      assignment: one worker's form.
+      text: the answer.
+      fields: of the form that count.
+    """
+    if assignment.rejected:
+        return Verdict("reject", "assignment_rejected")
+    given = [found for field in fields if (found := words_of(assignment.answers.get(field, "")))]
+    if given.count(words_of(text)) > 1:
+        return Verdict("review", "same_answer")
+    if given and is_too_fast(assignment, len(fields) if assignment.asked else len(given)):
+        return Verdict("review", "too_fast")
+    return PASS
+
+
+def flags(answer: Answer) -> Iterator[str]:
+    """Every reason that applies, for the review page: a reviewer sees all of them."""
+    for reason, applies in (*_REJECT, *_REVIEW):
+        if applies(answer):
+            yield reason
+
+
+def typo_bound(utterance: str) -> int:
+    """How many letters may be mistyped."""
+    return max(TYPOS_ALWAYS, int(TYPO_SHARE * len(utterance)))
+
+
+def _blank(answer: Answer) -> bool:
+    return not answer.words
+
+
+def _markup(answer: Answer) -> bool:
+    return has_markup(answer.text) and not has_markup(answer.turn.utterance)
+
+
+def _placeholder(answer: Answer) -> bool:
+    return answer.words in _FILLERS and not set(answer.words) <= set(answer.original)
+
+
+def _too_long(answer: Answer) -> bool:
+    return (
+        len(answer.words) > MORE_WORDS + len(answer.original)
+        or len(answer.text) > MORE_LETTERS + len(answer.turn.utterance)
+    )  # fmt: skip
+
+
+def _lost_value(answer: Answer) -> bool:
+    return None in answer.places
+
+
+def _copy(answer: Answer) -> bool:
+    return answer.words == answer.original
+
+
+def _too_many_typos(answer: Answer) -> bool:
+    if answer.kind != "typos":
+        return False
+    return levenshtein(answer.text.lower(), answer.turn.utterance.lower()) > typo_bound(answer.turn.utterance)
+
+
+def _not_longer(answer: Answer) -> bool:
+    return answer.kind == "verbose" and len(answer.words) <= len(answer.original)
+
+
+def _not_shorter(answer: Answer) -> bool:
+    if answer.kind != "simple":
+        return False
+    had = len(answer.original)
+    most = max(had - 1 if had > SHORT else had, len(words_of(" ".join(answer.turn.values))))
+    return len(answer.words) > most
+
+
+def _leaked_value(answer: Answer) -> bool:
+    return any(map(_is_telling, answer.leaks))
+
+
+def _is_telling(value: str) -> bool:
+    """Whether nobody says a value by chance: several words, a number of some length, a day, or a rare word."""
+    found = words_of(value)
+    if len(found) > 1 or (len(value) > 1 and any(map(str.isdigit, value))):
+        return True
+    return not value.isdigit() and (value in _TELLING or lexicon.word_frequency("".join(found)) < UNCOMMON)
+
+
+def _common_value(answer: Answer) -> bool:
+    return bool(answer.leaks)
+
+
+def _meaning(answer: Answer) -> bool:
+    if answer.kind == "typos":
+        return turns_on(answer.original, answer.words)
+    return turns_around(answer.original, answer.words, shorter=answer.kind == "simple")
+
+
+def _other_number(answer: Answer) -> bool:
+    return answer.kind != "typos" and other_numbers(answer.turn.utterance, answer.text)
+
+
+def _swapped_values(answer: Answer) -> bool:
+    return answer.kind != "typos" and interchangeable(answer.turn.units)
+
+
+def _near_original(answer: Answer) -> bool:
+    if answer.kind != "paraphrase":
+        return False
+    return levenshtein(" ".join(answer.words), " ".join(answer.original)) <= NEAR
+
+
+def _gibberish(answer: Answer) -> bool:
+    return answer.kind != "typos" and is_gibberish(" ".join(answer.new_words))
+
+
+def _other_script(answer: Answer) -> bool:
+    if answer.text.isascii():
+        return False
+    known = set(answer.turn.utterance)
+    return any(
+        c.isalpha() and not c.isascii() and c not in known and not unicodedata.name(c, "").startswith("LATIN")
+        for c in answer.text
+    )
+
+
+def _other_language(answer: Answer) -> bool:
+    if answer.kind == "typos" or len(words_of(answer.own)) < ENGLISH_FROM_WORDS:
+        return False
+    return lexicon.language(answer.own) != "en"
+
+
+def _profanity(answer: Answer) -> bool:
+    known = set(lexicon.rude_words(answer.original))
+    new = [rude for rude in lexicon.rude_words(answer.words) if rude not in known]
+    if answer.kind == "typos":  # "I wang a room": nobody was rude
+        new = [rude for rude in new if all(levenshtein(rude, word) > NEAR for word in answer.original)]
+    return bool(new)
+
+
+def _unknown_word(answer: Answer) -> bool:
+    return answer.kind != "typos" and bool(lexicon.unknown_words(answer.new_words))
+
+
+Rule = tuple[str, Callable[[Answer], bool]]
+
+_REJECT: tuple[Rule, ...] = (
+    ("blank", _blank),
+    ("markup", _markup),
+    ("placeholder", _placeholder),
+    ("too_long", _too_long),
+    ("lost_value", _lost_value),
+    ("copy", _copy),
+    ("too_many_typos", _too_many_typos),
+    ("not_longer", _not_longer),
+    ("not_shorter", _not_shorter),
+    ("leaked_value", _leaked_value),
+)
+_REVIEW: tuple[Rule, ...] = (
+    ("gibberish", _gibberish),
+    ("other_script", _other_script),
+    ("other_language", _other_language),
+    ("meaning", _meaning),
+    ("other_number", _other_number),
+    ("swapped_values", _swapped_values),
+    ("common_value", _common_value),
+    ("near_original", _near_original),
+    ("profanity", _profanity),
+    ("unknown_word", _unknown_word),
+)
