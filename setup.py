@@ -49,6 +49,7 @@ TEST = [
     "playwright>=1.50,<2",
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
+    "scikit-learn>=1.5,<2",
     "websockets>=13,<18",
 ]
 LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]

@@ -27,6 +27,7 @@ PIPELINES = {
     "babi_task6": "DSTC2 logs and labels -> dialog bAbI task 6, and the same in the SGD layout",
     "anonymise": "real chats -> chats without who is in them, and what a second look suspects",
     "evaluate": "predictions -> metrics, schema sensitivity, a report page: dst, intent, ood, ranking, ...",
+    "compare": "outputs of evaluate -> systems next to each other: a leaderboard, paired tests",
     "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
 }
 

@@ -23,6 +23,7 @@ import yaml
 
 from pipelines import demo
 from pipelines.command import StrictParser, _beam_flags
+from pipelines.evaluate import TASKS
 from pipelines.main import PIPELINES, main
 from pipelines.mturk import ACTIONS, sandbox_server
 from pipelines.release import ACTIONS as RELEASE_ACTIONS
@@ -227,7 +228,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 # Every command that has flags; of mturk and release each action has its own.
-OF_ACTIONS = {"mturk": ACTIONS, "release": RELEASE_ACTIONS}
+OF_ACTIONS = {"evaluate": TASKS, "mturk": ACTIONS, "release": RELEASE_ACTIONS}
 COMMANDS = [
     *(name for name in PIPELINES if name not in OF_ACTIONS),
     *(f"{name} {action}" for name, actions in OF_ACTIONS.items() for action in actions),

@@ -1,0 +1,201 @@
+"""The leaderboard: systems by columns, their unweighted mean as RADDLE has it, and paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from evaluation.compare.results import WHOLE, Column, Outcome, Sums, read_sums
+from evaluation.pages import Table, bars, page, plain
+from evaluation.writing import json_bytes
+from transforms import markdown
+
+AVERAGE = "average"
+
+TERMS = {
+    "Average": "The unweighted mean of all columns, as of RADDLE's leaderboard; those where low is good are not in it.",
+    "p": "How often the difference would be as large if it were chance which of the two systems a dialogue's result is "
+    "of: approximate randomisation over dialogues, two-sided. Sets of the same dialogues are resampled together.",
+    "p, Holm": "The same, corrected for all tests of this page.",
+    "Interval": "95% interval of the difference, of a paired bootstrap over dialogues.",
+}
+
+
+def macro_average(values: Sequence[float | None]) -> float | None:
+    """The unweighted mean of all reported numbers (RADDLE); None where there is none, or one is not defined."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def leaderboard(
+    systems: Mapping[str, Sequence[Outcome]],
+    columns: Sequence[Column],
+    baseline: str | None,
+    seed: str,
+    replicates: int,
+) -> dict[str, Any]:
+    """``leaderboard.json``.
+
+    Args:
+      systems: name to its results; all of the same tasks and sets.
+      columns: what stands in the table.
+      baseline: the system that all others are compared with; None compares all pairs.
+      seed: of the tests. ``replicates`` of them; 0 for none.
+    """
+    values = {name: {column.name: _value(outcomes, column) for column in columns} for name, outcomes in systems.items()}
+    averaged = [column for column in columns if not column.low_is_good]
+    averages = {name: macro_average([of[column.name] for column in averaged]) for name, of in values.items()}
+    ranked = sorted(systems, key=lambda name: (averages[name] is None, -(averages[name] or 0.0), name))
+    pairs = [(a, b) for a, b in combinations(ranked, 2) if baseline in (None, a, b)]
+    sums = {name: _sums(outcomes, columns) for name, outcomes in systems.items()} if replicates else {}
+    tested = [column for column in columns if sums and all(column in of for of in sums.values())]
+    return {
+        "systems": ranked,
+        "columns": [
+            {"name": one.name, "task": one.task, "group": one.group, "metric": one.metric,
+             "in_average": not one.low_is_good, "tested": one in tested}
+            for one in columns
+        ],
+        "values": values,
+        AVERAGE: averages,
+        "tests": _tests(pairs, sums, tested, averaged, seed, replicates) if tested else [],
+        "settings": {"baseline": baseline, "seed": seed, "replicates": replicates},
+    }  # fmt: skip
+
+
+def _value(outcomes: Sequence[Outcome], column: Column) -> float | None:
+    value = next((one.groups[column.group].get(column.metric) for one in outcomes if one.task == column.task), None)
+    return None if value is None else column.of_100(value)
+
+
+def _sums(outcomes: Sequence[Outcome], columns: Sequence[Column]) -> dict[Column, Sums]:
+    found: dict[Column, Sums] = {}
+    for one in outcomes:
+        found |= read_sums(one, [column for column in columns if column.task == one.task])
+    return found
+
+
+def _tests(
+    pairs: Sequence[tuple[str, str]],
+    sums: Mapping[str, Mapping[Column, Sums]],
+    tested: Sequence[Column],
+    averaged: Sequence[Column],
+    seed: str,
+    replicates: int,
+) -> list[dict[str, Any]]:
+    from evaluation.compare.significance import as_builtins, differences, holm
+
+    # The mean is tested with the columns that are in it, if all of them can be.
+    whole = len(averaged) > 1 and set(averaged) <= set(tested)
+    inside = [column for column in tested if column in averaged]
+    outside = [column for column in tested if column not in averaged]
+    found: dict[tuple[str, str], dict[str, Any]] = {pair: {} for pair in pairs}
+    for columns in (inside, outside):
+        given = [[(sums[a][column], sums[b][column]) for column in columns] for a, b in pairs]
+        factors = [column.of_100(1.0) for column in columns]
+        done = differences(given, factors, seed, replicates) if columns and pairs else []
+        for pair, (each, mean) in zip(pairs, done, strict=False):
+            found[pair] |= {column.name: one for column, one in zip(columns, each, strict=True)}
+            if whole and columns is inside:
+                found[pair][AVERAGE] = mean
+    listed = [(pair, name, found[pair][name]) for pair in pairs for name in found[pair]]
+    corrected = holm([one.p for _, _, one in listed])
+    return [
+        {"first": a, "second": b, "column": name, **as_builtins(one), "p_holm": p}
+        for ((a, b), name, one), p in zip(listed, corrected, strict=True)
+    ]
+
+
+def files_of(board: Mapping[str, Any]) -> dict[str, bytes]:
+    """The files of the output folder."""
+    return {
+        "leaderboard.json": json_bytes(board),
+        "leaderboard.md": _markdown(board).encode("utf-8", "replace"),
+        "report.html": _report(board),
+    }
+
+
+def heads(board: Mapping[str, Any]) -> list[str]:
+    """The columns' headings: as short as tells them apart."""
+    columns = board["columns"]
+    tasks = {one["task"] for one in columns}
+    found = []
+    for one in columns:
+        parts = [one["task"]] if len(tasks) > 1 else []
+        parts += [one["group"]] if one["group"] not in WHOLE else []
+        found.append(" ".join([*parts, one["metric"].replace("_", " ")]))
+    return found
+
+
+def _rows(board: Mapping[str, Any]) -> list[list[str]]:
+    with_average = len(board["columns"]) > 1
+    return [
+        [name, *([plain(board[AVERAGE][name])] if with_average else []),
+         *(plain(board["values"][name][column["name"]]) for column in board["columns"])]
+        for name in board["systems"]
+    ]  # fmt: skip
+
+
+def _columns(board: Mapping[str, Any]) -> list[str]:
+    return ["System", *(["Average"] if len(board["columns"]) > 1 else []), *heads(board)]
+
+
+def _test_rows(board: Mapping[str, Any]) -> list[list[str]]:
+    names = dict(zip((one["name"] for one in board["columns"]), heads(board), strict=True)) | {AVERAGE: "Average"}
+    return [
+        [f"{one['first']} – {one['second']}", names[one["column"]], f"{one['difference']:+.2f}",
+         "–" if one["interval"] is None else f"{one['interval'][0]:+.2f} to {one['interval'][1]:+.2f}",
+         f"{one['p']:.4f}", f"{one['p_holm']:.4f}", f"{one['dialogues']:,}"]
+        for one in board["tests"]
+    ]  # fmt: skip
+
+
+_TESTS = ["Systems", "Column", "Difference", "Interval", "p", "p, Holm", "Dialogues"]
+
+
+def untested(board: Mapping[str, Any]) -> str:
+    """What of the columns could not be tested, in a sentence; empty where all were, or none was to be."""
+    lacking = [head for one, head in zip(board["columns"], heads(board), strict=True) if not one["tested"]]
+    if not lacking or not board["settings"]["replicates"]:
+        return ""
+    return f"Not tested, for it is no mean over rows of dialogues: {', '.join(lacking)}."
+
+
+def _markdown(board: Mapping[str, Any]) -> str:
+    parts = [
+        markdown.Markdown("# Leaderboard"),
+        markdown.table(_columns(board), _rows(board), len(_columns(board)) - 1),
+        markdown.text("All of 100. " + TERMS["Average"]),
+    ]
+    if board["tests"]:
+        parts += [markdown.Markdown("## Differences"), markdown.table(_TESTS, _test_rows(board), 5)]
+        parts += [markdown.bullets(f"{name}: {meaning}" for name, meaning in TERMS.items() if name != "Average")]
+    parts += [markdown.text(sentence) for sentence in [untested(board)] if sentence]
+    return "\n\n".join(parts) + "\n"
+
+
+def _report(board: Mapping[str, Any]) -> bytes:
+    first = board["systems"][0]
+    shown = board[AVERAGE] if len(board["columns"]) > 1 else _only(board)
+    plots = [bars("Average" if len(board["columns"]) > 1 else heads(board)[0], "of 100", shown)]
+    tables = [
+        Table("All of 100", _columns(board), _rows(board), "The systems"),
+        Table("The first system less the second, of 100", _TESTS, _test_rows(board), "Differences", 1),
+    ]
+    return page(
+        title="Leaderboard",
+        headline=f"{first} leads" if shown[first] is not None else "Systems next to each other",
+        lead=f"{len(board['systems']):,} systems, {len(board['columns']):,} numbers each.",
+        tiles={name: plain(shown[name]) for name in board["systems"][:6]},
+        tables=[table for table in tables if table.rows],
+        plots=plots,
+        notes=[sentence for sentence in [untested(board)] if sentence],
+        terms=TERMS,
+        brand="compare",
+    )
+
+
+def _only(board: Mapping[str, Any]) -> dict[str, float | None]:
+    (column,) = board["columns"]
+    return {name: board["values"][name][column["name"]] for name in board["systems"]}

@@ -1,0 +1,1 @@
+"""Intents of utterances: accuracy and macro-F1."""

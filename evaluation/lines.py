@@ -1,0 +1,145 @@
+"""JSON lines of predictions and references: read strictly, told by file and line, matched by key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from schemas.errors import InputError
+from schemas.layout import as_path, is_there
+
+# Set, dialogue id, turn. What is no turn of a dialogue has its own id, and turn 0.
+Key = tuple[str, str, int]
+
+ALL, MEAN = "#ALL", "#MEAN"
+
+
+class Keyed(msgspec.Struct, kw_only=True):
+    """What every row has: an ``id``, or ``dialogue_id`` and ``turn``; and the set it is of, if there are several."""
+
+    set: str = ""
+    id: str | int | UnsetType = UNSET
+    dialogue_id: str | int | UnsetType = UNSET
+    turn: int | UnsetType = UNSET
+
+
+AnyRow = TypeVar("AnyRow")
+Row = TypeVar("Row", bound=Keyed)
+
+
+def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
+    """The rows of a file of JSON lines, with their line from 1. Blank lines, and fields that ``kind`` lacks, pass.
+
+    Raises:
+      InputError: no such file, not UTF-8, not JSON (NaN and infinities are none), or not of ``kind``; with the line.
+    """
+    place = as_path(path)
+    if not is_there(path) or not place.is_file():
+        raise InputError("there is no such file", path)
+    decoder = msgspec.json.Decoder(kind)
+    with place.open("rb") as handle:
+        for number, line in enumerate(handle, 1):
+            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if not line.strip():
+                continue
+            try:
+                row = decoder.decode(line)
+            except msgspec.ValidationError as error:
+                reason, _, at = str(error).partition(" - at ")
+                where = at.strip("`").removeprefix("$").removeprefix(".")
+                raise InputError(f"{where}: {reason}" if where else reason, path, f"line {number}") from None
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise InputError(f"this is no JSON: {error}", path, f"line {number}") from None
+            yield number, row
+
+
+def key_of(row: Keyed) -> Key:
+    """The key of a row. Raises InputError where it has none, or more than one."""
+    if row.set.startswith("#"):
+        raise InputError(f"a set cannot be called {row.set!r}: names with # are of {ALL} and the like")
+    if row.id is not UNSET:
+        if row.dialogue_id is not UNSET or row.turn is not UNSET:
+            raise InputError("has an id, and a dialogue_id or turn: give one or the other")
+        return row.set, str(row.id), 0
+    if row.dialogue_id is UNSET or row.turn is UNSET:
+        raise InputError("which is it? Give an id, or dialogue_id and turn")
+    if not 0 <= row.turn < 2**31:
+        raise InputError(f"there is no turn {row.turn}: the first is 0")
+    return row.set, str(row.dialogue_id), row.turn
+
+
+def read_keyed(path: str, kind: type[Row]) -> dict[Key, tuple[int, Row]]:
+    """The rows of a file by key, each with its line.
+
+    Raises:
+      InputError: as of :func:`read_lines`; a row without a key, two with one, some rows with a set and others without.
+    """
+    found: dict[Key, tuple[int, Row]] = {}
+    for number, row in read_lines(path, kind):
+        try:
+            key = key_of(row)
+        except InputError as error:
+            raise InputError(error.reason, path, f"line {number}") from None
+        if key in found:
+            raise InputError(f"{named(key)} stands twice: first in line {found[key][0]}", path, f"line {number}")
+        found[key] = number, row
+    if not found:
+        raise InputError("there are no rows in it", path)
+    if len({key[0] == "" for key in found}) > 1:
+        number = next(number for key, (number, _) in found.items() if not key[0])
+        raise InputError("has no set, and other rows have one: give all a set, or none", path, f"line {number}")
+    return found
+
+
+def named(key: Key) -> str:
+    """A key as messages have it."""
+    name, dialogue_id, turn = key
+    return f"{dialogue_id!r}, turn {turn}" + (f", of {name!r}" if name else "")
+
+
+def check_same(reference: Iterable[Key], predictions: Mapping[Key, tuple[int, Any]], path: str) -> None:
+    """Raises InputError where predictions are missing, or are of nothing in the reference.
+
+    Args:
+      reference: the keys to be predicted.
+      predictions: by key, with their lines.
+      path: of the predictions, for messages.
+    """
+    wanted = set(reference)
+    strange = [key for key in predictions if key not in wanted]
+    missing = sorted(wanted - predictions.keys())
+    if strange:
+        number = predictions[strange[0]][0]
+        more = f" ({len(strange):,} such rows)" if len(strange) > 1 else ""
+        raise InputError(f"the reference has no {named(strange[0])}{more}", path, f"line {number}")
+    if missing:
+        more = f"; {len(missing):,} are missing in all" if len(missing) > 1 else ""
+        raise InputError(f"there is no prediction for {named(missing[0])}{more}", path)
+
+
+def groups_of(keys: Iterable[Key]) -> dict[str, list[Key]]:
+    """The groups that are scored: ``#ALL``, and each set that has a name; keys sorted."""
+    found: dict[str, list[Key]] = {ALL: []}
+    for key in sorted(keys):
+        found[ALL].append(key)
+        if key[0]:
+            found.setdefault(key[0], []).append(key)
+    return found
+
+
+def with_mean(groups: Mapping[str, Mapping[str, float | None]]) -> dict[str, dict[str, float | None]]:
+    """The groups' metrics, and with several sets ``#MEAN``, the unweighted mean over sets, None where one lacks it."""
+    sets = [metrics for name, metrics in groups.items() if name != ALL]
+    found = {name: dict(metrics) for name, metrics in groups.items()}
+    if len(sets) > 1:
+        found[MEAN] = {name: _mean([one.get(name) for one in sets]) for name in groups[ALL]}
+    return found
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) else None

@@ -1,0 +1,1 @@
+"""Responses of a task-oriented system: Inform, Success, BLEU, Combined."""

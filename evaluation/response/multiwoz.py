@@ -1,0 +1,122 @@
+"""Goals and a knowledge base as files, in the form of MultiWOZ's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from evaluation.lines import read_lines
+from evaluation.response.goals import Goal, Request, Search
+from evaluation.response.knowledge import Knowledge
+from evaluation.response.mentions import plain_name
+from evaluation.response.sgd import Reference
+from schemas.errors import InputError
+from schemas.layout import as_path, is_there, parse_json
+
+NAMING = ("name", "trainid", "id")
+
+
+class Wanted(msgspec.Struct):
+    """The goal of a domain."""
+
+    informable: dict[str, str | list[str]] = {}
+    requestable: list[str] = []
+
+
+class Response(msgspec.Struct):
+    """A row of the reference responses."""
+
+    dialogue_id: str
+    turn: int
+    response: str
+
+
+def read_reference(goals: str, knowledge: str | None, responses: str) -> Reference:
+    """Reads goals, entities and reference responses.
+
+    Args:
+      goals: JSON ``{dialogue id: {domain: {"informable": {slot: value}, "requestable": [slot]}}}``.
+      knowledge: see :func:`read_entities`.
+      responses: JSON lines ``{"dialogue_id", "turn", "response"}``.
+
+    Raises:
+      InputError: a file that cannot be read, or dialogues with goals and no responses, or the other way round.
+    """
+    wanted = _read(goals, dict[str, dict[str, Wanted]])
+    entities = read_entities(knowledge) if knowledge else {}
+    naming = {domain: _naming_of(rows) for domain, rows in entities.items()}
+    found = {dialogue: _goal(of, naming) for dialogue, of in wanted.items()}
+    said: dict[str, dict[int, str]] = {}
+    for number, row in read_lines(responses, Response):
+        turns = said.setdefault(row.dialogue_id, {})
+        if row.turn in turns:
+            reason = f"dialogue {row.dialogue_id!r} turn {row.turn} stands twice"
+            raise InputError(reason, responses, f"line {number}")
+        turns[row.turn] = row.response
+    for dialogue in sorted(found.keys() ^ said.keys()):
+        lacking, path = ("goal", goals) if dialogue in said else ("response", responses)
+        raise InputError(f"there is no {lacking} of dialogue {dialogue!r}", path)
+    if not found:
+        raise InputError("there are no goals in it", goals)
+    return Reference(found, said, Knowledge(entities), {})
+
+
+def _goal(of: Mapping[str, Wanted], naming: Mapping[str, str | None]) -> Goal:
+    searches, requests = [], []
+    for domain, wanted in sorted(of.items()):
+        constraints = {
+            slot: (value,) if isinstance(value, str) else tuple(value) for slot, value in wanted.informable.items()
+        }
+        slot = naming.get(domain)
+        asked = {plain_name(one) for one in wanted.requestable}
+        searches.append(
+            Search(
+                domain,
+                constraints,
+                (slot,) if slot else (),
+                given=slot is None or "name" in {plain_name(one) for one in constraints},
+                optional=slot is not None and plain_name(slot) != "name" and plain_name(slot) not in asked,
+            )
+        )
+        requests += [Request(domain, one) for one in sorted(set(wanted.requestable))]
+    return Goal(tuple(searches), tuple(requests))
+
+
+def _naming_of(rows: Sequence[Mapping[str, str]]) -> str | None:
+    slots = {plain_name(slot): slot for row in rows for slot in row}
+    return next((slots[name] for name in NAMING if name in slots), None)
+
+
+def read_entities(path: str) -> dict[str, list[dict[str, str]]]:
+    """A knowledge base: JSON ``{service: [{slot: value}]}``, or a folder of ``SERVICE_db.json`` with such lists.
+
+    What is neither text nor a number (a place on a map, a list of rooms) is left out of a row.
+
+    Raises:
+      InputError: a file that cannot be read, or none.
+    """
+    if not is_there(path):
+        raise InputError("there is no such file or folder", path)
+    place = as_path(path)
+    if not place.is_dir():
+        return {service: _rows(rows) for service, rows in _read(path, dict[str, list[dict[str, Any]]]).items()}
+    files = sorted(place.glob("*_db.json"))
+    if not files:
+        raise InputError("no knowledge base here: expected files such as restaurant_db.json", path)
+    return {one.name.removesuffix("_db.json"): _rows(_read(str(one), list[dict[str, Any]])) for one in files}
+
+
+def _rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    return [{slot: str(value) for slot, value in row.items() if isinstance(value, str | int | float)} for row in rows]
+
+
+def _read(path: str, kind: Any) -> Any:
+    if not is_there(path) or not as_path(path).is_file():
+        raise InputError("there is no such file", path)
+    try:
+        return msgspec.convert(parse_json(as_path(path).read_bytes(), path), kind)
+    except msgspec.ValidationError as error:
+        reason, _, at = str(error).partition(" - at ")
+        raise InputError(reason, path, at.strip("`")) from None

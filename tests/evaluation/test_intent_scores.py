@@ -1,0 +1,43 @@
+"""Accuracy and macro-F1, held against scikit-learn."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+
+from evaluation.intent import scores
+
+LABELS = st.sampled_from(["a", "b", "c", "d", "only predicted"])
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.tuples(LABELS.filter(lambda label: label != "only predicted"), LABELS), min_size=1, max_size=60))
+def test_equal_to_scikit_learn(pairs: list[tuple[str, str]]) -> None:
+    truth, said = [one for one, _ in pairs], [one for _, one in pairs]
+    classes = sorted(set(truth))
+    counts = scores.confusion(pairs)
+    found = scores.overall(counts)
+    options = {"labels": classes, "zero_division": 0}
+    precision, recall, f1, support = sk.precision_recall_fscore_support(truth, said, **options)
+    assert found["accuracy"] == pytest.approx(sk.accuracy_score(truth, said), abs=1e-12)
+    assert found["macro_f1"] == pytest.approx(sk.f1_score(truth, said, average="macro", **options), abs=1e-12)
+    assert found["macro_precision"] == pytest.approx(precision.mean(), abs=1e-12)
+    assert found["macro_recall"] == pytest.approx(recall.mean(), abs=1e-12)
+    of_classes = scores.by_class(counts)
+    assert list(of_classes) == classes
+    for i, label in enumerate(classes):
+        one = of_classes[label]
+        assert (one.precision, one.recall, one.f1) == pytest.approx((precision[i], recall[i], f1[i]), abs=1e-12)
+        assert (one.support, one.predicted) == (support[i], said.count(label))
+
+
+def test_a_class_that_is_only_predicted_is_in_no_mean_but_costs_recall() -> None:
+    counts = scores.confusion([("a", "a"), ("a", "x"), ("b", "b"), ("b", "y"), ("b", "x")])
+    assert scores.only_predicted(counts) == {"x": 2, "y": 1}
+    assert scores.overall(counts) == pytest.approx(
+        {"accuracy": 0.4, "macro_f1": (2 / 3 + 1 / 2) / 2, "macro_precision": 1.0, "macro_recall": (1 / 2 + 1 / 3) / 2}
+    )
+    assert scores.most_confused(counts) == [("a", "x", 1), ("b", "x", 1), ("b", "y", 1)]
+    assert scores.most_confused(counts, 1) == [("a", "x", 1)]

@@ -1,0 +1,132 @@
+"""Accuracy per response, per dialogue and by field of API calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.lines import ALL
+from evaluation.ranking.outputs import by_task, details_of
+from evaluation.ranking.reading import Response, pair_up, read_test
+from evaluation.ranking.scoring import METRICS, call_values, evaluate, means, values_of
+from schemas.errors import InputError
+
+TEST = """\
+1 r_1 R_phone r_1_phone
+2 hi\thello
+3 food in rome\tapi_call french rome four cheap
+
+1 hi\thello
+2 <SILENCE>\tbye
+
+"""
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
+
+
+def answers(*given: str) -> str:
+    keys = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    return "".join(
+        f'{{"dialogue": {d}, "turn": {t}, "answer": "{answer}"}}\n' for (d, t), answer in zip(keys, given, strict=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("api_call french rome four cheap", (1, 1, 1, 1, 1)),
+        ("api_call french  rome four cheap", (1, 1, 1, 1, 1)),
+        ("api_call thai rome four cheap", (0, 0, 1, 1, 1)),
+        ("api_call french rome four", (0, 1, 1, 1, 0)),
+        ("api_call french rome four cheap more", (0, 1, 1, 1, 1)),
+        ("french rome four cheap", (0, 0, 0, 0, 0)),
+        ("hello french rome four cheap", (0, 0, 0, 0, 0)),
+        ("", (0, 0, 0, 0, 0)),
+    ],
+)
+def test_calls_by_field(answer: str, right: tuple[int, ...]) -> None:
+    assert tuple(call_values("api_call french rome four cheap", answer).values()) == right
+
+
+def test_what_is_no_call_and_calls_of_another_shape() -> None:
+    assert call_values("hello", "api_call a b c d") == {}
+    assert call_values("api_call R_cuisine west cheap", "api_call R_cuisine west cheap") == {"api_call": 1.0}
+
+
+def test_a_dialogue_is_right_where_all_of_it_is() -> None:
+    said = [(0, "a", "a"), (0, "b", " b "), (1, "a", "a"), (1, "b", "c"), (2, "a", "x")]
+    responses = [Response(dialogue, i, "", wanted, given) for i, (dialogue, wanted, given) in enumerate(said)]
+    values = values_of(responses)
+    assert [one["per_response"] for one in values] == [1, 1, 1, 0, 0]
+    assert [one["per_dialogue"] for one in values] == [None, 1, None, 0, 0]
+    found = means(values)
+    assert (found["per_response"], found["per_dialogue"]) == pytest.approx((0.6, 1 / 3))
+    assert {found[name] for name in METRICS[2:]} == {None}
+
+
+def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
+    paths = [write(tmp_path, f"dialog-babi-task1-API-calls-tst{oov}.txt", TEST) for oov in ("", "-OOV")]
+    given = tmp_path / "answers"
+    write(
+        given,
+        "dialog-babi-task1-API-calls-tst.jsonl",
+        answers("hello", "api_call french rome two cheap", "hello", "bye"),
+    )
+    write(given, "dialog-babi-task1-API-calls-tst-OOV.txt", TEST.replace("\tbye", "\thello"))
+    files = [
+        read_test(*pair, frozenset({"hello", "bye"}) if i > 9 else None)
+        for i, pair in enumerate(pair_up(paths, [str(given)]))
+    ]
+    metrics, rows = evaluate(files)
+    assert metrics["task1-API-calls-tst"] == {
+        "per_response": 0.75, "per_dialogue": 0.5, "api_call": 0.0, "api_call_cuisine": 1.0,
+        "api_call_location": 1.0, "api_call_number": 0.0, "api_call_price": 1.0,
+    }  # fmt: skip
+    assert metrics[ALL]["api_call"] == metrics["#MEAN"]["api_call"] == 0.5
+    assert [key for key, _, _ in rows][:5] == [
+        ("task1-API-calls-tst", "task1-API-calls-tst/0", 0), ("task1-API-calls-tst", "task1-API-calls-tst/0", 1),
+        ("task1-API-calls-tst", "task1-API-calls-tst/1", 0), ("task1-API-calls-tst", "task1-API-calls-tst/1", 1),
+        ("task1-API-calls-tst-OOV", "task1-API-calls-tst-OOV/0", 0),
+    ]  # fmt: skip
+    details = details_of(files, frozenset({"hello"}))
+    assert by_task(metrics, details) == [["Task 1", "75.0 (50.0)", "75.0 (50.0)"]]
+    assert details["files"]["task1-API-calls-tst"]["not_among_candidates"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("a.jsonl", answers("hello", "bye", "hello"), "no answer for dialogue 1 turn 1"),
+        ("a.jsonl", answers("hello", "bye", "hello", "bye") * 2, "line 5: dialogue 0 turn 0 stands twice"),
+        ("a.jsonl", '{"dialogue": 2, "turn": 0, "answer": ""}', "line 1: there is no dialogue 2: they are 0 to 1"),
+        ("a.jsonl", '{"dialogue": 1, "turn": -1, "answer": ""}', "dialogue 1 has no turn -1: the bot has 0 to 1"),
+        ("a.jsonl", '{"dialogue": 1, "turn": 0, "answer": null}', "line 1: answer: Expected `str`"),
+        ("a.jsonl", answers("hello", "bye", "hello", "oops"), "dialogue 1 turn 1: 'oops' is none of the candidates"),
+        ("a.txt", TEST.replace("1 hi\thello\n2 <S", "1 ho\thello\n2 <S"), "dialogue 1 from line 5: turn 0 has another"),
+        ("a.txt", "1 hi\thello\n\n", "has 1 dialogues, and the reference 2"),
+        ("a.txt", TEST.replace("2 <SILENCE>\tbye\n", ""), "has 1 turns, and the reference 2"),
+    ],
+)
+def test_answers_that_do_not_fit(tmp_path: Path, name: str, text: str, reason: str) -> None:
+    reference = write(tmp_path, "reference.txt", TEST)
+    with pytest.raises(InputError) as caught:
+        read_test(reference, write(tmp_path, name, text), frozenset({"hello", "bye"}))
+    assert reason in str(caught.value)
+
+
+def test_every_file_has_its_answers(tmp_path: Path) -> None:
+    one, other = write(tmp_path / "x", "t.txt", TEST), write(tmp_path / "y", "t.txt", TEST)
+    with pytest.raises(InputError, match="two files are called 't'"):
+        pair_up([one, other], [str(tmp_path)])
+    with pytest.raises(InputError, match=r"expected t.jsonl or t.txt"):
+        pair_up([one], [str(tmp_path)])
+    write(tmp_path / "x", "t.jsonl", "")
+    with pytest.raises(InputError, match="keep one"):
+        pair_up([one], [str(tmp_path / "x")])
+    with pytest.raises(InputError, match="1 of --reference and 2 of --predictions"):
+        pair_up([one], [one, other])

@@ -1,0 +1,224 @@
+"""Goals made of SGD annotation and of MultiWOZ's files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from evaluation.lines import ALL
+from evaluation.response.goals import END, Goal, Request, Search
+from evaluation.response.multiwoz import read_entities, read_reference
+from evaluation.response.outputs import evaluate
+from evaluation.response.predictions import own_responses, read_responses
+from evaluation.response.sgd import naming_slots, reference_of
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from schemas.service import Service, parse_service
+
+SLOTS = ["city", "stars", "inn_name", "fare", "phone", "has_bath"]
+SCHEMA = {
+    "service_name": "Inns_1",
+    "description": "Inns",
+    "slots": [{"name": name, "description": name, "is_categorical": False, "possible_values": []} for name in SLOTS],
+    "intents": [
+        {"name": name, "description": name, "is_transactional": booked, "required_slots": ["city"],
+         "optional_slots": {}, "result_slots": SLOTS}
+        for name, booked in (("FindInn", False), ("BookInn", True))
+    ],
+}  # fmt: skip
+SERVICES: dict[str, Service] = {"Inns_1": parse_service(SCHEMA, "", "")}
+
+
+def act(name: str, slot: str = "", values: tuple[str, ...] = (), canonical: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"act": name, "slot": slot, "values": list(values), "canonical_values": list(canonical or values)}
+
+
+def user(text: str, *actions: dict[str, Any], intent: str = "FindInn") -> dict[str, Any]:
+    state = {"active_intent": intent, "requested_slots": [], "slot_values": {}}
+    frame = {"service": "Inns_1", "slots": [], "actions": list(actions), "state": state}
+    return {"speaker": "USER", "utterance": text, "frames": [frame]}
+
+
+def system(text: str, *actions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    frame = {"service": "Inns_1", "slots": [], "actions": list(actions), **more}
+    return {"speaker": "SYSTEM", "utterance": text, "frames": [frame]}
+
+
+def search(*rows: dict[str, str], method: str = "FindInn", **parameters: str) -> dict[str, Any]:
+    return {"service_call": {"method": method, "parameters": parameters}, "service_results": list(rows)}
+
+
+ROMAN = {"city": "Rome", "inn_name": "Anchor", "fare": "10", "phone": "12", "has_bath": "True"}
+GERMAN = {"city": "Bonn", "inn_name": "Castle", "fare": "20", "phone": "34", "has_bath": "False"}
+TURNS = [
+    user("an inn in the eternal city", act("INFORM", "city", ("the eternal city",), ("Rome",))),
+    system("Anchor?", act("OFFER", "inn_name", ("Anchor",)), act("OFFER", "fare", ("ten",), ("10",)),
+           **search(ROMAN, city="Rome")),
+    user("phone? a bath?", act("REQUEST", "phone"), act("REQUEST", "has_bath"), act("REQUEST", "stars")),
+    system("12, yes", act("INFORM", "phone", ("12",)), act("INFORM", "has_bath", ("True",))),
+    user("and in Bonn?"),
+    system("Castle", act("OFFER", "inn_name", ("Castle",)), **search(GERMAN, city="Bonn")),
+    user("book it", intent="BookInn"),
+    system("Your inn in Bonn is booked.", **search(GERMAN, method="BookInn", city="Bonn")),
+]  # fmt: skip
+
+
+def dialogues(turns: list[dict[str, Any]] = TURNS, name: str = "1_00000") -> list[Dialogue]:
+    return msgspec.convert([{"dialogue_id": name, "services": ["Inns_1"], "turns": turns}], list[Dialogue])
+
+
+def test_searches_and_requests_of_the_annotation() -> None:
+    found = reference_of(dialogues(), SERVICES)
+    assert found.goals["1_00000"] == Goal(
+        (
+            Search("Inns_1", {"city": ("Rome",)}, ("inn_name",), (ROMAN,), 1, 4),
+            Search("Inns_1", {"city": ("Bonn",)}, ("inn_name",), (GERMAN,), 5, 5),
+        ),
+        (Request("Inns_1", "phone", ("12",), 3),),
+    )
+    assert found.skipped == {"never_answered": 1, "yes_or_no": 1}
+    assert found.responses == {"1_00000": {1: "Anchor?", 3: "12, yes", 5: "Castle", 7: "Your inn in Bonn is booked."}}
+    assert found.knowledge.entities == {"Inns_1": [dict(sorted(one.items())) for one in (GERMAN, ROMAN)]}
+    assert found.knowledge.ways("Inns_1", "fare", "10") == ["10", "ten"]
+    more = reference_of(dialogues(), SERVICES, {"Inns_1": [{"inn_name": "Inn"}]})
+    assert {"inn_name": "Inn"} in more.knowledge.entities["Inns_1"]
+    assert [one.results for one in more.goals["1_00000"].searches] == [
+        (ROMAN, {"inn_name": "Inn"}), (GERMAN, {"inn_name": "Inn"})
+    ]  # fmt: skip
+
+
+def test_a_search_lasts_until_the_next_or_to_the_end() -> None:
+    only = reference_of(dialogues(TURNS[:2]), SERVICES).goals["1_00000"].searches
+    assert [(one.first, one.last) for one in only] == [(1, END)]
+    again = reference_of(dialogues([*TURNS[:2], user("alternatives?"), TURNS[1]]), SERVICES).goals["1_00000"].searches
+    assert [(one.first, one.last) for one in again] == [(1, 2), (3, END)]
+
+
+def test_the_slots_that_name_an_entity() -> None:
+    def named(*slots: str) -> tuple[str, ...]:
+        offer = system("!", *(act("OFFER", slot, ("x",)) for slot in slots), **search(ROMAN, city="Rome"))
+        return naming_slots(dialogues([TURNS[0], offer]), SERVICES)["Inns_1", "FindInn"]
+
+    assert named("city", "inn_name", "fare") == ("inn_name",)
+    assert named("city", "phone", "fare") == ("fare", "phone")
+    assert named("city") == ("city",)
+    without = [TURNS[0], system("It is 10", act("INFORM", "fare", ("10",)), **search(ROMAN, city="Rome"))]
+    assert reference_of(dialogues(without), SERVICES).goals["1_00000"].searches == ()
+
+
+def test_what_the_schema_lacks() -> None:
+    strange = [TURNS[0], system("?", **search(ROMAN, method="Fly"))]
+    with pytest.raises(InputError, match=r"1_00000 turns\[1\]: the schema has no intent 'Fly' of service 'Inns_1'"):
+        reference_of(dialogues(strange), SERVICES)
+    with pytest.raises(InputError, match="stands twice"):
+        reference_of(dialogues() * 2, SERVICES)
+
+
+def test_the_reference_itself_and_a_system_that_says_nothing() -> None:
+    reference = reference_of(dialogues(), SERVICES)
+    own = evaluate(reference, own_responses(reference.responses), "13a")
+    assert own.metrics[ALL] == pytest.approx({"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0})
+    assert own.metrics["Inns_1"] == {"searches": 1.0, "requests": 1.0}
+    assert "case:lc" in own.signature
+    assert "tok:13a" in own.signature
+    silent = {name: dict.fromkeys(turns, "") for name, turns in reference.responses.items()}
+    mute = evaluate(reference, own_responses(silent), "13a")
+    assert mute.metrics[ALL] == {"inform": 0.0, "success": 0.0, "bleu": 0.0, "combined": 0.0}
+
+
+def test_bleu_is_sacrebleus() -> None:
+    import sacrebleu
+
+    reference = reference_of(dialogues(), SERVICES)
+    texts = ["anchor ?", "12 , yes", "castle it is", "the inn in bonn is booked ."]
+    said = own_responses({"1_00000": dict(zip((1, 3, 5, 7), texts, strict=True))})
+    wanted = sacrebleu.corpus_bleu(
+        texts, [["Anchor?", "12, yes", "Castle", "Your inn in Bonn is booked."]], lowercase=True
+    ).score
+    assert evaluate(reference, said, "13a").metrics[ALL]["bleu"] == wanted
+
+
+GOALS = {
+    "mul1": {
+        "hotel": {"informable": {"area": "north", "stars": ["4"]}, "requestable": ["phone", "post"]},
+        "taxi": {"informable": {"leaveAt": "10:00"}, "requestable": ["phone"]},
+    },
+    "sng2": {"train": {"informable": {"leaveAt": "10:00"}, "requestable": []}},
+}
+HOTELS = [
+    {"name": "a", "area": "north", "stars": "4", "phone": "1", "location": [1.0, 2.0], "id": 3},
+    {"name": "b", "area": "south", "stars": "4", "phone": "2"},
+]
+TRAINS = [{"trainID": "TR1", "leaveAt": "11:00"}, {"trainID": "TR2", "leaveAt": "09:00"}]
+
+
+def multiwoz(folder: Path) -> dict[str, str]:
+    (folder / "db").mkdir()
+    (folder / "db" / "hotel_db.json").write_text(json.dumps(HOTELS))
+    (folder / "db" / "train_db.json").write_text(json.dumps(TRAINS))
+    (folder / "goals.json").write_text(json.dumps(GOALS))
+    rows = [("mul1", 0, "[hotel_name] is there"), ("mul1", 1, "bye"), ("sng2", 0, "which day ?")]
+    lines = [json.dumps({"dialogue_id": name, "turn": t, "response": text}) for name, t, text in rows]
+    (folder / "responses.jsonl").write_text("\n".join(lines))
+    return {
+        "goals": str(folder / "goals.json"),
+        "knowledge": str(folder / "db"),
+        "responses": str(folder / "responses.jsonl"),
+    }
+
+
+def said(folder: Path, state: Any, first: str, second: str = "bye", train: str = "which day ?") -> str:
+    rows = [
+        {"dialogue_id": "mul1", "turn": 0, "response": first, "state": {"hotel": state}},
+        {"dialogue_id": "mul1", "turn": 1, "response": second},
+        {"dialogue_id": "sng2", "turn": 0, "response": train, "state": {"train": {"leaveAt": "08:00"}}},
+    ]
+    (folder / "said.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    return str(folder / "said.jsonl")
+
+
+def test_goals_and_entities_of_files(tmp_path: Path) -> None:
+    reference = read_reference(**multiwoz(tmp_path))
+    right = [{"area": "north"}, "[hotel_name] in the [area]", "[hotel_phone] [value_postcode] [taxi_phone]"]
+    for given, inform, success in (
+        (right, 1.0, 1.0),
+        (["4 stars", *right[1:]], 0.5, 0.5),
+        ([right[0], right[1], "[hotel_phone] [taxi_phone]"], 1.0, 0.5),
+        ([{"area": ["south"]}, *right[1:]], 0.5, 0.5),
+    ):
+        state = {"stars": "4"} if given[0] == "4 stars" else given[0]
+        path = said(tmp_path, state, *given[1:])
+        found = evaluate(reference, read_responses(path, reference.responses), "none")
+        assert (found.metrics[ALL]["inform"], found.metrics[ALL]["success"]) == (inform, success)
+    # Nobody asks for the train's number, so none needs to be offered; a wrong one is wrong.
+    wrong = said(tmp_path, *right, train="[train_id] leaves soon")
+    found = evaluate(reference, read_responses(wrong, reference.responses), "none")
+    assert found.metrics["train"]["searches"] == 0.0
+
+
+def test_files_that_do_not_fit(tmp_path: Path) -> None:
+    files = multiwoz(tmp_path)
+    reference = read_reference(**files)
+    for text, reason in (
+        ('{"dialogue_id": "x", "turn": 0, "response": ""}', "line 1: the reference has no dialogue 'x'"),
+        ('{"dialogue_id": "sng2", "turn": 4, "response": ""}', "line 1: turn 4 of 'sng2' is none of the system's"),
+        ('{"dialogue_id": "sng2", "turn": 0, "response": ""}\n' * 2, "line 2: dialogue 'sng2' turn 0 stands twice"),
+        ('{"dialogue_id": "sng2", "turn": 0, "response": ""}', "no response of dialogue 'mul1' turn 0; 2 are missing"),
+        ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
+    ):
+        (tmp_path / "said.jsonl").write_text(text)
+        with pytest.raises(InputError) as caught:
+            read_responses(str(tmp_path / "said.jsonl"), reference.responses)
+        assert reason in str(caught.value)
+    (tmp_path / "goals.json").write_text(json.dumps({**GOALS, "more": {}}))
+    with pytest.raises(InputError, match="no response of dialogue 'more'"):
+        read_reference(**files)
+    (tmp_path / "goals.json").write_text('{"a": {"b": {"informable": []}}}')
+    with pytest.raises(InputError, match="Expected `object`"):
+        read_reference(**files)
+    with pytest.raises(InputError, match=r"expected files such as restaurant_db\.json"):
+        read_entities(str(tmp_path))
