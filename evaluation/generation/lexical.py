@@ -1,0 +1,266 @@
+"""Entailment by rules: a deterministic stand-in for a model of natural language inference, and no more than that.
+
+It knows the forms of our references. Values must be said, in the utterance itself; a boolean must be spoken of, and
+affirmed or denied; a request must be a question about its slot. What is said in other words, it does not see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+import msgspec
+
+from evaluation.generation.lexical_words import (
+    AFFIRMED,
+    ANTONYMS,
+    CUES,
+    DENIED,
+    EMPTY,
+    FROM,
+    NEGATED,
+    QUESTION,
+    TO,
+    WH,
+    WITHOUT,
+    normal_tokens,
+    stems_of,
+)
+from evaluation.generation.references import PHRASES
+from evaluation.generation.scorers import Judgement, Pair
+
+JOINT = "\n"  # a premise's last line is the utterance
+
+Form = Literal["phrase", "request", "offer", "boolean", "outcome", "value", "count", "other"]
+
+_ANSWER = re.compile(r"(.+)\? (Yes|No)\.")
+_HAS = re.compile(r"(?:It|They) (?:has|have|is|does) (not )?(.+)\.")
+_HAS_NOT = re.compile(r"(?:It|They) (?:does|do) not have (.+)\.")
+_COUNT = re.compile(r"(?:There (?:is|are) (.+) results?|The number of results is (.+))\.")
+_OFFER = re.compile(r"(?:Offer to (.+)|Do you want to (.+)\?)")
+_OUTCOME = re.compile(r"(.+) (was successful|failed)\.")
+_VALUE = re.compile(r" (?:is|are) ")
+_PARTS = re.compile(r", | and ")
+_CLAUSE = re.compile(r"[.;!?,]+(?:\s|$)|\bbut\b|\band\b|\bhowever\b|\bthough\b|\balthough\b")
+
+_OF_PHRASE = {phrase: act for act, phrases in PHRASES.items() for phrase in phrases}
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A hypothesis taken apart.
+
+    Attributes:
+      topic: the stems of what it is about.
+      positive: of a boolean or an outcome, which.
+      values: the ways to read its values: each a list of token sequences, all of which must be said.
+      act: of a phrase.
+      asked: of a request the words of a question that may ask for it, of an offer the stem of its verb.
+      end: 1 where the value is where one goes, -1 where one comes from.
+    """
+
+    form: Form
+    topic: frozenset[str] = frozenset()
+    positive: bool = True
+    values: tuple[tuple[str, ...], ...] = ()
+    act: str = ""
+    asked: frozenset[str] = frozenset()
+    end: int = 0
+
+
+class Said(msgspec.Struct, frozen=True):
+    """An utterance taken apart.
+
+    Attributes:
+      lower: it in small letters; ``text`` its tokens between blanks.
+      words: the stems of all its words; ``stems`` those of content words.
+      numbers: whole ones, in order; ``counted`` with the stem of the next word.
+      clauses: each with its stems and whether it denies.
+    """
+
+    lower: str
+    text: str
+    words: frozenset[str]
+    stems: frozenset[str]
+    numbers: tuple[str, ...]
+    counted: tuple[tuple[str, str], ...]
+    clauses: tuple[tuple[frozenset[str], bool], ...]
+
+
+class Lexical:
+    """The rules as a scorer."""
+
+    name = "lexical"
+    model = "lexical-1"
+    joint = JOINT
+
+    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+        """The judgement of each pair, in order."""
+        return [_judged(premise, hypothesis) for premise, hypothesis in pairs]
+
+
+_NEUTRAL: Judgement = (0.05, 0.9, 0.05)
+_CONTRADICTED: Judgement = (0.05, 0.15, 0.8)
+
+
+def _entailed(strength: float) -> Judgement:
+    """From 0.6 to 0.95: the reference with more of the utterance's words is the more entailed."""
+    entailment = round(0.6 + 0.35 * strength, 6)
+    return entailment, round(0.9 * (1 - entailment), 6), round(0.1 * (1 - entailment), 6)
+
+
+def _judged(premise: str, hypothesis: str) -> Judgement:
+    context, _, utterance = premise.rpartition(JOINT)
+    if not utterance.strip():
+        return _NEUTRAL
+    claim, said = parse_claim(hypothesis), _said(utterance)
+    if claim.form == "phrase":
+        return _entailed(0.5) if CUES[claim.act].search(said.lower) else _NEUTRAL
+    if claim.form == "boolean":
+        return _boolean(claim, said, context)
+    if claim.form in ("value", "count"):
+        return _value(claim, said)
+    if claim.form == "request":
+        return _requested(claim, said)
+    if claim.form == "offer":
+        offered = QUESTION.search(said.lower) and claim.asked <= said.words
+        return _entailed(_share(claim.topic, said.stems)) if offered else _NEUTRAL
+    if claim.form == "outcome":
+        cue = CUES["NOTIFY_SUCCESS" if claim.positive else "NOTIFY_FAILURE"]
+        return _entailed(_share(claim.topic, said.stems)) if cue.search(said.lower) else _NEUTRAL
+    share = _share(claim.topic, said.stems)
+    return _entailed(share) if share >= 0.75 else _NEUTRAL
+
+
+def _value(claim: Claim, said: Said) -> Judgement:
+    for reading in claim.values:
+        if all(_is_said(value, claim, said) for value in reading):
+            if all(_turned(value, claim, said) for value in reading):
+                return _CONTRADICTED
+            return _entailed(_share(claim.topic, said.stems))
+    return _NEUTRAL
+
+
+def _is_said(value: str, claim: Claim, said: Said) -> bool:
+    if claim.form == "count":
+        return said.numbers[:1] == (value,)  # how many there are comes first, then what they cost and the like
+    if value == "none":
+        return bool(WITHOUT.search(said.lower))
+    return f" {value} " in said.text
+
+
+def _turned(value: str, claim: Claim, said: Said) -> bool:
+    """Whether the utterance says the value of something else.
+
+    Of a number that is counted in the utterance ("0 transfers") another one; of a place that one goes to, one that is
+    said to be where one comes from, or the reverse.
+    """
+    if value.isdigit():
+        counted = {number for number, stem in said.counted if stem in claim.topic}
+        return bool(counted) and value not in counted
+    if not claim.end:
+        return False
+    befores = [set(text.split()[-2:]) for text in said.text.split(f" {value} ")[:-1]]
+    mine, other = (TO, FROM) if claim.end > 0 else (FROM, TO)
+    return bool(befores) and all(before & other and not before & mine for before in befores)
+
+
+def _boolean(claim: Claim, said: Said, context: str) -> Judgement:
+    """By the clause that says most of it; if none does, but the turn before asked for it, by yes or no."""
+    best: tuple[int, bool] = (0, False)
+    for stems, denied in said.clauses:
+        turned = {one for one in claim.topic - stems if ANTONYMS.get(one, frozenset()) & stems}
+        words = len(claim.topic & stems) + len(turned)
+        if words > best[0]:
+            best = words, denied != bool(turned)
+    if best[0]:
+        agreed = best[1] != claim.positive
+        return _entailed(best[0] / len(claim.topic)) if agreed else _CONTRADICTED
+    if claim.topic & _stems(context):
+        answered = True if AFFIRMED.search(said.lower) else False if DENIED.search(said.lower) else None
+        if answered is not None:
+            return _entailed(0.0) if answered == claim.positive else _CONTRADICTED
+    return _NEUTRAL
+
+
+def _requested(claim: Claim, said: Said) -> Judgement:
+    """A question that has a word of the slot's, or one that asks for such."""
+    if not QUESTION.search(said.lower):
+        return _NEUTRAL
+    share = _share(claim.topic, said.stems)
+    if not share and not any(word in claim.asked for word in said.text.split()):
+        return _NEUTRAL
+    return _entailed(share)
+
+
+def _share(topic: frozenset[str], stems: frozenset[str]) -> float:
+    return len(topic & stems) / len(topic) if topic else 0.0
+
+
+@lru_cache(maxsize=1 << 14)
+def _said(utterance: str) -> Said:
+    lower = utterance.lower().replace("’", "'")
+    tokens = normal_tokens(lower)
+    clauses = tuple(
+        (_stems(part), bool(NEGATED.search(part))) for part in _CLAUSE.split(lower) if part and part.strip()
+    )
+    return Said(
+        lower=lower,
+        text=f" {' '.join(tokens)} ",
+        words=stems_of(" ".join(tokens)),
+        stems=_stems(lower),
+        numbers=tuple(token for token in tokens if token.isdigit()),
+        counted=tuple(
+            (number, stem) for number, word in pairwise(tokens) if number.isdigit() for stem in stems_of(word)
+        ),
+        clauses=clauses,
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def parse_claim(hypothesis: str) -> Claim:
+    """What a hypothesis claims, by the forms of our references."""
+    if hypothesis in _OF_PHRASE:
+        return Claim("phrase", act=_OF_PHRASE[hypothesis])
+    if hypothesis.startswith("Request "):
+        topic = _stems(hypothesis[8:])
+        return Claim("request", topic, asked=frozenset(word for word, kinds in WH.items() if topic & kinds))
+    if found := _ANSWER.fullmatch(hypothesis):
+        return Claim("boolean", _stems(found[1]), found[2] == "Yes")
+    if found := _COUNT.fullmatch(hypothesis):
+        return Claim("count", values=_readings(found[1] or found[2]))
+    if found := _HAS_NOT.fullmatch(hypothesis):
+        return Claim("boolean", _stems(found[1]), False)
+    if found := _HAS.fullmatch(hypothesis):
+        return Claim("boolean", _stems(found[2]), not found[1])
+    if found := _OFFER.fullmatch(hypothesis):
+        offered = found[1] or found[2]
+        return Claim("offer", _stems(offered), asked=stems_of(offered.partition(" ")[0].lower()))
+    if found := _OUTCOME.fullmatch(hypothesis):
+        return Claim("outcome", _stems(found[1]), found[2] != "failed")
+    # Descriptions and values may have an "is" of their own: any place may be where the value begins.
+    readings: list[tuple[str, ...]] = []
+    places = list(_VALUE.finditer(hypothesis))
+    for place in places:
+        readings += _readings(hypothesis[place.end() :])
+    if readings:
+        about = hypothesis[: places[-1].start()]
+        words = set(normal_tokens(about.lower()))
+        end = bool(words & TO) - bool(words & FROM)
+        return Claim("value", _stems(about), values=tuple(readings), end=end)
+    return Claim("other", _stems(hypothesis))
+
+
+def _readings(values: str) -> tuple[tuple[str, ...], ...]:
+    """As one value, and as a list of several."""
+    whole = " ".join(normal_tokens(values.lower()))
+    parts = tuple(" ".join(normal_tokens(part.lower())) for part in _PARTS.split(values))
+    return tuple(dict.fromkeys(reading for reading in ((whole,), parts) if all(reading)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _stems(text: str) -> frozenset[str]:
+    """The stems of content words."""
+    return stems_of(" ".join(word for word in normal_tokens(text.lower()) if word not in EMPTY))

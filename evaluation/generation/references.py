@@ -1,0 +1,161 @@
+"""References: what an act means, said in plain sentences with the schema's words (SGSAcc, section 3).
+
+The paper has rules for acts with values, for booleans, for REQUEST, GOODBYE and REQ_MORE. The others that are here
+(INFORM_COUNT, OFFER_INTENT, NOTIFY_SUCCESS, NOTIFY_FAILURE, and those of users) are ours, so that no act is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from evaluation.generation.words import BOOLEANS, Kind, ServiceWords, Words
+
+
+class Act(msgspec.Struct, frozen=True):
+    """A dialogue act of a system turn.
+
+    Attributes:
+      slot: with the original's name, or nothing.
+      values: as they are to be said.
+      canonical: the same in the form of the service, for telling two ways to say one value.
+      kind: of the slot; ``marker`` where it is ``intent`` or ``count``.
+      intent: of the service call in the frame, for acts that say what became of it.
+    """
+
+    service: str
+    act: str
+    slot: str
+    values: tuple[str, ...]
+    canonical: tuple[str, ...]
+    kind: Kind
+    intent: str = ""
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether it says yes or no; a boolean slot may be said not to matter as well."""
+        return self.kind == "boolean" and [one.lower() in BOOLEANS for one in self.values] == [True]
+
+    @property
+    def is_true(self) -> bool:
+        """Of a boolean act, which."""
+        return self.values[0].lower() == BOOLEANS[0]
+
+    @property
+    def states(self) -> bool:
+        """Whether its references say its values: a REQUEST may have some to choose from, and they do not."""
+        return bool(self.values) and self.act not in ("REQUEST", *PHRASES)
+
+
+# Acts that say the same whatever the schema.
+PHRASES = {
+    "GOODBYE": ("Goodbye.", "Have a nice day.", "Enjoy yourself."),
+    "REQ_MORE": ("Request more.", "Is there anything else?", "Can I help you with anything else?"),
+    "NOTIFY_SUCCESS": ("The request was successful.", "It is done."),
+    "NOTIFY_FAILURE": ("The request failed.", "It could not be done."),
+    "THANK_YOU": ("Thank you.",),
+    "AFFIRM": ("Yes.",),
+    "AFFIRM_INTENT": ("Yes, please.",),
+    "NEGATE": ("No.",),
+    "NEGATE_INTENT": ("No, not now.",),
+    "REQUEST_ALTS": ("Request something else.",),
+}
+
+_OUTCOMES = {"NOTIFY_SUCCESS": "was successful", "NOTIFY_FAILURE": "failed"}
+_LEADS = re.compile(r"^(?:(has|have)|(is|are)|(does|do|can)) (.+)$")
+
+
+def references(act: Act, words: ServiceWords) -> tuple[str, ...]:
+    """The candidates for an act's reference, all different, in a fixed order; there is always one."""
+    return tuple(dict.fromkeys(_rule(act)(act, words)))
+
+
+def _rule(act: Act) -> Callable[[Act, ServiceWords], Iterator[str]]:
+    if act.act in PHRASES:
+        return _phrases
+    if act.act == "REQUEST":
+        return _request
+    if act.slot == "intent" and act.values:
+        return _intent
+    if act.slot == "count" and act.values:
+        return _count
+    if act.is_boolean:
+        return _boolean
+    return _values if act.values else _bare
+
+
+def _phrases(act: Act, words: ServiceWords) -> Iterator[str]:
+    yield from PHRASES[act.act]
+    if act.act in _OUTCOMES and act.intent:
+        name = words.intent(act.intent).name
+        yield f"{name[:1].upper()}{name[1:]} {_OUTCOMES[act.act]}."
+
+
+def _request(act: Act, words: ServiceWords) -> Iterator[str]:
+    slot = words.slot(act.slot)
+    yield f"Request {slot.description}"
+    yield f"Request {slot.name}"
+
+
+def _intent(act: Act, words: ServiceWords) -> Iterator[str]:
+    lead = "Offer to" if act.act == "OFFER_INTENT" else "Request to"
+    asked = "Do you want to {}?" if act.act == "OFFER_INTENT" else "I want to {}."
+    for told in zip(*(_both(words.intent(value)) for value in act.values), strict=True):
+        yield f"{lead} {listed(told)}"
+        yield asked.format(listed(told))
+
+
+def _both(words: Words) -> tuple[str, str]:
+    return _small(words.description), words.name
+
+
+def _count(act: Act, words: ServiceWords) -> Iterator[str]:
+    said = listed(act.values)
+    yield f"There is {said} result." if said == "1" else f"There are {said} results."
+    yield f"The number of results is {said}."
+
+
+def _values(act: Act, words: ServiceWords) -> Iterator[str]:
+    slot, verb = words.slot(act.slot), "are" if len(act.values) > 1 else "is"
+    for told in (slot.description, slot.name) if act.slot else (_act_name(act),):
+        yield f"{told} {verb} {listed(act.values)}"
+
+
+def _boolean(act: Act, words: ServiceWords) -> Iterator[str]:
+    slot = words.slot(act.slot)
+    answer = "Yes" if act.is_true else "No"
+    yield f"{slot.description}? {answer}."
+    yield f"{slot.name}? {answer}."
+    found = _LEADS.match(slot.name)
+    has, is_, does = found.group(1, 2, 3) if found else ("has", "is", "does")
+    about = found[4] if found else slot.name
+    if has:
+        yield f"It has {about}." if act.is_true else f"It does not have {about}."
+        yield f"They have {about}." if act.is_true else f"They do not have {about}."
+    if is_:
+        yield f"It is {about}." if act.is_true else f"It is not {about}."
+    if does:
+        yield f"It does {about}." if act.is_true else f"It does not {about}."
+
+
+def _bare(act: Act, words: ServiceWords) -> Iterator[str]:
+    """An act of which nothing is known but its name."""
+    slot = words.slot(act.slot)
+    for told in (slot.description, slot.name) if act.slot else ("",):
+        yield f"{_act_name(act)} {told}".rstrip()
+
+
+def _act_name(act: Act) -> str:
+    return act.act.replace("_", " ").capitalize()
+
+
+def listed(values: Sequence[str]) -> str:
+    """``A, B and C``."""
+    return " and ".join(part for part in (", ".join(values[:-1]), values[-1]) if part)
+
+
+def _small(text: str) -> str:
+    """A description in the middle of a sentence; names and acronyms at its beginning stay."""
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text

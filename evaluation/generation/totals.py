@@ -1,0 +1,135 @@
+"""The numbers of a run: SGSAcc, coverage, slot error rate and BLEU; by act, slot type and service; F1 by variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from evaluation.generation.choice import Validated
+from evaluation.generation.corpus import Corpus
+from evaluation.generation.plain import corpus_bleu, missing_values
+from evaluation.generation.scoring import Asked, ScoredAct
+from evaluation.generation.turns import Place
+from evaluation.lines import ALL
+
+SEEN, UNSEEN, RANKED = "#SEEN_SERVICES", "#UNSEEN_SERVICES", "#RANKED"
+OUTCOMES = ("faithful", "unfaithful", "no_reference", "tampered_entailed")
+
+Numbers = dict[str, float | None]
+
+
+def accuracies(acts: Iterable[ScoredAct]) -> Numbers:
+    """SGSAcc of some acts: in 0 to 1, None where no act counts.
+
+    ``sgsacc`` is over valid acts, ``sgsacc_all_acts`` over all of them; ``sgsacc_utterance_alone`` is over valid acts
+    too, and takes none for faithful that is so only by the turn before.
+    """
+    acts = list(acts)
+    valid = [one for one in acts if one.validated.valid]
+    return {
+        "sgsacc": share(one.faithful.premise is not None for one in valid),
+        "sgsacc_utterance_alone": share(one.faithful.premise == "utterance" for one in valid),
+        "sgsacc_all_acts": share(one.faithful.premise is not None for one in acts),
+    }
+
+
+def turn_values(corpus: Corpus, acts: Iterable[ScoredAct], said: Mapping[Place, str]) -> dict[Place, Numbers]:
+    """Of each turn: whether it misses a value (an error), and whether it is faithful to all its valid acts."""
+    by_turn: dict[Place, list[bool]] = {}
+    for one in acts:
+        if one.validated.valid:
+            by_turn.setdefault(one.turn.place, []).append(one.faithful.premise is not None)
+    return {
+        turn.place: {
+            "slot_error_rate": float(bool(missing_values(turn.acts, said[turn.place]))),
+            "faithful_turns": float(all(by_turn[turn.place])) if turn.place in by_turn else None,
+        }
+        for turn in corpus.turns
+    }
+
+
+def overall(corpus: Corpus, acts: Sequence[ScoredAct], said: Mapping[Place, str]) -> Numbers:
+    """The metrics of a system."""
+    of_turns = turn_values(corpus, acts, said).values()
+    bleu, _ = corpus_bleu([said[turn.place] for turn in corpus.turns], [turn.utterance for turn in corpus.turns])
+    return {
+        **accuracies(acts),
+        **{name: mean(one[name] for one in of_turns) for name in ("faithful_turns", "slot_error_rate")},
+        "bleu": bleu,
+    }
+
+
+def metrics_of(corpus: Corpus, acts: Sequence[ScoredAct], said: Mapping[Place, str]) -> dict[str, Numbers]:
+    """``metrics.json``, but for ranked candidates: of all, and SGSAcc of services seen in training and not."""
+    found = {ALL: overall(corpus, acts, said)}
+    if corpus.seen is not None:
+        for key, known in ((SEEN, True), (UNSEEN, False)):
+            some = [one for one in acts if (one.act.service in corpus.seen) == known]
+            if some:
+                found[key] = accuracies(some)
+    return found
+
+
+def coverage(acts: Sequence[ScoredAct]) -> dict[str, Any]:
+    """How many acts SGSAcc is about: with a reference that the ground truth entails, and valid among these."""
+    entailed = [one for one in acts if one.validated.premise is not None]
+    return {
+        "acts": len(acts),
+        "with_tampered_reference": sum(one.has_negative for one in acts),
+        "entailed": len(entailed),
+        "entailed_by_utterance_alone": sum(one.validated.premise == "utterance" for one in entailed),
+        "valid": sum(one.validated.valid for one in acts),
+        "share_entailed": share(one.validated.premise is not None for one in acts),
+        "share_valid": share(one.validated.valid for one in acts),
+    }
+
+
+def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dict[str, dict[str, Any]]:
+    """Acts, outcomes, coverage and SGSAcc of each group, by its name."""
+    groups: dict[str, list[ScoredAct]] = {}
+    for one in acts:
+        groups.setdefault(key(one), []).append(one)
+    return {
+        name: {
+            "acts": len(some),
+            **{outcome: sum(one.outcome == outcome for one in some) for outcome in OUTCOMES},
+            "coverage": share(one.validated.valid for one in some),
+            **accuracies(some),
+        }
+        for name, some in sorted(groups.items())
+    }
+
+
+def tampered_f1(checks: Iterable[tuple[Asked, Validated]]) -> dict[str, Any]:
+    """How well true references are told from tampered ones (the paper's Appendix A).
+
+    Each act with tampered values gives two examples to the ground truth: its references, of which one has to be
+    entailed, and those from the tampered values, of which none may be.
+    """
+    pairs = [one for _, one in checks if one.tampered is not None]
+    right = sum(one.premise is not None for one in pairs)
+    wrong = sum(bool(one.tampered) for one in pairs)
+    precision = right / (right + wrong) if right + wrong else None
+    recall = right / len(pairs) if pairs else None
+    f1 = 2 * right / (right + wrong + len(pairs)) if pairs else None
+    valid = share(one.valid for one in pairs)
+    return {
+        "acts": len(pairs),
+        "true_entailed": right,
+        "tampered_entailed": wrong,
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+        "share_valid": valid,
+    }
+
+
+def share(found: Iterable[bool]) -> float | None:
+    """Of true ones; None where there are none at all."""
+    return mean(float(one) for one in found)
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are defined; None where none is. Of zeros and ones only, so that it is exact."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

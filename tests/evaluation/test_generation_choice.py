@@ -1,0 +1,250 @@
+"""Which reference is chosen, which acts are valid, who is faithful: with a scorer that a table tells what to say."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluation.generation import totals
+from evaluation.generation.asking import Told, Wanted, ask_all
+from evaluation.generation.choice import Context, Faithful, Validated, judge, validate
+from evaluation.generation.corpus import ORIGINAL, Corpus
+from evaluation.generation.plain import corpus_bleu, missing_values
+from evaluation.generation.predictions import Candidate, Prediction
+from evaluation.generation.references import Act
+from evaluation.generation.scorers import Judgement, Pair, entails
+from evaluation.generation.scoring import evaluate
+from evaluation.generation.turns import Pools, SystemTurn
+from evaluation.generation.words import ServiceWords, Words
+from evaluation.lines import ALL
+
+NEUTRAL = (0.1, 0.8, 0.1)
+CITY = ServiceWords({"city": Words("city", "the city")}, {})
+OSLO = Act("S_1", "INFORM", "city", ("Oslo",), ("Oslo",), "free")
+ROME = Act("S_1", "INFORM", "city", ("Rome",), ("Rome",), "free")
+CONTEXT = Context("where?", "the city", "|")
+
+
+class Table:
+    """Entailment as a table has it, by premise and hypothesis; what is in none is neutral."""
+
+    name, model, joint = "table", "1", "|"
+
+    def __init__(self, **entailed: float) -> None:
+        self.entailed = {tuple(key.split(" => ")): value for key, value in entailed.items()}
+        self.asked: list[Pair] = []
+
+    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+        self.asked += pairs
+        found = [self.entailed.get(pair, 0.0) for pair in pairs]
+        return [(one, (1 - one) * 0.7, (1 - one) * 0.3) if one else NEUTRAL for one in found]
+
+
+def validated(table: Table, other: Act | None = ROME) -> Validated:
+    return ask_all([validate(OSLO, other, "in Oslo", CITY, CONTEXT)], table)[0]
+
+
+def test_the_most_entailed_candidate_is_the_reference() -> None:
+    table = Table(**{"in Oslo => the city is Oslo": 0.6, "in Oslo => city is Oslo": 0.9})
+    assert validated(table) == Validated("city is Oslo", 0.9, "utterance", False)
+    assert ("where?|the city|in Oslo", "city is Oslo") not in table.asked  # it was not needed
+
+
+def test_the_first_of_equals() -> None:
+    table = Table(**{"in Oslo => the city is Oslo": 0.9, "in Oslo => city is Oslo": 0.9})
+    assert validated(table).reference == "the city is Oslo"
+
+
+def test_the_augmented_premise_is_asked_second() -> None:
+    table = Table(**{"in Oslo => the city is Oslo": 0.3, "where?|the city|in Oslo => city is Oslo": 0.7})
+    found = validated(table)
+    assert found == Validated("city is Oslo", 0.7, "augmented", False)
+    assert found.valid
+
+
+def test_an_act_without_an_entailed_candidate_is_not_valid() -> None:
+    table = Table(**{"in Oslo => city is Oslo": 0.3, "where?|the city|in Oslo => the city is Oslo": 0.35})
+    found = validated(table)
+    assert found == Validated("city is Oslo", 0.3, None, False)  # what the utterance alone says most
+    assert not found.valid
+
+
+@pytest.mark.parametrize("premise", ["in Oslo", "where?|the city|in Oslo"])
+def test_a_tampered_reference_must_not_be_entailed(premise: str) -> None:
+    table = Table(**{"in Oslo => city is Oslo": 0.9, f"{premise} => the city is Rome": 0.6})
+    found = validated(table)
+    assert (found.premise, found.tampered, found.valid) == ("utterance", True, False)
+    assert validated(table, None).valid  # without validation it is not asked
+
+
+def test_faithful_alone_or_with_the_turn_before() -> None:
+    table = Table(**{"Oslo! => city is Oslo": 0.8, "where?|the city|There => city is Oslo": 0.7})
+    found = ask_all([judge("city is Oslo", said, CONTEXT) for said in ("Oslo!", "There", "No")], table)
+    assert found == [Faithful("utterance", 0.8), Faithful("augmented", 0.7), Faithful(None, 0.1)]
+    assert table.asked == [  # all in one batch, then those that are left
+        ("Oslo!", "city is Oslo"),
+        ("There", "city is Oslo"),
+        ("No", "city is Oslo"),
+        ("where?|the city|There", "city is Oslo"),
+        ("where?|the city|No", "city is Oslo"),
+    ]
+
+
+def test_premises() -> None:
+    assert CONTEXT.premises("a\n b") == (("utterance", "a b"), ("augmented", "where?|the city|a b"))
+    assert Context("", "", "|").premises("a") == (("utterance", "a"),)
+    # Who says nothing is not faithful by what the user said.
+    assert CONTEXT.premises(" ") == (("utterance", ""),)
+
+
+def test_a_tie_of_classes_is_no_entailment() -> None:
+    assert not entails((0.4, 0.4, 0.2))
+    assert entails((0.41, 0.4, 0.19))
+
+
+def _counting(numbers: list[int]) -> Generator[Wanted, Told, list[float]]:
+    """Asks as many pairs as each number says; stops where the last answer is entailed."""
+    found: list[float] = []
+    for turn, n in enumerate(numbers):
+        told = yield [(f"{n} {i}", str(turn)) for i in range(n)]
+        found += [one[0] for one in told]
+        if found and found[-1] > 0.5:
+            break
+    return found
+
+
+class ByLength:
+    """A scorer that is a function of the pair alone."""
+
+    name, model, joint = "length", "1", " "
+
+    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+        return [((sum(map(ord, a + b)) % 10) / 10, 0.0, 0.0) for a, b in pairs]
+
+
+@given(st.lists(st.lists(st.integers(0, 4), max_size=4), max_size=6), st.integers(1, 4))
+def test_questions_together_have_the_answers_that_each_has_alone(numbers: list[list[int]], at_once: int) -> None:
+    alone = []
+    for one in numbers:
+        question, told = _counting(one), None
+        try:
+            while True:
+                told = ByLength().entailment(question.send(told))  # type: ignore[arg-type]
+        except StopIteration as stop:
+            alone.append(stop.value)
+    assert ask_all(map(_counting, numbers), ByLength(), at_once) == alone
+
+
+BYE = Act("S_1", "GOODBYE", "", (), (), "none")
+TURNS = (
+    SystemTurn("1", 1, "in Oslo", "where?", (OSLO, BYE)),
+    SystemTurn("1", 3, "bye", "thanks", (BYE,)),
+    SystemTurn("2", 1, "in Rome", "where?", (ROME,)),
+    SystemTurn("2", 3, "", "x", ()),
+)
+CORPUS = Corpus(
+    "dev",
+    TURNS,
+    {ORIGINAL: {"S_1": CITY}},
+    Pools({("S_1", "city"): (("Oslo", "Oslo"), ("Rome", "Rome"))}),
+    frozenset(),
+)
+TRUTH = {
+    "in Oslo => city is Oslo": 0.9,
+    "in Rome => city is Rome": 0.9,
+    "in Rome => city is Oslo": 0.8,  # so that this act is not valid
+    "bye => Goodbye.": 0.9,
+    "OSLO bye => city is Oslo": 0.7,
+    "OSLO bye => Goodbye.": 0.7,
+    "where?|the city|there => city is Oslo": 0.6,
+}
+
+
+def the_predictions(first: Prediction) -> dict[tuple[str, int], Prediction]:
+    return {
+        ("1", 1): first,
+        ("1", 3): Prediction("1", 3, "bye"),
+        ("2", 1): Prediction("2", 1, "no"),
+        ("2", 3): Prediction("2", 3, ""),
+    }
+
+
+def test_the_numbers_of_a_small_corpus_by_hand() -> None:
+    scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
+    # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
+    assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
+    metrics = totals.metrics_of(CORPUS, scores.acts, scores.said)
+    bleu = metrics[ALL].pop("bleu")
+    assert metrics[ALL] == {
+        "sgsacc": 1.0,
+        "sgsacc_utterance_alone": 0.5,
+        "sgsacc_all_acts": 0.5,
+        "faithful_turns": 1.0,
+        "slot_error_rate": 0.5,  # "there" and "no" lack their city; two turns have no value
+    }
+    assert bleu == corpus_bleu(["there", "bye", "no", ""], ["in Oslo", "bye", "in Rome", ""])[0]
+    assert metrics[totals.UNSEEN]["sgsacc"] == 1.0
+    covered = totals.coverage(scores.acts)
+    assert (covered["acts"], covered["entailed"], covered["valid"], covered["with_tampered_reference"]) == (4, 3, 2, 2)
+    f1 = totals.tampered_f1(scores.checks[ORIGINAL])
+    assert (f1["true_entailed"], f1["tampered_entailed"], f1["acts"]) == (2, 1, 2)
+    assert (f1["precision"], f1["recall"], f1["f1"]) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
+
+
+def test_without_validation_no_tampered_value_is_asked() -> None:
+    table = Table(**TRUTH)
+    scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), table, validation=False)
+    assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "unfaithful"]
+    assert not [pair for pair in table.asked if pair == ("in Rome", "city is Oslo")]
+
+
+def test_the_most_faithful_candidate_is_chosen_then_the_likeliest_then_the_first() -> None:
+    some = (Candidate("there", -0.1), Candidate("OSLO bye", -9.0), Candidate("OSLO bye", -8.0), Candidate("bye", 0.0))
+    table = Table(**TRUTH)
+    scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "no", some)), table)
+    assert scores.ranked is not None
+    assert scores.ranked[0] == {("1", 1): "OSLO bye", ("1", 3): "bye", ("2", 1): "no", ("2", 3): ""}
+    assert scores.said["1", 1] == "no"
+    # One point each, so the likelihood decides; of equal ones the first is taken.
+    ties = (Candidate("there", -0.2), Candidate("bye", -0.1), Candidate("there", -0.1))
+    scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "no", ties)), Table(**TRUTH))
+    assert scores.ranked is not None
+    assert scores.ranked[0]["1", 1] == "bye"
+
+
+def test_ranking_does_not_look_at_the_ground_truth() -> None:
+    some = (Candidate("there", 0.0), Candidate("OSLO bye", -1.0))
+    others = Corpus("dev", tuple(
+        SystemTurn(one.dialogue_id, one.turn, "something else", one.previous, one.acts) for one in TURNS
+    ), CORPUS.words, CORPUS.pools, CORPUS.seen)  # fmt: skip
+    chosen = [
+        evaluate(corpus, the_predictions(Prediction("1", 1, "no", some)), Table(**TRUTH)).ranked
+        for corpus in (CORPUS, others)
+    ]
+    assert chosen[0] is not None
+    assert chosen[1] is not None
+    assert chosen[0][0] == chosen[1][0]
+
+
+def test_values_missing() -> None:
+    acts = [
+        Act("S_1", "OFFER", "name", ("The Opa", "Zen"), ("The Opa", "Zen"), "free"),
+        Act("S_1", "INFORM", "price", ("cheap",), ("cheap",), "categorical"),
+        Act("S_1", "INFORM_COUNT", "count", ("3",), ("3",), "marker"),
+        Act("S_1", "REQUEST", "city", (), (), "free"),
+    ]
+    assert missing_values(acts, "the opa and ZENITH") == []  # a substring, whatever its case
+    assert missing_values(acts, "Opa or Zen") == [("name", "The Opa")]
+    assert missing_values(acts, "") == [("name", "The Opa"), ("name", "Zen")]
+
+
+def test_bleu_is_sacrebleus_with_its_signature() -> None:
+    import sacrebleu
+
+    said, truth = ["The flight leaves at 3 pm.", "Where to?"], ["The flight leaves at 4 pm.", "Where to, then?"]
+    score, signature = corpus_bleu(said, truth)
+    assert score == sacrebleu.corpus_bleu(said, [truth]).score
+    assert "tok:13a" in signature

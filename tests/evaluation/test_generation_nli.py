@@ -1,0 +1,147 @@
+"""Entailment by a model in a folder: a tiny RoBERTa that is made here. Its labels stand where its config.json says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the extra 'local' is not installed")
+pytest.importorskip("transformers")
+
+from tiny_nli import save_roberta
+
+from evaluation.generation.nli import Nli, inspect
+from schemas.errors import InputError
+
+PAIRS = [
+    ("How about Opa?", "Name of the restaurant is Opa"),
+    ("Which city? " * 40, "Request City of the restaurant"),  # longer than the model takes
+    ("", "Goodbye."),
+    ("Do they have live music? Yes, they do.", "has live music? Yes."),
+]
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_roberta(tmp_path_factory.mktemp("nli") / "roberta")
+
+
+def test_labels_are_where_the_configuration_says(roberta: Path, tmp_path: Path) -> None:
+    assert inspect(str(roberta)) == (2, 0, 1)
+    told = save_roberta(tmp_path / "told", bias=[1.0, 0.0, 2.0])
+    (judgement,) = Nli(str(told)).entailment(PAIRS[:1])
+    assert judgement == pytest.approx((0.665241, 0.244728, 0.090031), abs=1e-6)  # softmax of 2, 1, 0
+    config = json.loads((told / "config.json").read_text())
+    config["id2label"] = {"0": "entailment", "1": "neutral", "2": "contradiction"}
+    (told / "config.json").write_text(json.dumps(config))
+    (judgement,) = Nli(str(told)).entailment(PAIRS[:1])
+    assert judgement == pytest.approx((0.244728, 0.090031, 0.665241), abs=1e-6)
+
+
+def test_each_pair_is_judged_as_alone(roberta: Path) -> None:
+    nli = Nli(str(roberta), batch=3)
+    together = nli.entailment(PAIRS)
+    for pair, judgement in zip(PAIRS, together, strict=True):
+        (alone,) = nli.entailment([pair])
+        assert alone == pytest.approx(judgement, abs=1e-5)
+        assert sum(judgement) == pytest.approx(1)
+    assert len({max(range(3), key=one.__getitem__) for one in together} | {round(one[0], 3) for one in together}) > 2
+    assert nli.entailment(PAIRS[::-1]) == together[::-1]  # the order of asking decides nothing
+    assert nli.entailment([]) == []
+
+
+def test_its_name_follows_the_files_that_count(roberta: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(roberta, tmp_path / "roberta"))
+    assert Nli(str(copy)).model == Nli(str(roberta)).model
+    (copy / "README.md").write_text("not read")
+    assert Nli(str(copy)).model == Nli(str(roberta)).model
+    data = bytearray((copy / "model.safetensors").read_bytes())
+    data[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(data)
+    assert Nli(str(copy)).model != Nli(str(roberta)).model
+
+
+def spoil(folder: Path, fault: str) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    if fault == "no config":
+        (folder / "config.json").unlink()
+    elif fault == "no json":
+        (folder / "config.json").write_text("{")
+    elif fault == "a list":
+        (folder / "config.json").write_text("[]")
+    elif fault == "no weights":
+        (folder / "model.safetensors").unlink()
+    elif fault == "no tokenizer":
+        (folder / "tokenizer.json").unlink()
+        (folder / "merges.txt").unlink()
+    else:
+        config |= {
+            "another architecture": {"architectures": ["RobertaForMaskedLM"]},
+            "no architecture": {"architectures": None},
+            "numbered labels": {"id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}},
+            "two labels": {"id2label": {"0": "entailment", "1": "not_entailment"}},
+            "one label twice": {"id2label": {"0": "entailment", "1": "neutral", "2": "Neutral"}},
+            "no labels": {"id2label": None},
+            "odd positions": {"id2label": {"0": "entailment", "1": "neutral", "7": "contradiction"}},
+        }[fault]
+        (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("no config", "has no config.json, so it holds no model; models are not downloaded here"),
+        ("no json", "cannot be read: "),
+        ("a list", "is no JSON object"),
+        ("no weights", "has no weights (model.safetensors or pytorch_model.bin)"),
+        ("no tokenizer", "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt or "),
+        ("another architecture", "holds a RobertaForMaskedLM: a classifier of text pairs"),
+        ("no architecture", "holds a model of type 'roberta': a classifier of text pairs"),
+        ("numbered labels", "its labels are LABEL_0, LABEL_1, LABEL_2: id2label of config.json has to say"),
+        ("two labels", "its labels are entailment, not_entailment: "),
+        ("one label twice", "its labels are entailment, neutral, Neutral: "),
+        ("no labels", "its labels are none: "),
+        ("odd positions", "its labels are entailment, neutral, contradiction: "),
+    ],
+)
+def test_folders_that_cannot_be_used(roberta: Path, tmp_path: Path, fault: str, said: str) -> None:
+    copy = Path(shutil.copytree(roberta, tmp_path / "copy"))
+    spoil(copy, fault)
+    with pytest.raises(InputError) as error:
+        Nli(str(copy))
+    assert error.value.reason.startswith(said)
+    assert error.value.path.startswith(str(copy))
+
+
+def test_a_name_of_the_hub_is_no_folder() -> None:
+    with pytest.raises(InputError) as error:
+        Nli("FacebookAI/roberta-large-mnli")
+    assert str(error.value) == (
+        "FacebookAI/roberta-large-mnli: --nli_model: there is no such folder; models are not downloaded here; "
+        "'hf download HUB/NAME --local-dir FOLDER' does it"
+    )
+
+
+def test_a_batch_of_nothing(roberta: Path) -> None:
+    with pytest.raises(InputError, match="--batch: 0: is 1 or more"):
+        Nli(str(roberta), batch=0)
+
+
+@pytest.mark.parametrize("fault", ["broken weights", "half of the weights"])
+def test_a_model_that_cannot_be_loaded(roberta: Path, tmp_path: Path, fault: str) -> None:
+    copy = Path(shutil.copytree(roberta, tmp_path / "copy"))
+    if fault == "broken weights":
+        (copy / "model.safetensors").write_bytes(b"no weights")
+    else:
+        from safetensors.torch import load_file, save_file
+
+        weights = load_file(copy / "model.safetensors")
+        save_file({key: one for key, one in weights.items() if "out_proj" not in key}, copy / "model.safetensors",
+                  metadata={"format": "pt"})  # fmt: skip
+    with pytest.raises(InputError) as error:
+        Nli(str(copy)).entailment(PAIRS)
+    assert error.value.path == str(copy)
+    assert "\n" not in error.value.reason

@@ -1,0 +1,86 @@
+"""Judgements that are remembered: during a run, and in a file that a killed run may have left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from evaluation.generation.scorers import Cached, Judgement, Pair
+from schemas.errors import InputError
+
+
+class Counting:
+    name, joint = "counting", " "
+
+    def __init__(self, model: str = "1") -> None:
+        self.model, self.asked = model, list[Pair]()
+
+    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+        self.asked += pairs
+        return [(len(a) / 100, len(b) / 100, 1 / 3) for a, b in pairs]
+
+
+PAIRS = [("premise one", "a"), ("p", "hypothesis"), ("premise one", "a"), ("p", "é\ud800")]
+
+
+def test_a_pair_is_asked_once(tmp_path: Path) -> None:
+    inner, plain = Counting(), Counting()
+    cached = Cached(inner)
+    assert cached.entailment(PAIRS) == plain.entailment(PAIRS)
+    assert cached.entailment(PAIRS[:2]) == plain.entailment(PAIRS[:2])
+    assert sorted(inner.asked) == sorted(set(PAIRS))
+    assert inner.asked == sorted(inner.asked, key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
+    assert (cached.asked, cached.judged) == (6, 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path: Path) -> None:
+    path = str(tmp_path / "judgements.jsonl")
+    first = Cached(Counting(), path).entailment(PAIRS)
+    inner = Counting()
+    assert Cached(inner, path).entailment(PAIRS) == first
+    assert inner.asked == []
+
+
+def test_another_model_is_asked_itself(tmp_path: Path) -> None:
+    path = str(tmp_path / "judgements.jsonl")
+    Cached(Counting("1"), path).entailment(PAIRS)
+    other = Counting("2")
+    Cached(other, path).entailment(PAIRS)
+    assert len(other.asked) == 3
+    assert len(Path(path).read_text().splitlines()) == 6
+
+
+def test_what_a_kill_cut_off_is_asked_again(tmp_path: Path) -> None:
+    path = tmp_path / "judgements.jsonl"
+    first = Cached(Counting(), str(path)).entailment(PAIRS)
+    for cut in (path.read_text()[:-1], path.read_text()[:-20]):
+        path.write_text(cut)
+        for _ in range(2):  # the line that was cut off stays, and what follows is whole
+            assert Cached(Counting(), str(path)).entailment(PAIRS) == first
+        kept = Counting()
+        Cached(kept, str(path)).entailment(PAIRS)
+        assert kept.asked == []
+
+
+@pytest.mark.parametrize("line", ['{"dialogue_id": "1"}', "key,0.1,0.2,0.3", "[NaN", '"text"'])
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "said.jsonl"
+    good = json.dumps(["k", 0.1, 0.2, 0.7])
+    path.write_text(f"{good}\n{line}\n")
+    if line.startswith("["):
+        Cached(Counting(), str(path))
+        return
+    with pytest.raises(InputError, match="line 2: is no line of a cache of judgements"):
+        Cached(Counting(), str(path))
+    assert path.read_text() == f"{good}\n{line}\n"
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read and written"):
+        Cached(Counting(), str(tmp_path / "none" / "judgements.jsonl"))
+    with pytest.raises(InputError, match="cannot be read and written"):
+        Cached(Counting(), str(tmp_path))

@@ -1,0 +1,303 @@
+"""``parapet evaluate --task generation`` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from evaluation.generation import corpus
+from evaluation.generation.tampering import tampered
+from pipelines.evaluate import run
+
+Line = dict[str, Any]
+
+
+def evaluate(*flags: object) -> int:
+    return run(["--task", "generation", *map(str, flags)])
+
+
+def lines_of(root: Path, split: str = "test") -> list[Line]:
+    """The corpus's own system turns as predictions."""
+    return [
+        {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": turn.utterance}
+        for turn in corpus.read(root, split).turns
+    ]
+
+
+def write(path: Path, lines: list[Line]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def read(folder: Path, name: str) -> Any:
+    return json.loads((folder / name).read_text())
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return pq.read_table(folder / "rows.parquet").to_pylist()  # type: ignore[no-any-return]
+
+
+def test_the_corpus_against_itself(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out) == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "details.json",
+        "metrics.json",
+        "report.html",
+        "rows.parquet",
+        "run.json",
+    ]
+    metrics, details = read(out, "metrics.json"), read(out, "details.json")
+    of_all = metrics["#ALL"]
+    # Of what the ground truth entails, the ground truth says all.
+    assert (of_all["sgsacc"], of_all["faithful_turns"], of_all["slot_error_rate"]) == (1.0, 1.0, 0.0)
+    assert of_all["bleu"] == pytest.approx(100)
+    assert details["scorer"] == {"name": "lexical", "model": "lexical-1"}
+    assert details["coverage"]["share_entailed"] == of_all["sgsacc_all_acts"]
+    assert details["coverage"]["share_valid"] > 0.85
+    assert details["tampered_references"]["original"]["f1"] > 0.9
+    told = capsys.readouterr().out
+    assert told.startswith("scorer: lexical (lexical-1)\n")
+    page = (out / "report.html").read_text()
+    assert "Judged by the lexical scorer: rules on words" in page
+    assert "SGSAcc (lexical), %" in page
+    assert read(out, "run.json")["options"]["own_turns"] is True
+
+
+def test_rows_add_up_to_the_metrics(sample: Path, tmp_path: Path) -> None:
+    lines = lines_of(sample)
+    for line in lines[::2]:
+        line["utterance"] = "I have no idea."
+    path, out = write(tmp_path / "said.jsonl", lines), tmp_path / "out"
+    flags = ("--reference", sample, "--predictions", path, "--output", out, "--quiet")
+    assert evaluate(*flags) == 0
+    of_all, rows = read(out, "metrics.json")["#ALL"], rows_of(out)
+    assert 0.1 < of_all["sgsacc"] < 0.9
+    for name in ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts", "slot_error_rate", "faithful_turns"):
+        values = [row[name] for row in rows if row[name] is not None]
+        assert sum(values) / len(values) == of_all[name]
+    turns = [row for row in rows if row["kind"] == "turn"]
+    assert [(row["dialogue_id"], row["turn"]) for row in turns] == sorted(
+        (line["dialogue_id"], line["turn"]) for line in lines
+    )
+    assert {row["set"] for row in rows} == {"test"}
+    # A turn's row comes first, then those of its acts.
+    assert len([row for row in rows if row["kind"] == "act"]) == read(out, "details.json")["coverage"]["acts"]
+    for row in rows:
+        wrong = row["utterance"] == "I have no idea."
+        assert row["slot_error_rate"] in ({0.0, 1.0} if wrong else {0.0, None})
+
+    again = tmp_path / "again"
+    other = write(tmp_path / "other.jsonl", lines[::-1])
+    assert evaluate("--reference", sample, "--predictions", other, "--output", again, "--quiet") == 0
+    for name in ("metrics.json", "details.json", "rows.parquet", "report.html"):
+        assert (again / name).read_bytes() == (out / name).read_bytes(), name
+
+
+def test_a_folder_of_dialogues_and_an_ensemble(sample: Path, tmp_path: Path) -> None:
+    said = tmp_path / "said" / "test"
+    said.mkdir(parents=True)
+    for path in sorted((sample / "test").glob("dialogues_*.json")):
+        dialogues = json.loads(path.read_text())
+        for dialogue in dialogues:
+            for turn in dialogue["turns"]:
+                turn["utterance"] = "Hm." if turn["speaker"] == "SYSTEM" else turn["utterance"]
+        (said / path.name).write_text(json.dumps(dialogues))
+    out = tmp_path / "out"
+    flags = ("--reference", sample, "--predictions", said.parent, "--output", out, "--quiet")
+    assert evaluate(*flags) == 0
+    assert read(out, "metrics.json")["#ALL"]["sgsacc"] == 0.0
+
+    lines = lines_of(sample)
+    for line in lines:
+        wrong, right = {"utterance": "Hm.", "score": -0.1}, {"utterance": line["utterance"], "score": -3}
+        line |= {"utterance": "Hm.", "candidates": [wrong, right]}
+    out = tmp_path / "ensemble"
+    path = write(tmp_path / "candidates.jsonl", lines)
+    assert evaluate("--reference", sample, "--predictions", path, "--output", out, "--quiet") == 0
+    metrics = read(out, "metrics.json")
+    assert metrics["#ALL"]["sgsacc"] == 0.0
+    assert metrics["#RANKED"]["sgsacc"] == 1.0
+    # Where nothing is entailed at all, the likelier one stays.
+    entailed = read(out, "details.json")["coverage"]["share_entailed"]
+    assert metrics["#RANKED"]["sgsacc_all_acts"] == pytest.approx(entailed)
+
+
+def test_variants_and_no_validation(sample: Path, tmp_path: Path) -> None:
+    variants = tmp_path / "variants"
+    for split in ("train", "test"):
+        schema = json.loads((sample / split / "schema.json").read_text())
+        for service in schema:
+            service["service_name"] += "1"
+            for slot in service["slots"]:
+                slot["description"] = "Whatever is asked for"
+        place = variants / "v1" / split
+        place.mkdir(parents=True)
+        (place / "schema.json").write_text(json.dumps(schema))
+    out = tmp_path / "out"
+    common = ("--reference", sample, "--predictions", "reference", "--variants", variants, "--quiet")
+    assert evaluate(*common, "--output", out) == 0
+    told = read(out, "details.json")["tampered_references"]
+    assert list(told) == ["original", "v1"]
+    assert told["original"]["acts"] == told["v1"]["acts"] > 10
+    assert told["original"]["recall"] >= told["v1"]["recall"]
+    page = (out / "report.html").read_text()
+    assert "F1 on tampered references" in page
+    assert "<svg" in page
+
+    plain = tmp_path / "plain"
+    assert evaluate(*common, "--output", plain, "--no_validation") == 0
+    details = read(plain, "details.json")
+    assert details["tampered_references"] == told  # asked for F1, and for nothing else
+    assert (
+        details["coverage"]["valid"]
+        == details["coverage"]["entailed"]
+        >= read(out, "details.json")["coverage"]["valid"]
+    )
+    assert "not validated" in (plain / "report.html").read_text()
+
+
+def test_hostile_text_is_escaped(sample: Path, tmp_path: Path) -> None:
+    lines = lines_of(sample)
+    lines[0]["utterance"] = "<script>alert(1)</script> \u202e {{ 7 }}"
+    out = tmp_path / "out"
+    path = write(tmp_path / "said.jsonl", lines)
+    assert evaluate("--reference", sample, "--predictions", path, "--output", out, "--quiet") == 0
+    page = (out / "report.html").read_text()
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def _changed(lines: list[Line], **fields: Any) -> list[Line]:
+    return [{**lines[0], **fields}, *lines[1:]]
+
+
+BAD: dict[str, tuple[Callable[[list[Line]], list[Line]], str]] = {
+    "missing": (lambda lines: lines[2:], "there is no prediction for dialogue "),
+    "twice": (lambda lines: [*lines, lines[0]], " stands twice"),
+    "unknown dialogue": (lambda lines: _changed(lines, dialogue_id="nobody"), "line 1: test has no dialogue 'nobody'"),
+    "user's turn": (lambda lines: _changed(lines, turn=0), "is none of the system's: these are 1, 3, 5"),
+    "no utterance": (lambda lines: [{"dialogue_id": "1", "turn": 1}], "line 1: Object missing required field `utter"),
+    "a number": (lambda lines: _changed(lines, utterance=7), "line 1: utterance: Expected `str`, got `int`"),
+    "a turn in words": (lambda lines: _changed(lines, turn="one"), "turn: Expected `int`, got `str`"),
+    "no candidates": (lambda lines: _changed(lines, candidates=[]), "line 1: the list of candidates is empty"),
+    "half a candidate": (lambda lines: _changed(lines, candidates=[{"utterance": "x"}]), "missing required field"),
+    "NaN": (lambda lines: _changed(lines, candidates=[{"utterance": "x", "score": math.nan}]), "line 1: this is no J"),
+    "empty": (lambda lines: [], "there is no prediction for dialogue "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_bad_predictions(
+    sample: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: Any, fault: str
+) -> None:
+    spoil, said = BAD[fault]
+    path = write(tmp_path / "said.jsonl", spoil(lines_of(sample)))
+    assert evaluate("--reference", sample, "--predictions", path, "--output", tmp_path / "out") == 2
+    told = capfd.readouterr().err
+    assert said in told
+    assert str(path) in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--predictions", "none.jsonl"], "none.jsonl: --predictions: there is no such file or folder"),
+        (["--predictions", "reference", "--scorer", "nli"], "--nli_model: a folder with a model is needed"),
+        (["--predictions", "reference", "--nli_model", "x"], "--nli_model: is of --scorer nli: add it"),
+        (["--predictions", "reference", "--scorer", "nli", "--nli_model", "org/name"], "org/name: --nli_model: "),
+        (["--predictions", "reference", "--variants", "none"], "none: --variants: there is no such folder"),
+        (["--predictions", "reference", "--split", "prod"], "there are no dialogues in 'prod'"),
+        (["--predictions", "reference", "--scorer", "guess"], "invalid choice: 'guess'"),
+        (["--predicitons", "reference"], "did you mean --predictions?"),
+        ([], "required: --predictions"),
+    ],
+)  # fmt: skip
+def test_flags_that_cannot_work(sample: Path, tmp_path: Path, capfd: Any, flags: list[str], said: str) -> None:
+    assert evaluate("--reference", sample, *flags, "--output", tmp_path / "out") == 2
+    told = capfd.readouterr().err
+    assert said in told
+    assert "Traceback" not in told
+
+
+def test_a_corpus_that_cannot_be_scored(sample: Path, tmp_path: Path, capfd: Any) -> None:
+    def told(spoil: Callable[[Any], Any]) -> str:
+        place = tmp_path / "corpus"
+        place.mkdir(exist_ok=True)
+        (place / "schema.json").write_bytes((sample / "test" / "schema.json").read_bytes())
+        dialogues = json.loads((sample / "test" / "dialogues_001.json").read_text())
+        (place / "dialogues_001.json").write_text(json.dumps(spoil(dialogues)))
+        assert evaluate("--reference", place, "--predictions", "reference", "--output", tmp_path / "out") == 2
+        return str(capfd.readouterr().err)
+
+    def no_actions(dialogues: Any) -> Any:
+        for dialogue in dialogues:
+            for turn in dialogue["turns"]:
+                for frame in turn["frames"]:
+                    frame.pop("actions", None)
+        return dialogues
+
+    def strange_service(dialogues: Any) -> Any:
+        dialogues[0]["turns"][1]["frames"][0]["service"] = "Nobody_1"
+        return dialogues
+
+    def surrogate(dialogues: Any) -> Any:
+        dialogues[0]["turns"][1]["utterance"] = "\ud800"
+        return dialogues
+
+    assert "no system turn has an action" in told(no_actions)
+    assert "turns[1].frames[0]: the schema of the split has no service 'Nobody_1'" in told(strange_service)
+    assert "stands twice in the split" in told(lambda dialogues: [*dialogues, dialogues[0]])
+    assert "[0]: not_unicode" in told(surrogate)
+    assert "[1]" in told(lambda dialogues: [dialogues[0], {"dialogue_id": 3}])
+
+
+def test_with_a_model(sample: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the extra 'local' is not installed")
+    from tiny_nli import save_roberta
+
+    folder = save_roberta(tmp_path / "roberta")
+    common = ("--reference", sample, "--predictions", "reference", "--scorer", "nli", "--nli_model", folder, "--quiet")
+    cache = tmp_path / "judgements.jsonl"
+    assert evaluate(*common, "--cache", cache, "--output", tmp_path / "first") == 0
+    judged = cache.read_bytes()
+    assert evaluate(*common, "--cache", cache, "--output", tmp_path / "second") == 0
+    assert cache.read_bytes() == judged  # nothing was asked again
+    for name in ("metrics.json", "details.json", "rows.parquet"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    details = read(tmp_path / "first", "details.json")
+    assert details["scorer"]["name"] == "nli"
+    assert details["scorer"]["model"].startswith("roberta@")
+    assert 0 < details["coverage"]["valid"] < details["coverage"]["acts"]
+    assert "Judged by a model of natural language inference: roberta@" in (tmp_path / "first/report.html").read_text()
+
+
+def test_on_sgd(real_data: Path, tmp_path: Path) -> None:
+    """The lexical scorer on SGD: nearly all acts count, and wrong values are seen."""
+    root = real_data / "sgd"
+    read_in = corpus.read(root, "train")
+    lines = []
+    for turn in read_in.turns:
+        said = turn.utterance
+        for i, act in enumerate(turn.acts):
+            other = tampered(act, read_in.pools, "another seed", turn.dialogue_id, str(turn.turn), str(i))
+            if other is not None and act.kind == "free":
+                said = said.replace(act.values[0], other.values[0])
+        lines.append({"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": said})
+    path, out = write(tmp_path / "said.jsonl", lines), tmp_path / "out"
+    flags = ("--split", "train", "--predictions", path, "--output", out, "--quiet")
+    assert evaluate("--reference", root, *flags) == 0
+    details, of_all = read(out, "details.json"), read(out, "metrics.json")["#ALL"]
+    assert details["coverage"]["acts"] == 2506
+    assert details["coverage"]["share_valid"] > 0.857
+    assert details["tampered_references"]["original"]["f1"] > 0.98
+    assert details["by_slot_type"]["free"]["sgsacc"] < 0.5 < 0.95 < details["by_slot_type"]["boolean"]["sgsacc"]
+    assert of_all["slot_error_rate"] > 0.4
