@@ -47,6 +47,8 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.translate
 	$(BIN)/python -m benchmarks.speech
 	$(BIN)/python -m benchmarks.perturb
+	$(BIN)/python -m benchmarks.restaurants
+	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.mturk
 
 clean:

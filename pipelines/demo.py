@@ -223,10 +223,25 @@ def stages(output: str) -> list[Stage]:
             extra="speech",
         ),
         Stage(
+            "restaurants",
+            "Dialog bAbI tasks 1 to 5 simulated, with out-of-vocabulary tests and disfluencies",
+            ["--sizes", "20", "--babi_plus"],
+            [
+                ("Structure, what was drawn, what splits share, dialogues", "report.html"),
+                ("Full dialogues, out of vocabulary", "dialog-babi-task5-full-dialogs-tst-OOV.txt"),
+            ],
+        ),
+        Stage(
             "anonymise",
             "Five chats without who is in them, and what a second look suspects was missed",
             [],
             [("What was replaced", "report.html"), ("The chats as they are now", "babi/00001.txt")],
+        ),
+        Stage(
+            "evaluate",
+            "The sample's own responses scored: Inform, Success, BLEU, Combined",
+            ["--task", "response", "--predictions", "reference"],
+            [("What was offered and answered", "report.html")],
         ),
         Stage(
             "release",

@@ -24,6 +24,7 @@ PIPELINES = {
     "few_shot": "dialogues -> small nested training sets for each domain, and their tests",
     "unseen_services": "dialogues -> splits by domain or service: what is tested on is not in training",
     "reminders": "a simulator -> a corpus of dialogues about reminders, by an agenda-based user",
+    "restaurants": "an ontology -> bAbI dialog tasks 1 to 5 simulated, with out-of-vocabulary tests",
     "babi_task6": "DSTC2 logs and labels -> dialog bAbI task 6, and the same in the SGD layout",
     "anonymise": "real chats -> chats without who is in them, and what a second look suspects",
     "evaluate": "predictions -> metrics, schema sensitivity, a report page: dst, intent, ood, ranking, ...",

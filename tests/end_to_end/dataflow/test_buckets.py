@@ -40,6 +40,7 @@ def chain(corpus: str, out: str) -> dict[str, list[str]]:
         "few_shot": ["--sgd", corpus, "--sizes", "2", "--test", "2"],
         "unseen_services": ["--sgd", corpus],
         "reminders": ["--dialogues", "4,0,4"],
+        "restaurants": ["--tasks", "1", "--sizes", "4"],
         "anonymise": ["--chats", f"{corpus}/chats.jsonl"],
         # All but a few short turns count as too long: this is about files.
         "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],

@@ -139,6 +139,7 @@ STEPS = {
     "few_shot": ["Read/Read file", "Write/Write file", "Publish/Publish"],
     "unseen_services": ["Publish/Publish"],
     "reminders": ["Publish/Publish"],
+    "restaurants": ["Publish/Publish"],
     "anonymise": ["Publish/Publish"],
     "speech_errors": ["Sample/Hear sample", "Hear/Hear shard", "Sets/Write file", "Publish/Publish"],
 }
@@ -172,6 +173,7 @@ def on(bucket: Bucket, variants: str) -> dict[str, list[str]]:
         "few_shot": ["--sgd", corpus],
         "unseen_services": ["--sgd", corpus],
         "reminders": ["--dialogues", "4,0,4"],
+        "restaurants": ["--sizes", "4"],
         "anonymise": ["--chats", f"{corpus}/chats.jsonl"],
         "speech_errors": ["--sgd", corpus, "--language_model", "own", "--cache", f"{bucket.url}/heard"],
     }

@@ -1,0 +1,65 @@
+"""Times ``parapet restaurants``: dialogues per CPU second, and how time and memory grow.
+
+    python -m benchmarks.restaurants [--dialogues 10000] [--steps 2] [--growth 10] [--folder bench-output]
+
+Each task by itself in one process, so many dialogues of the training set; then all five tasks together, as published
+files alone and in the SGD layout too, with so many dialogues, then ``--growth`` times as many, and so on: time should
+grow as the dialogues, memory not at all. The start of Python and Beam is in the times, and told besides, by a run over
+one dialogue of a task. CPU seconds are user and system together, of the program and its children; memory is the peak of
+the largest process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from benchmarks.rewrite import measure
+
+
+def main() -> int:
+    """Prints the table."""
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("--dialogues", type=int, default=10_000)
+    flags.add_argument("--steps", type=int, default=2)
+    flags.add_argument("--growth", type=int, default=10)
+    flags.add_argument("--folder", type=Path, default=Path("bench-output"))
+    args = flags.parse_args()
+    out = args.folder / "restaurants"
+    start = simulate(out, "1", 1, "babi")[0]
+    print(f"start of Python and Beam: {start:.1f} CPU s, taken off below")
+    print(f"{'':26}{'dialogues':>11}{'CPU':>11}{'dialogues/CPU s':>17}{'ratio':>7}{'wall':>10}{'memory':>10}")
+
+    def line(what: str, tasks: str, dialogues: int, formats: str, *more: str, before: float = 0.0) -> float:
+        cpu, wall, memory = simulate(out, tasks, dialogues // len(tasks.split(",")), formats, *more)
+        cpu -= start
+        ratio = f"{cpu / before:7.1f}" if before else " " * 7
+        rate = dialogues / cpu
+        print(f"{what:26}{dialogues:11,}{cpu:9.1f} s{rate:17,.0f}{ratio}{wall:8.1f} s{memory:7.0f} MB", flush=True)
+        return cpu
+
+    for task in "12345":
+        line(f"task {task}, both formats", task, args.dialogues, "babi,sgd")
+    line("all, both, without bot", "1,2,3,4,5", args.dialogues, "babi,sgd", "--solve", "0")
+    for what, formats in (("all, both formats", "babi,sgd"), ("all, published format", "babi")):
+        before, dialogues = 0.0, args.dialogues
+        for _ in range(args.steps):
+            before = line(what, "1,2,3,4,5", dialogues, formats, before=before)
+            dialogues *= args.growth
+    print("ratio: CPU seconds against the line above")
+    shutil.rmtree(out, ignore_errors=True)
+    return 0
+
+
+def simulate(out: Path, tasks: str, dialogues: int, formats: str, *more: str) -> tuple[float, float, float]:
+    """CPU seconds, seconds and peak megabytes of a run with so many training dialogues of each task."""
+    shutil.rmtree(out, ignore_errors=True)
+    command = [sys.executable, "-m", "pipelines.restaurants", "--quiet", "--output", str(out), "--tasks", tasks]
+    command += ["--sizes", f"train={dialogues},dev=0,test=0,oov=0", "--formats", formats, *more]
+    return measure(command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+"""``parapet restaurants`` as a person runs it: the published files, the corpora, the numbers, any sharding."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.language_variations import run as run_language_variations
+from pipelines.restaurants import run as run_restaurants
+from schemas.dialogue import problems_of, read_dialogues
+from schemas.layout import read_root, services_by_name
+from transforms.babi.names import SPLITS, TASKS, dialogues_name
+from transforms.babi.reading import SILENCE, BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
+from transforms.restaurants import apart, balance, plan, simulating
+from transforms.restaurants.ontology import default_ontology
+from transforms.restaurants.world import World
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+SIZES = {"train": 24, "dev": 8, "test": 8, "oov": 12}
+FLAGS = ["--sizes", ",".join(f"{split}={n}" for split, n in SIZES.items()), "--babi_plus"]
+
+HOTELS = """
+domain = "hotel"
+entity = "inn"
+ratings = 5
+extras = ["phone"]
+
+[[fields]]
+name = "area"
+seen = ["north", "south", "east", "west", "centre"]
+unseen = ["harbour", "hills", "island"]
+
+[[fields]]
+name = "room"
+values = ["single", "double", "suite"]
+"""
+
+
+def run(out: Path, *flags: str) -> int:
+    return run_restaurants(["--output", str(out), *flags])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("simulated") / "out"
+    assert run(out, *FLAGS, "--quiet") == 0
+    return out
+
+
+def sets(folder: Path) -> dict[tuple[int, str], list[BabiDialogue]]:
+    return {
+        (task, split): list(parse_dialogues((folder / dialogues_name(task, split)).read_bytes()))
+        for task in TASKS
+        for split in SPLITS
+    }
+
+
+def test_published_files(made: Path) -> None:
+    found = sets(made)
+    candidates = parse_candidates((made / "dialog-babi-candidates.txt").read_bytes())
+    facts = set(parse_facts((made / "dialog-babi-kb-all.txt").read_bytes()))
+    assert (len(set(candidates)), len(candidates), len(facts)) == (4212, 4212, 8400)
+    for (_, split), dialogues in found.items():
+        assert len(dialogues) == SIZES[split]
+        for dialogue in dialogues:
+            assert {one.bot for one in dialogue.exchanges} <= set(candidates)
+            assert set(dialogue.facts) <= facts
+    # Who says what is the same with disfluencies, but for the user's words.
+    plus = sets(made / "babi_plus")
+    changed: Counter[bool] = Counter()
+    for key, dialogues in found.items():
+        for old, new in zip(dialogues, plus[key], strict=True):
+            assert old.facts == new.facts
+            for first, second in zip(old.exchanges, new.exchanges, strict=True):
+                assert (first.bot, first.user == SILENCE) == (second.bot, second.user == SILENCE)
+                changed[first.user == second.user] += first.user != SILENCE
+    assert 0.3 < changed[False] / changed.total() < 0.7
+    for name in ("dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"):
+        assert (made / "babi_plus" / name).read_bytes() == (made / name).read_bytes()
+
+
+def test_splits_are_apart(made: Path) -> None:
+    """By the words of the files alone: what occurs in the out-of-vocabulary tests, and which calls and entities."""
+    found = sets(made)
+    values: dict[str, dict[str, set[str]]] = {}
+    for fact in parse_facts((made / "dialog-babi-kb-all.txt").read_bytes()):
+        values.setdefault(fact.relation, {}).setdefault(fact.value, set()).add(fact.entity)
+    hidden = {fact for relation in ("R_cuisine", "R_location", "R_phone", "R_address") for fact in values[relation]}
+    hidden |= {entity for of in values["R_cuisine"].values() for entity in of}
+    words: dict[bool, set[str]] = {True: set(), False: set()}
+    requests: dict[str, set[str]] = {}
+    for (_, split), dialogues in found.items():
+        for dialogue in dialogues:
+            for line in dialogue.lines:
+                text = f"{line.entity} {line.value}" if isinstance(line, Fact) else f"{line.user} {line.bot}"
+                words[split == "oov"] |= set(text.split()) & hidden
+            calls = {one.bot for one in dialogue.exchanges if one.bot.startswith("api_call")}
+            requests.setdefault(split, set()).update(calls | {fact.entity for fact in dialogue.facts})
+    assert len(words[True]) > 50 < len(words[False])
+    assert not words[True] & words[False]
+    for first in requests:
+        for second in requests:
+            assert first == second or not requests[first] & requests[second]
+
+
+def test_corpora_in_the_sgd_layout(made: Path) -> None:
+    found = sets(made)
+    names = [f"task{task}{plus}{oov}" for task in TASKS for plus in ("", "-plus") for oov in ("", "-oov")]
+    assert sorted(path.name for path in (made / "sgd").iterdir()) == sorted(names)
+    for name in names:
+        task, plus = int(name[4]), "plus" in name
+        root = made / "sgd" / name
+        services = services_by_name(read_root(root))
+        assert list(services) == ["Restaurants_1"]
+        splits = {"oov": "test"} if name.endswith("oov") else {"train": "train", "dev": "dev", "test": "test"}
+        for split, folder in splits.items():
+            dialogues = read_dialogues(root / folder / "dialogues_001.json")
+            assert [one.dialogue_id for one in dialogues] == [f"{task}_{split}_{i:05}" for i in range(SIZES[split])]
+            for one, published in zip(dialogues, found[task, split], strict=True):
+                assert not list(problems_of(one, services))
+                users = [turn.utterance for turn in one.turns if turn.speaker == "USER"]
+                assert plus or users == [line.user for line in published.exchanges if line.user != SILENCE]
+
+
+def test_numbers_are_those_of_the_files(made: Path) -> None:
+    numbers = json.loads((made / "statistics.json").read_bytes())
+    for (task, split), dialogues in sets(made).items():
+        exchanges = [one for dialogue in dialogues for one in dialogue.exchanges]
+        silences = sum(one.user == SILENCE for one in exchanges)
+        facts = sum(len(dialogue.facts) for dialogue in dialogues)
+        sums = {"user": len(exchanges) - silences, "silences": silences, "bot": len(exchanges), "results": facts}
+        found = numbers["tasks"][str(task)]["splits"][split]
+        assert {name: round(found[name] * len(dialogues)) for name in sums} == sums
+    for of_task in numbers["bot"]["plain"].values():
+        for of in of_task.values():
+            assert (of["per_response"], of["per_dialogue"]) == (1, 1)
+    tried = sum(of["tried"] for of_task in numbers["bot"]["plain"].values() for of in of_task.values())
+    assert tried == 5 * sum(SIZES.values())
+    assert numbers["bot"]["plus"]["5"]["seen"]["per_dialogue"] < 0.5
+    assert (numbers["candidates"], numbers["facts"]) == (4212, 8400)
+    assert "| 4, providing extra information | 52 |" in (made / "README.md").read_text()
+    page = (made / "report.html").read_text()
+    assert page.count('<pre class="dialogue"') == 25
+    assert "<script" not in page
+    counts = json.loads((made / "run.json").read_bytes())["counts"]
+    assert sum(n for name, n in counts.items() if name != "files") == 4 * 5 * sum(SIZES.values())
+
+
+def test_any_sharding_on_two_processes(made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(out, *FLAGS, "--tasks", "3", "--quiet", "--dialogues_per_file", "10", *TWO_PROCESSES) == 0
+    before, after = files_of(made), files_of(out)
+    for plus in ("", "babi_plus/"):
+        for split, n in SIZES.items():
+            parts = -(-n // 10)
+            names = [plus + dialogues_name(3, split, i + 1, parts) for i in range(parts)]
+            assert b"".join(after[name] for name in names) == before[plus + dialogues_name(3, split)]
+    for path in (made / "sgd").glob("task3*/*/dialogues_001.json"):
+        folder = out / path.parent.relative_to(made)
+        both = [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
+        assert both == json.loads(path.read_bytes())
+    assert after["sgd/task3/train/dialogues_002.json"].startswith(b"[\n  {\n")
+    assert after["dialog-babi-candidates.txt"] == before["dialog-babi-candidates.txt"]
+    one, other = (json.loads(files["statistics.json"]) for files in (before, after))
+    assert other["tasks"] == {"3": one["tasks"]["3"]}
+    assert other["bot"]["plain"] == {"3": one["bot"]["plain"]["3"]}
+
+
+def test_more_dialogues_another_seed_another_domain(made: Path, tmp_path: Path) -> None:
+    """What is there stays as the sets grow; a seed changes it; hotels are simulated as restaurants are."""
+    (tmp_path / "hotels.toml").write_text(HOTELS)
+    out = tmp_path / "out"
+    flags = [
+        "--ontology",
+        str(tmp_path / "hotels.toml"),
+        "--tasks",
+        "5",
+        "--sizes",
+        "30",
+        "--formats",
+        "babi",
+        "--seed",
+        "x",
+    ]
+    assert run(out, *flags, "--quiet") == 0
+    assert sorted(path.name for path in out.glob("*.txt")) == sorted(
+        [*(dialogues_name(5, split) for split in SPLITS), "dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"]
+    )
+    assert not (out / "sgd").exists()
+    (first, *_) = parse_dialogues((out / dialogues_name(5, "oov")).read_bytes())
+    assert all(fact.value.split("_")[0] in ("inn", "harbour", "hills", "island", "single", "double", "suite", *"12345")
+               for fact in first.facts)  # fmt: skip
+    world = World(default_ontology(), "0", 3)
+    ids = [simulating.simulate(world, 1, "train", number).dialogue_id for number in range(3)]
+    stored = json.loads((made / "sgd" / "task1" / "train" / "dialogues_001.json").read_bytes())
+    assert [one["dialogue_id"] for one in stored[:3]] == ids
+    other = World(default_ontology(), "1", 3)
+    assert simulating.simulate(world, 5, "dev", 0) != simulating.simulate(other, 5, "dev", 0)
+
+
+def test_other_pipelines_take_it(made: Path, tmp_path: Path) -> None:
+    flags = ["--sgd", str(made / "sgd" / "task5-oov"), "--kinds", "typos", "--env", "none", "--quiet"]
+    assert run_language_variations([*flags, "--output", str(tmp_path / "out")]) == 0
+    before = json.loads((made / "sgd/task5-oov/test/dialogues_001.json").read_bytes())
+    after = json.loads((tmp_path / "out/typos/test/dialogues_001.json").read_bytes())
+    assert before != after
+    for old, new in zip(before, after, strict=True):
+        for first, second in zip(old["turns"], new["turns"], strict=True):
+            for span, moved in zip(first["frames"][0]["slots"], second["frames"][0]["slots"], strict=True):
+                value = first["utterance"][span["start"] : span["exclusive_end"]]
+                assert second["utterance"][moved["start"] : moved["exclusive_end"]] == value
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--tasks", "6"], "--tasks: '6' is no task: there are 1 to 5"),
+        (["--tasks", "1,1"], "--tasks: give each task once"),
+        (["--sizes", "train=x"], "--sizes: 'x' is no size"),
+        (["--sizes", "training=5"], "--sizes: 'training' is no split: there are train, dev, test, oov"),
+        (["--sizes", "0"], "--sizes: nothing is asked for"),
+        (["--formats", "json"], "--formats: 'json' is no format"),
+        (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: give 1 to 1,000,000"),
+        (["--least_options", "9"], "--least_options: 9: give 1 to 8"),
+        (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
+        (["--solve", "2"], "--solve: 2 is no share"),
+        (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: is for --babi_plus"),
+        (["--ontology", "nowhere.toml"], "nowhere.toml: cannot be read: No such file or directory"),
+    ],
+)
+def test_bad_flags(flags: list[str], told: str, tmp_path: Path, capsys: Any) -> None:
+    assert run(tmp_path / "out", *flags) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_patterns_that_can_be_taken_for_each_other(tmp_path: Path, capsys: Any) -> None:
+    """Where it cannot be seen in the patterns alone, the bot of rules finds out; nothing is published."""
+    confusing = HOTELS + '[patterns.user]\nupdate = ["i need a hotel whose room is single"]\n'
+    (tmp_path / "hotels.toml").write_text(confusing)
+    flags = ["--ontology", str(tmp_path / "hotels.toml"), "--tasks", "1", "--sizes", "300", "--formats", "babi"]
+    assert run(tmp_path / "out", *flags) == 1
+    told = capsys.readouterr().err
+    assert "the bot of rules does not find 'let me see' as the answer to 'i need a hotel whose room is single" in told
+    assert not list((tmp_path / "out").glob("*.txt"))
+
+
+def test_checks_fail_where_something_is_wrong() -> None:
+    simulation = plan.Simulation("out", default_ontology(), (1,), (("dev", 5),), 1000, ("babi",), "0", 3, (), 1.0)
+    assert balance.check_counts({"babi/task1/dev": 5, "files": 1}, simulation)
+    for counts in ({}, {"babi/task1/dev": 4}, {"babi/task1/dev": 5, "babi/task2/dev": 1}):
+        with pytest.raises(RuntimeError, match="the counts do not balance for babi/task"):
+            balance.check_counts(counts, simulation)
+    world = simulation.world()
+    shared = {("train", apart.REQUEST): {"a b"}, ("dev", apart.REQUEST): {"a b"}}
+    with pytest.raises(RuntimeError, match=r"the splits are not apart: train\+dev"):
+        apart.intersections(world, shared)
+
+
+def test_the_published_structure(real_data: Path) -> None:
+    """Tasks 1 and 4 beside the published files: equal where it is determined, near where it is drawn."""
+    world = World(default_ontology(), "0", 3)
+    for task in (1, 4):
+        theirs: Counter[tuple[int, int, int]] = Counter()
+        for split in SPLITS.values():
+            path = real_data / "babi" / f"dialog-babi-task{task}{split}.txt"
+            theirs.update(shape(one) for one in parse_dialogues(path.read_bytes(), path))
+        ours: Counter[tuple[int, int, int]] = Counter()
+        for split in SPLITS:
+            for number in range(1000):
+                spoken = simulating.simulate(world, task, split, number).spoken
+                silences = sum(one.user is None for one in spoken)
+                ours[len(spoken), silences, 7 * sum(len(one.results) for one in spoken)] += 1
+        assert set(ours) == set(theirs)  # task 1: four to eight lines, two silences; task 4: three or four, seven facts
+        assert len(ours) == {1: 5, 4: 2}[task]
+        for key, n in theirs.items():
+            p = (n + ours[key]) / 8000
+            error = (2 * p * (1 - p) / 4000) ** 0.5
+            assert abs(n - ours[key]) / 4000 < 4 * error
+
+
+def shape(dialogue: BabiDialogue) -> tuple[int, int, int]:
+    """Exchanges, silences, facts."""
+    exchanges = dialogue.exchanges
+    return len(exchanges), sum(one.user == SILENCE for one in exchanges), len(dialogue.facts)

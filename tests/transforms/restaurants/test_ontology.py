@@ -1,0 +1,232 @@
+"""Ontologies: the paper's sizes, other domains, and what is wrong with one told with its place."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import tomllib
+from typing import Any
+
+import pytest
+
+from schemas.errors import InputError
+from transforms.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
+from transforms.restaurants.patterns import counted
+from transforms.restaurants.simulating import check_updates
+from transforms.restaurants.world import SPLITS, World, candidates, check_world, dialogue_facts, knowledge_base
+
+HOTELS = """
+domain = "hotel"
+entity = "inn"
+ratings = 5
+extras = ["phone", "check_in"]
+
+[[fields]]
+name = "area"
+seen = ["north", "south", "köln", "west"]
+unseen = ["harbour", "hills", "island"]
+
+[[fields]]
+name = "room_type"
+values = ["single", "double", "suite"]
+
+[[fields]]
+name = "nights"
+values = ["1", "2", "3"]
+one_each = true
+
+[patterns.user]
+thank = ["cheers"]
+
+[patterns.user.phrase]
+area = ["in the {area} part"]
+
+[patterns.bot]
+reserve = "the room is yours"
+"""
+
+
+def hotels(change: Any = None) -> Ontology:
+    given = tomllib.loads(HOTELS)
+    if change:
+        change(given)
+    return parse_ontology(given, "hotels.toml")
+
+
+def test_the_paper_s_sizes() -> None:
+    world = World(default_ontology(), "0", 3)
+    assert [len(half) for half in world.halves] == [600, 600]
+    facts = list(knowledge_base(world))
+    assert len(set(facts)) == len(facts) == 8400
+    texts = candidates(world)
+    kinds = [text.startswith(("api_call", "how about", "the number is", "you find it at")) for text in texts]
+    assert (len(set(texts)), kinds.count(False)) == (4212, 12)
+    assert sum(text.startswith("api_call") for text in texts) == 600
+    assert counted(default_ontology().patterns) == (43, 20)
+    ways = default_ontology().patterns.user_ways()
+    assert max(map(len, ways.values())) == 4
+    for name, position in (("cuisine", 0), ("location", 1)):
+        halves = [{entity.request[position] for entity in half} for half in world.halves]
+        assert [len(half) for half in halves] == [5, 5]
+        assert not halves[0] & halves[1], name
+    assert {entity.request[2] for half in world.halves for entity in half} == {"two", "four", "six", "eight"}
+    assert [fact.relation for fact in dialogue_facts(world, world.halves[0][0])] == [
+        *("R_phone", "R_cuisine", "R_address", "R_location", "R_number", "R_price", "R_rating")
+    ]
+    first = [(fact.relation, fact.value) for fact in facts[:7]]
+    assert first == [
+        ("R_cuisine", "greek"),
+        ("R_location", "athens"),
+        ("R_price", "cheap"),
+        ("R_rating", "1"),
+        ("R_phone", "resto_athens_cheap_greek_1stars_phone"),
+        ("R_address", "resto_athens_cheap_greek_1stars_address"),
+        ("R_number", world.halves[0][0].request[2]),
+    ]
+
+
+@pytest.mark.parametrize("seed", ["0", "another"])
+def test_requests_are_parted(seed: str) -> None:
+    world = World(default_ontology(), seed, 3)
+    parts = {split: world.parts[split] for split in SPLITS}
+    assert [len(part.requests) for part in parts.values()] == [150, 75, 75, 300]
+    for first, second in itertools.combinations(parts.values(), 2):
+        assert not set(first.requests) & set(second.requests)
+        assert not {entity.name for entity in first.entities} & {entity.name for entity in second.entities}
+    for part in parts.values():
+        assert {entity.request for entity in part.entities} <= set(part.requests)
+        assert all(len(world.found[request]) >= 3 for request in part.rich)
+    assert sum(len(part.entities) for part in parts.values()) == 1200
+    assert World(default_ontology(), seed, 3).parts["train"] == parts["train"]
+
+
+def test_another_domain() -> None:
+    ontology = read_ontology(HOTELS.encode(), "hotels.toml")
+    assert ontology == hotels()
+    ways = ontology.patterns.user_ways()
+    assert ways["phrase.area"] == ("in the {area} part",)
+    assert ways["phrase.room_type"] == ("with room type {room_type}", "whose room type is {room_type}")
+    assert ways["question.check_in"] == ("what is the check in", "tell me the check in")
+    assert ways["request"][0] == "could you find a hotel"
+    assert ways["thank"] == ("cheers",)
+    texts = ontology.patterns.bot_texts(ontology.names)
+    assert texts["give.check_in"] == "the check in is {check_in}"
+    assert (texts["reserve"], texts["call"]) == ("the room is yours", "api_call {area} {room_type} {nights}")
+    world = World(ontology, "0", 2)
+    assert [len(half) for half in world.halves] == [4 * 3 * 5, 3 * 3 * 5]
+    assert world.halves[0][0].name == "inn_north_single_1stars"
+
+
+def test_a_field_of_one_each_is_not_crossed() -> None:
+    ontology = hotels(put("fields", 0, "one_each", True))
+    assert [len(half) for half in World(ontology, "0", 1).halves] == [15, 15]
+    assert World(ontology, "0", 1).halves[1][0].request[0] in ("harbour", "hills", "island")
+
+
+def test_too_few_values() -> None:
+    small = {
+        "domain": "inn",
+        "entity": "inn",
+        "ratings": 2,
+        "extras": ["phone"],
+        "fields": [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}],
+    }
+    ontology = parse_ontology(small, "small.toml")
+    with pytest.raises(InputError, match=r"small\.toml: too few values: too little is left for test"):
+        check_world(World(ontology, "0", 1), [1], SPLITS, "small.toml")
+    with pytest.raises(InputError, match="no request of train finds 3 or more"):
+        check_world(World(ontology, "0", 3), [3], ["train"], "small.toml")
+    check_world(World(ontology, "0", 3), [1, 2, 4], ["train"], "small.toml")
+    with pytest.raises(InputError, match="no two requests of train differ in 1 of the fields"):
+        check_updates(World(ontology, "0", 1), [1, 2], ["train"], "small.toml")
+    check_updates(World(ontology, "0", 1), [1, 4], ["train"], "small.toml")
+
+
+def put(*path: Any) -> Any:
+    *way, key, value = path
+
+    def change(given: Any) -> None:
+        for step in way:
+            given = given.setdefault(step, {}) if isinstance(given, dict) else given[step]
+        if value is None:
+            del given[key]
+        else:
+            given[key] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (put("fields", 0, "seen", ["north"]), "fields[0].seen: area: too few values (1)"),
+        (put("fields", 0, "seen", None), "fields[0].seen: area: too few values (0)"),
+        (
+            put("fields", 0, "seen", ["north", "north"]),
+            "fields[0].seen[1]: 'north' stands twice: see fields[0].seen[0]",
+        ),
+        (put("fields", 0, "unseen", ["hills", "west"]), "fields[0].unseen[1]: 'west' stands twice: see fields[0].seen"),
+        (put("fields", 1, "values", ["1", "two"]), "fields[2].values[0]: '1' stands twice: see fields[1].values[0]"),
+        (put("fields", 0, "seen", ["north", "far east"]), "fields[0].seen[1]: 'far east' has a space, a tab or"),
+        (put("fields", 0, "seen", ["north", "e\tast"]), "fields[0].seen[1]: 'e\\tast' has a space, a tab or"),
+        (put("fields", 0, "seen", ["north", "far_east"]), "fields[0].seen[1]: 'far_east' has _"),
+        (put("fields", 0, "seen", ["north", ""]), "fields[0].seen[1]: is empty"),
+        (put("fields", 0, "seen", ["north", 2]), "fields[0].seen[1]: Expected `str`, got `int`"),
+        (put("fields", 0, "values", ["a", "b"]), "fields[0]: area: give either values, or seen and unseen"),
+        (put("fields", 1, "name", "area"), "fields[1].name: 'area' stands twice"),
+        (put("fields", 1, "name", "rating"), "fields[1].name: 'rating' has a meaning of its own"),
+        (put("fields", 1, "name", "room type"), "fields[1].name: 'room type': a name has letters"),
+        (put("fields", 1, "one_eech", True), "fields[1].one_eech: unknown key: did you mean one_each?"),
+        (put("fields", None), "Object missing required field `fields`"),
+        (put("fields", []), "fields: there is none"),
+        (put("extras", []), "extras: there is none"),
+        (put("extras", ["area"]), "extras[0]: 'area' stands twice"),
+        (put("ratings", 1), "ratings: 1 ratings: give 2 to 1,000"),
+        (put("rating", 5), "rating: unknown key: did you mean ratings?"),
+        (put("domain", "guest house"), "domain: 'guest house': give one word"),
+        (put("entity", "guest house"), "entity: 'guest house' has a space"),
+        (put("name", ["area"]), "name: must have the fields without one_each, each once: area, room_type"),
+        (put("patterns", "users", {}), "patterns.users: unknown key: there are user and bot"),
+        (put("patterns", "user", "thanks", []), "patterns.user.thanks: unknown key: there are greet,"),
+        (put("patterns", "user", "phrase", "are", []), "patterns.user.phrase.are: unknown key: there are area,"),
+        (
+            put("patterns", "user", "phrase", "area", ["in it"]),
+            "patterns.user.phrase.area[0]: 'in it' must have {area}",
+        ),
+        (put("patterns", "user", "thank", []), "patterns.user.thank: there is none"),
+        (put("patterns", "user", "thank", ["to {name}"]), "patterns.user.thank[0]: 'to {name}' must have no {gap}"),
+        (put("patterns", "user", "thank", ["a\tb"]), "patterns.user.thank[0]: 'a\\tb': words in one line"),
+        (put("patterns", "user", "thank", ["that was all"]), "says the same as user.no_more[0]: one could not tell"),
+        (put("patterns", "user", "thank", "thanks"), "patterns.user.thank: Expected `array`, got `str`"),
+        (put("patterns", "user", "answer", "a"), "patterns.user.answer: expected a table"),
+        (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),
+        (put("patterns", "bot", "search", "api_call me"), "patterns.bot.search: 'api_call me': <SILENCE> and api_call"),
+    ],
+)
+def test_bad_ontologies(change: Any, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        hotels(change)
+    assert told in str(error.value)
+    assert str(error.value).startswith("hotels.toml")
+
+
+def test_too_many_entities() -> None:
+    def grow(given: Any) -> None:
+        given["ratings"], given["fields"][0]["seen"] = 1000, [f"a{i}" for i in range(400)]
+
+    with pytest.raises(InputError, match="1,200,000 entities: at most 1,000,000"):
+        hotels(grow)
+
+
+@pytest.mark.parametrize("data", [b"domain = ", b"\xff", b"[" * 5000])
+def test_no_toml(data: bytes) -> None:
+    with pytest.raises(InputError, match=r"hotels\.toml: (not TOML|not UTF-8|TOML nested)"):
+        read_ontology(data, "hotels.toml")
+
+
+def test_all_must_not_be_shared() -> None:
+    def share(given: Any) -> None:
+        given["fields"] = copy.deepcopy(given["fields"][1:])
+
+    with pytest.raises(InputError, match="no field has unseen values"):
+        hotels(share)

@@ -1,0 +1,338 @@
+"""Dialogues of the five tasks, read as they are written, against the paper's definitions; shares; the bot of rules."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.dialogue import Dialogue, Frame, problems_of
+from schemas.errors import InputError
+from schemas.service import parse_service
+from transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact, parse_dialogues
+from transforms.babi.writing import dialogue_text
+from transforms.restaurants.apart import Seen, intersections, note
+from transforms.restaurants.bot import Bot, Rules, solve
+from transforms.restaurants.dice import Dice
+from transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
+from transforms.restaurants.ontology import default_ontology
+from transforms.restaurants.published import lines_of
+from transforms.restaurants.sgd import schema, sgd_dialogue
+from transforms.restaurants.simulating import TASKS, Made, simulate
+from transforms.restaurants.statistics import Key, statistics, tally
+from transforms.restaurants.world import SPLITS, World
+
+WORLD = World(default_ontology(), "0", 3)
+RULES = Rules(WORLD.ontology)
+SERVICES = {one["service_name"]: parse_service(one) for one in schema(WORLD.ontology)}
+FIELDS = ("cuisine", "location", "number", "price")
+VALUES = {name: {request[i] for request in WORLD.of_request} for i, name in enumerate(FIELDS)}
+
+# What is done as a letter, the user's small, F for facts; a task is a regular expression over them.
+LETTERS = {
+    **{"greet": "g", "request": "r", "update": "u", "no_more": "n", "reject": "x", "accept": "y", "thank": "t"},
+    "decline": "d",
+}
+BOT_LETTERS = {
+    **{"greet": "G", "acknowledge": "A", "search": "S", "updated": "U", "another": "N", "reserve": "R"},
+    **{"anything_else": "E", "farewell": "B"},
+    **{f"ask.{name}": "K" for name in FIELDS},
+}
+SHAPES = {
+    1: "gGrA(Ka){0,4}SC",
+    2: "gGrA(Ka){0,4}SC(uU){1,4}nSC",
+    3: "FgGrA(Ka){0,4}SO(xNO)*yR",
+    4: "FgGrR(qI){1,2}",
+    5: "gGrA(Ka){0,4}SC(uU){1,4}nSCFO(xNO)*yR(qI){1,2}tE(dB)?",
+}
+
+some = st.tuples(st.sampled_from(TASKS), st.sampled_from(SPLITS), st.integers(0, 10**6))
+
+
+def read(made: Made) -> BabiDialogue:
+    (dialogue,) = parse_dialogues(dialogue_text(lines_of(WORLD, made)).encode())
+    return dialogue
+
+
+def user_letter(text: str) -> str:
+    heads = {letter for act, letter in LETTERS.items() if text.startswith(WORLD.user_ways[act])}
+    questions = [way for act, ways in WORLD.user_ways.items() if act.startswith("question.") for way in ways]
+    (found,) = heads or {"q" if text in questions else "a"}
+    return found
+
+
+def bot_letter(text: str) -> str:
+    for begins, letter in (
+        ("api_call ", "C"),
+        ("how about this place: ", "O"),
+        ("the number is", "I"),
+        ("you find", "I"),
+    ):
+        if text.startswith(begins):
+            return letter
+    (found,) = {letter for act, letter in BOT_LETTERS.items() if WORLD.bot_texts[act] == text}
+    return found
+
+
+def steps(dialogue: BabiDialogue) -> list[tuple[str, str]]:
+    """(letter, text) of all that is said without the silences; facts one behind the other are one step."""
+    found: list[tuple[str, str]] = []
+    for line in dialogue.lines:
+        if isinstance(line, Fact):
+            found += [("F", "")] if not found or found[-1][0] != "F" else []
+            continue
+        if line.user != SILENCE:
+            found.append((user_letter(line.user), line.user))
+        found.append((bot_letter(line.bot), line.bot))
+    return found
+
+
+def values_in(text: str) -> dict[str, str]:
+    """By its words alone, which of all values of the ontology a text says."""
+    return {name: word for word in text.split() for name, values in VALUES.items() if word in values}
+
+
+@settings(max_examples=80, deadline=None)
+@given(some)
+def test_a_dialogue_is_as_the_paper_has_it(which: tuple[int, str, int]) -> None:
+    task, split, number = which
+    made = simulate(WORLD, task, split, number)
+    dialogue = read(made)
+    said = steps(dialogue)
+    shape = "".join(letter for letter, _ in said)
+    assert re.fullmatch(SHAPES[task], shape), shape
+    facts: dict[str, dict[str, str]] = {}
+    for fact in dialogue.facts:
+        facts.setdefault(fact.entity, {})[fact.relation] = fact.value
+    if task != 4:
+        check_calls(made, said)
+    if task in (3, 5):
+        check_options(said, facts, made)
+    if task in (4, 5):
+        check_answers(said, facts)
+    for request in made.requests:
+        assert WORLD.of_request[request] == split
+    for entity, of in facts.items():
+        assert entity in {one.name for one in WORLD.parts[split].entities}
+        assert tuple(of) == ("R_phone", "R_cuisine", "R_address", "R_location", "R_number", "R_price", "R_rating")
+
+
+def check_calls(made: Made, said: list[tuple[str, str]]) -> None:
+    """Questions for what is missing, in order; each call has what was wished by then; updates change a field each."""
+    wish: dict[str, str] = {}
+    changed: list[str] = []
+    calls = []
+    for letter, text in said:
+        if letter == "K":
+            asked = next(name for name in FIELDS if name not in wish)
+            assert text == WORLD.bot_texts[f"ask.{asked}"]
+        elif letter in "rau":
+            values = values_in(text)
+            assert letter == "r" or len(values) == 1
+            if letter == "u":
+                (name,) = values
+                assert values[name] != wish[name]
+                changed.append(name)
+            wish |= values
+        elif letter == "C":
+            assert text == " ".join(("api_call", *(wish[name] for name in FIELDS)))
+            calls.append(tuple(text.split()[1:]))
+    assert len(set(changed)) == len(changed)
+    assert made.requests[-1] == tuple(wish[name] for name in FIELDS)
+    assert tuple(calls) in (made.requests, ())
+
+
+def check_options(said: list[tuple[str, str]], facts: dict[str, dict[str, str]], made: Made) -> None:
+    """All that the request finds is listed; the best rated are offered first; the last is always accepted."""
+    assert sorted(facts) == sorted(one.name for one in WORLD.found[made.requests[-1]])
+    assert len(facts) >= 3
+    best = sorted(facts, key=lambda name: -int(facts[name]["R_rating"]))
+    offered = [text.split()[-1] for letter, text in said if letter == "O"]
+    assert offered == best[: len(offered)]
+
+
+def check_answers(said: list[tuple[str, str]], facts: dict[str, dict[str, str]]) -> None:
+    """Phone and address of what was reserved, each asked for once."""
+    before = [text for letter, text in said if letter in "rO" and "resto_" in text]
+    reserved = before[-1].split()[-1]
+    asked = []
+    for (letter, question), (_, answer) in itertools.pairwise(said):
+        if letter == "q":
+            extra = "phone" if question in WORLD.user_ways["question.phone"] else "address"
+            asked.append(extra)
+            assert answer == WORLD.bot_texts[f"give.{extra}"].replace(f"{{{extra}}}", facts[reserved][f"R_{extra}"])
+    assert len(set(asked)) == len(asked)
+
+
+@settings(max_examples=60, deadline=None)
+@given(some)
+def test_in_the_sgd_layout(which: tuple[int, str, int]) -> None:
+    """Turns alternate and hold nothing strange; what is said and called is what the published lines have."""
+    task, split, number = which
+    plain = simulate(WORLD, task, split, number)
+    for made in (plain, disfluent(WORLD, plain, split, RATES).made):
+        dialogue = msgspec.convert(sgd_dialogue(WORLD, made), Dialogue)
+        assert not list(problems_of(dialogue, SERVICES))
+        assert [turn.speaker for turn in dialogue.turns] == ["USER", "SYSTEM"] * (len(dialogue.turns) // 2)
+        lines = read(made).exchanges
+        users = [turn.utterance for turn in dialogue.turns if turn.speaker == "USER"]
+        assert users == [line.user for line in lines if line.user != SILENCE]
+        spoken = " ".join(turn.utterance for turn in dialogue.turns if turn.speaker == "SYSTEM")
+        assert spoken == " ".join(line.bot for line in lines if not line.bot.startswith("api_call"))
+        frames = [(turn.utterance, turn.frames[0]) for turn in dialogue.turns]
+        for utterance, frame in frames:
+            check_spans(utterance, frame)
+        check_service_calls([frame for _, frame in frames], made, task)
+        state = next(frame.state for _, frame in reversed(frames) if isinstance(frame.state, msgspec.Struct))
+        if task != 4:
+            wish = {name: [value] for name, value in zip(FIELDS, made.requests[-1], strict=True)}
+            assert {name: value for name, value in state.slot_values.items() if name != "name"} == wish
+
+
+def check_spans(utterance: str, frame: Frame) -> None:
+    """Each value that an act has stands where its span says; numbers and prices are categorical, and have none."""
+    spans = {span.slot: utterance[span.start : span.exclusive_end] for span in frame.slots}
+    acts = {act.slot: act.values[0] for act in frame.actions if act.values and act.slot != "intent"}
+    assert spans == {slot: value for slot, value in acts.items() if slot not in ("number", "price")}
+    assert all(value in utterance.split() for value in acts.values())
+
+
+def check_service_calls(frames: list[Frame], made: Made, task: int) -> None:
+    calls = [(one.service_call, one.service_results) for one in frames if one.service_call]
+    found = [(one.method, len(results)) for one, results in calls]
+    listed = max(len(one.results) for one in made.spoken)
+    search, reserve = ("FindRestaurant", 0), ("ReserveRestaurant", 1)
+    assert (
+        found
+        == {
+            1: [search],
+            2: [search, search],
+            3: [("FindRestaurant", listed), reserve],
+            4: [reserve],
+            5: [search, ("FindRestaurant", listed), reserve],
+        }[task]
+    )
+    wishes = [tuple(one.parameters[name] for name in FIELDS) for one, _ in calls if one.method == "FindRestaurant"]
+    assert tuple(wishes) == (() if task == 4 else made.requests)
+    if task > 2:
+        last, (booked,) = calls[-1]
+        assert booked["name"] == last.parameters["name"]
+        assert booked["phone"] == f"{booked['name']}_phone"
+
+
+def test_what_is_drawn_is_drawn_as_often_as_the_paper_says() -> None:
+    """Beyond 4 standard errors one share in 16,000 would lie; and means against Table 1, which is in whole numbers."""
+    tallies: Counter[Key] = Counter()
+    sizes = (("train", 600), ("oov", 600))
+    for task in TASKS:
+        for split, n in sizes:
+            for number in range(n):
+                tally(WORLD, task, split, simulate(WORLD, task, split, number), tallies)
+    numbers = statistics(WORLD, TASKS, sizes, (), tallies)
+    kinds = {task: {what: list(of) for what, of in one["drawn"].items()} for task, one in numbers.items()}
+    given, updates = {"given": list("01234")}, {"updates": list("1234")}
+    options, asked = {"options": ["accepted", "rejected"]}, {"asked": ["phone", "address", "phone+address"]}
+    declined = {"declined": ["yes", "no"]}
+    assert kinds == {
+        "1": given,
+        "2": given | updates,
+        "3": given | options,
+        "4": asked,
+        "5": given | updates | options | asked | declined,
+    }
+    for one in numbers.values():
+        for outcomes in one["drawn"].values():
+            assert sum(of["count"] for of in outcomes.values()) >= 1200
+            for of in outcomes.values():
+                assert abs(of["standard_errors"]) < 4
+        means, paper = one["all"], one["paper"]
+        assert all(abs(means[name] - paper[name]) < 1.7 for name in ("user", "bot", "results"))
+    assert (numbers["4"]["all"]["results"], numbers["1"]["all"]["silences"]) == (7, 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(some)
+def test_the_bot_of_rules_solves_all(which: tuple[int, str, int]) -> None:
+    dialogue = read(simulate(WORLD, *which))
+    assert solve(RULES, dialogue) == [True] * len(dialogue.exchanges)
+
+
+def test_the_bot_of_rules_is_told_the_right_answers() -> None:
+    """A wrong answer of its own does not go on; what it does not understand it does not answer."""
+    dialogue = read(simulate(WORLD, 1, "train", 3))
+    lines = list(dialogue.lines)
+    strange = Exchange("what do you mean", lines[1].bot)
+    right = solve(RULES, BabiDialogue((lines[0], strange, *lines[2:])))
+    assert (right[1], len(right)) == (False, len(lines))
+    assert Bot(RULES).answer("i need a table under the sea") == ""
+    assert Bot(RULES).answer("i need a tableau") == ""
+    # Its own words are of another domain's patterns as well: it knows no values.
+    assert RULES.understand("i need a table somewhere in atlantis", "") == ("request", {"location": "atlantis"})
+
+
+@settings(max_examples=60, deadline=None)
+@given(some)
+def test_disfluencies_keep_what_is_meant(which: tuple[int, str, int]) -> None:
+    task, split, number = which
+    plain = simulate(WORLD, task, split, number)
+    found = disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
+    for old, new in zip(plain.spoken, found.made.spoken, strict=True):
+        assert (new.bot, new.results, new.user is None) == (old.bot, old.results, old.user is None)
+        if old.user and new.user:
+            assert (new.user.act, new.user.values) == (old.user.act, old.user.values)
+            words = iter(new.user.line.utterance.split())
+            assert all(word in words for word in old.user.line.utterance.split())  # in order, others between
+            assert new.user.line.utterance == " ".join(new.user.line.utterance.split())
+            assert new.user.line.utterance != old.user.line.utterance
+    turns = sum(one.user is not None for one in plain.spoken)
+    able = [found.counts[f"{kind}_possible"] for kind in KINDS]
+    assert able[0] == turns
+    assert [found.counts[kind] for kind in KINDS] == able
+    assert found == disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
+
+
+def test_disfluencies_come_at_their_rates() -> None:
+    counts: Counter[str] = Counter()
+    for task in TASKS:
+        for number in range(150):
+            made = simulate(WORLD, task, "train", number)
+            found = disfluent(WORLD, made, "train", RATES)
+            counts.update({**found.counts, "turns": sum(one.user is not None for one in made.spoken)})
+    for kind, rate in RATES.items():
+        assert abs(counts[kind] / counts["turns"] - rate) < 0.03, kind
+    assert dict(parse_rates("correction=0.5")) == {**RATES, "correction": 0.5}
+    for wrong in ("corection=1", "correction", "correction=2", "correction=x"):
+        with pytest.raises(InputError, match="--babi_plus_rates"):
+            parse_rates(wrong)
+
+
+def test_splits_that_are_not_apart_are_told() -> None:
+    seen: Seen = {}
+    for split in SPLITS:
+        for task in TASKS:
+            for number in range(20):
+                note(WORLD, split, simulate(WORLD, task, split, number), seen)
+    found = intersections(WORLD, seen)
+    assert set(found["requests"].values()) == {0}
+    assert {kind: row["both"] for kind, row in found["oov"].items()} == {
+        **dict.fromkeys(("name", "cuisine", "location", "phone", "address"), 0),
+        **{"number": 4, "price": 3, "rating": 8},
+    }
+    note(WORLD, "oov", simulate(WORLD, 5, "dev", 0), seen)
+    with pytest.raises(RuntimeError, match=r"dev\+oov, name, cuisine, location, phone, address"):
+        intersections(WORLD, seen)
+
+
+@given(st.integers(1, 5000), st.text(max_size=5))
+def test_dice(n: int, key: str) -> None:
+    dice = Dice("seed", key)
+    assert 0 <= dice.below(n) < n
+    assert sorted(dice.shuffled(range(n % 50))) == list(range(n % 50))
+    assert [Dice("seed", key).below(n) for _ in range(2)] == [Dice("seed", key).below(n)] * 2
+    assert not dice.chance(0)
+    assert dice.chance(1)

@@ -1,0 +1,175 @@
+"""A bot of rules that solves the tasks (Bordes et al. 2017, section 4.1).
+
+It knows the patterns of the domain, the names of its fields and extras, and what stands in the dialogue: no value, no
+entity, nothing of how the dialogue was made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact
+from transforms.restaurants.ontology import Ontology
+from transforms.restaurants.patterns import SIMPLE
+
+_GAP = re.compile(r"\\\{(\w+)\\\}")
+_HEADS = ("request", "update")
+
+
+class Rules:
+    """The patterns of a domain, as the bot recognises them.
+
+    Args:
+      ontology: the domain; of its fields and extras only the names are used.
+    """
+
+    def __init__(self, ontology: Ontology) -> None:
+        self.fields = ontology.names
+        self.texts = ontology.patterns.bot_texts(self.fields)
+        ways = ontology.patterns.user_ways()
+        self._plain = {text: act for act in SIMPLE if act not in _HEADS for text in ways[act]}
+        self._plain |= {text: act for act in ways if act.startswith("question.") for text in ways[act]}
+        # Longest first, here and with phrases: one may begin as another does.
+        heads = sorted(((text, act) for act in _HEADS for text in ways[act]), key=lambda head: -len(head[0]))
+        self._heads = [(re.compile(rf"{re.escape(text)}(?![^ ])"), act) for text, act in heads]
+        phrases = [(text, act.partition(".")[2]) for act in ways if act.startswith("phrase.") for text in ways[act]]
+        self._phrases = [(name, _matcher(text)) for text, name in sorted(phrases, key=lambda one: -len(one[0]))]
+        self._answers = {name: [_matcher(text) for text in ways[f"answer.{name}"]] for name in self.fields}
+        self._bot = {text: act for act, text in self.texts.items()}
+        self._options = [_matcher(self.texts[act]) for act in ("option", "next_option")]
+
+    def understand(self, text: str, asked: str) -> tuple[str, dict[str, str]]:
+        """What the user does, with values by field or ``name``; ``("", {})`` where no pattern fits.
+
+        Args:
+          text: what is said.
+          asked: the field that the bot asked for, if any.
+        """
+        if text in self._plain:
+            return self._plain[text], {}
+        for head, act in self._heads:
+            if begins := head.match(text):
+                values = self._phrase_values(text[begins.end() :])
+                return ("", {}) if values is None else (act, values)
+        for answer in self._answers.get(asked, ()):
+            if found := answer.fullmatch(text):
+                return "answer", {asked: found[1]}
+        return "", {}
+
+    def _phrase_values(self, text: str) -> dict[str, str] | None:
+        """The values of phrases one behind the other, each after a space; None where something else stands there."""
+        values: dict[str, str] = {}
+        at = 0
+        while at < len(text):
+            for name, phrase in self._phrases:
+                if found := phrase.match(text, at + 1):
+                    values[name], at = found[1], found.end()
+                    break
+            else:
+                return None
+        return values
+
+    def done(self, text: str) -> tuple[str, str]:
+        """What the bot did with a text of its own, and the entity that it offered, if any."""
+        for option in self._options:
+            if found := option.fullmatch(text):
+                return "option", found[1]
+        return self._bot.get(text, "call" if text.startswith("api_call ") else ""), ""
+
+
+class Bot:
+    """The bot in one dialogue.
+
+    Args:
+      rules: of the domain.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._facts: dict[str, dict[str, str]] = {}
+        self._wishes: dict[str, str] = {}
+        self._offered: list[str] = []
+        self._reserved = ""
+        self._last = ""  # what the bot did
+
+    def read(self, fact: Fact) -> None:
+        """Takes a fact that stands in the dialogue."""
+        self._facts.setdefault(fact.entity, {})[fact.relation] = fact.value
+
+    def answer(self, user: str) -> str:
+        """What it says to what the user says; empty where it knows no rule."""
+        if user == SILENCE:
+            return self._go_on()
+        act, values = self.rules.understand(user, self._last.removeprefix("ask."))
+        self._reserved = values.pop("name", self._reserved)
+        self._wishes |= values
+        if act == "request":
+            return self._text("reserve_by_name" if self._reserved else "acknowledge")
+        if act == "answer":
+            return self._ask_or_search()
+        if act == "accept":
+            self._reserved = self._offered[-1] if self._offered else ""
+        if act.startswith("question."):
+            extra = act.removeprefix("question.")
+            value = self._facts.get(self._reserved, {}).get(f"R_{extra}", "")
+            return self._text(f"give.{extra}", {extra: value})
+        return self._text(_ANSWERS.get(act, ""))
+
+    def hear(self, said: str) -> None:
+        """Takes what the bot did say: its own answer, or, where that was wrong, the right one."""
+        self._last, offered = self.rules.done(said)
+        if offered:
+            self._offered.append(offered)
+
+    def _go_on(self) -> str:
+        """The user is silent: what follows what the bot did last."""
+        if self._last == "acknowledge":
+            return self._ask_or_search()
+        left = {name: of for name, of in self._facts.items() if name not in self._offered}
+        if not left:
+            return self._text("call", self._wishes)
+        best = max(left, key=lambda name: int(left[name].get("R_rating", "0")))
+        return self._text("next_option" if self._offered else "option", {"name": best})
+
+    def _ask_or_search(self) -> str:
+        for name in self.rules.fields:
+            if name not in self._wishes:
+                return self._text(f"ask.{name}")
+        return self._text("search")
+
+    def _text(self, act: str, values: Mapping[str, str] | None = None) -> str:
+        text = self.rules.texts.get(act, "")
+        for name, value in (values or {}).items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
+
+# What a thing that the user does is answered with, where that does not depend on what was before.
+_ANSWERS = {
+    "greet": "greet",
+    "update": "updated",
+    "no_more": "search_again",
+    "reject": "another",
+    "accept": "reserve",
+    "thank": "anything_else",
+    "decline": "farewell",
+}
+
+
+def solve(rules: Rules, dialogue: BabiDialogue) -> list[bool]:
+    """Of each answer whether the bot finds it, given all that stands before it."""
+    bot = Bot(rules)
+    right = []
+    for line in dialogue.lines:
+        if isinstance(line, Exchange):
+            right.append(bot.answer(line.user) == line.bot)
+            bot.hear(line.bot)
+        else:
+            bot.read(line)
+    return right
+
+
+def _matcher(pattern: str) -> re.Pattern[str]:
+    """A pattern with one gap, which takes one word, up to a space or the end."""
+    return re.compile(_GAP.sub(r"(\\S+)", re.escape(pattern)) + r"(?!\S)")

@@ -1,0 +1,143 @@
+"""Hesitations, self-corrections and restarts in what the user says: bAbI+ (Shalyminov, Eshghi and Lemon 2017).
+
+What is meant stays: the values behind a correction are those of before, their spans go with them, and what the bot
+says is the same. A word of hesitation stands before a word ("a table um somewhere in lima"); a correction has another
+value first ("somewhere in quito wait no lima"), or also the word before it ("somewhere in quito wait no in lima"); a
+restart breaks off and begins again ("let us have once more let us have a table").
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from schemas.errors import InputError
+from transforms.corpora import listed
+from transforms.perturb.edits import Edit, edited, moved
+from transforms.restaurants.dice import Dice
+from transforms.restaurants.simulating import Made, Said, Spoken
+from transforms.restaurants.world import World
+from transforms.simulation.turns import Line
+
+KINDS = ("hesitation", "correction", "restart")
+# Shares of the user's turns, after the paper's account of its corpus, which was not at hand; a turn may have several.
+RATES = {"hesitation": 0.40, "correction": 0.21, "restart": 0.05}
+
+_WORD = re.compile(r"\S+")
+
+
+class Disfluent(msgspec.Struct, frozen=True):
+    """A dialogue with disfluencies.
+
+    Attributes:
+      made: the dialogue.
+      counts: turns of the user's with each kind, and those in which it can be.
+    """
+
+    made: Made
+    counts: dict[str, int]
+
+
+def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
+    """``correction=0.3``: what is not named keeps its default. Raises InputError."""
+    rates = dict(RATES)
+    for part in listed(given):
+        name, _, text = part.partition("=")
+        if name not in rates:
+            raise InputError(f"{name!r} is no disfluency: there are {', '.join(KINDS)}", "--babi_plus_rates")
+        try:
+            rates[name] = float(text)
+        except ValueError:
+            rates[name] = -1
+        if not 0 <= rates[name] <= 1:
+            raise InputError(
+                f"{name} needs a share of the user's turns, such as {name}={RATES[name]:g}", "--babi_plus_rates"
+            )
+    return tuple(rates.items())
+
+
+def disfluent(world: World, made: Made, split: str, rates: Mapping[str, float]) -> Disfluent:
+    """A dialogue with disfluencies.
+
+    So that each kind comes to its share of all the user's turns, those in which it can be have it more often: a turn
+    without a value has nothing to correct.
+    """
+    said = [spoken.user for spoken in made.spoken if spoken.user]
+    able = {kind: sum(_can(kind, one.line) for one in said) for kind in KINDS}
+    odds = {kind: rates[kind] * len(said) / n if n else 0.0 for kind, n in able.items()}
+    counts = {f"{kind}_possible": n for kind, n in able.items()} | dict.fromkeys(KINDS, 0)
+    spoken = []
+    for i, one in enumerate(made.spoken):
+        if one.user:
+            dice = Dice(world.seed, "babi_plus", made.dialogue_id, str(i))
+            line, kinds = _line(world, one.user, split, odds, dice)
+            for kind in kinds:
+                counts[kind] += 1
+            one = Spoken(Said(one.user.act, line), one.bot, one.results)
+        spoken.append(one)
+    return Disfluent(Made(made.dialogue_id, made.requests, tuple(spoken)), counts)
+
+
+@cache
+def _words() -> dict[str, tuple[str, ...]]:
+    text = (resources.files("transforms.restaurants") / "disfluencies.toml").read_text(encoding="utf-8")
+    return {kind: tuple(words) for kind, words in tomllib.loads(text).items()}
+
+
+def _can(kind: str, line: Line) -> bool:
+    """Whether a turn can have a kind: a correction needs a value, a restart something before its last word."""
+    return bool(line.spans) if kind == "correction" else kind == "hesitation" or " " in line.utterance
+
+
+def _line(world: World, said: Said, split: str, odds: Mapping[str, float], dice: Dice) -> tuple[Line, list[str]]:
+    """The turn with what is drawn, and the kinds of it."""
+    text = said.line.utterance
+    words = [word.span() for word in _WORD.finditer(text)]
+    kinds = [kind for kind in KINDS if dice.chance(odds[kind]) and _can(kind, said.line)]
+    edits = []
+    if "restart" in kinds:
+        broken_off = text[: words[dice.below(len(words) - 1)][1]]
+        edits.append(Edit(0, 0, f"{broken_off} {dice.pick(_words()['restart'])} "))
+    if "correction" in kinds:
+        edits.append(_correction(world, said, split, dice))
+    if "hesitation" in kinds:
+        at = dice.pick(words)[0]
+        edits.append(Edit(at, at, f"{dice.pick(_words()['hesitation'])} "))
+    edits.sort(key=lambda edit: edit.start)  # those at one place keep the order of above
+    return _edited(said.line, edits), kinds
+
+
+def _correction(world: World, said: Said, split: str, dice: Dice) -> Edit:
+    """A wrong value of the same half before a value, by itself or with the word before it, which is said again."""
+    text = said.line.utterance
+    slot, start, end = dice.pick(said.line.spans)
+    wrong = _another(world, slot, split, text[start:end], dice)
+    begin = start
+    word = text.rfind(" ", 0, max(start - 1, 0)) + 1
+    if dice.below(2) and not any(word < other <= start for _, _, other in said.line.spans):
+        begin = word
+    return Edit(begin, begin, f"{text[begin:start]}{wrong} {dice.pick(_words()['correction'])} ")
+
+
+def _another(world: World, slot: str, split: str, right: str, dice: Dice) -> str:
+    """What might be said by mistake: nothing that the split does not have anyway."""
+    if slot == "name":
+        entities = world.parts[split].entities
+        i = dice.below(len(entities))
+        return entities[i - (entities[i].name == right)].name  # that, or its neighbour
+    (values,) = (field.of_half(split == "oov") for field in world.ontology.fields if field.name == slot)
+    return dice.pick([value for value in values if value != right])
+
+
+def _edited(line: Line, edits: list[Edit]) -> Line:
+    spans = []
+    for slot, start, end in line.spans:
+        place = moved(start, end, edits)
+        assert place is not None  # edits only insert, and never inside a value
+        spans.append((slot, *place))
+    return Line(edited(line.utterance, edits), tuple(spans))

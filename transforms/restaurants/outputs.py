@@ -1,0 +1,92 @@
+"""What ``restaurants`` writes besides dialogues: knowledge base, candidates, schemas, numbers, a card and a page."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+
+from schemas.layout import schema_bytes
+from transforms.babi.names import CANDIDATES, FACTS
+from transforms.babi.writing import candidates_text, facts_text
+from transforms.restaurants.apart import intersections
+from transforms.restaurants.card import card
+from transforms.restaurants.patterns import counted
+from transforms.restaurants.plan import PLUS, Simulation
+from transforms.restaurants.report import report_page
+from transforms.restaurants.sgd import schema
+from transforms.restaurants.statistics import Key, solved, statistics
+from transforms.restaurants.world import World, candidates, knowledge_base
+from transforms.restaurants.writing import EXAMPLES, SEEN, SHOWN, TALLIES, put_together
+
+
+class About(msgspec.Struct, frozen=True):
+    """What is known before anything is simulated.
+
+    Attributes:
+      simulation: what is simulated.
+      options: flags that shape the content.
+    """
+
+    simulation: Simulation
+    options: dict[str, Any]
+
+
+def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
+    """What :class:`~transforms.restaurants.writing.WriteDialogues` found, as :func:`small_files` takes it."""
+    tallies = written[TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
+    examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN)
+    return tallies, put_together(written[SEEN]), examples
+
+
+def small_files(
+    about: About,
+    tallies: Iterable[tuple[Key, int]],
+    seen: Iterable[tuple[tuple[str, str], set[str]]],
+    examples: Iterable[tuple[int, list[tuple[int, str]]]],
+) -> Iterator[tuple[str, bytes]]:
+    """(path below the output, bytes) of each file. Raises RuntimeError where the splits are not apart."""
+    simulation = about.simulation
+    world = simulation.world()
+    sums = Counter(dict(tallies))
+    numbers = {
+        **_domain(world),
+        "tasks": statistics(world, simulation.tasks, simulation.sizes, simulation.plus, sums),
+        "bot": solved(simulation.tasks, simulation.sizes, sums),
+        "apart": intersections(world, dict(seen)),
+    }
+    shown = {task: [text for _, text in sorted(found)] for task, found in sorted(examples)}
+    yield "statistics.json", (json.dumps(numbers, indent=2) + "\n").encode()
+    yield "README.md", card(numbers, about.options).encode()
+    yield "report.html", report_page(numbers, shown).encode()
+    yield from _published(world, simulation)
+    services = schema_bytes(schema(world.ontology))
+    yield from ((name, services) for name in simulation.schema_names())
+
+
+def _published(world: World, simulation: Simulation) -> Iterator[tuple[str, bytes]]:
+    """Knowledge base and candidates; the sets with disfluencies are a folder that has all it needs."""
+    if "babi" not in simulation.formats:
+        return
+    facts, texts = facts_text(knowledge_base(world)).encode(), candidates_text(candidates(world)).encode()
+    for folder in ("", f"{PLUS}/") if simulation.plus else ("",):
+        yield folder + FACTS, facts
+        yield folder + CANDIDATES, texts
+
+
+def _domain(world: World) -> dict[str, Any]:
+    user, bot = counted(world.ontology.patterns)
+    halves: Sequence[Sequence[Any]] = world.halves
+    facts = len(world.names) + len(world.ontology.extras) + 1
+    return {
+        "domain": world.ontology.domain,
+        "entities": {"seen": len(halves[0]), "unseen": len(halves[1])},
+        "facts": sum(map(len, halves)) * facts,
+        "requests": {split: len(part.requests) for split, part in world.parts.items()},
+        "patterns": {"user": user, "bot": bot},
+        "candidates": len(candidates(world)),
+    }

@@ -1,0 +1,202 @@
+"""Made dialogues in the SGD layout: a service with its slots, and turns with acts, spans, states, calls and results.
+
+In SGD user and system take turns and no call is spoken. So what the bot says one line after the other, with the user
+silent between, is one turn; the call stands in its frame with what it found. What task 3 has before the dialogue is
+what the bot found when it began to offer; what task 4 has there is what the reservation gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from transforms.restaurants.ontology import Ontology
+from transforms.restaurants.patterns import CALLS
+from transforms.restaurants.simulating import Made, Said, Spoken
+from transforms.restaurants.world import World
+from transforms.simulation.turns import Line, act, joined, state, system_turn, user_turn
+
+# What the user or the bot does, to acts of SGD without a slot.
+_ACTS = {
+    "no_more": ("NEGATE",),
+    "reject": ("REQUEST_ALTS",),
+    "accept": ("SELECT",),
+    "thank": ("THANK_YOU",),
+    "decline": ("NEGATE", "GOODBYE"),
+    "greet": ("REQ_MORE",),
+    "updated": ("REQ_MORE",),
+    "reserve": ("NOTIFY_SUCCESS",),
+    "reserve_by_name": ("NOTIFY_SUCCESS",),
+    "anything_else": ("REQ_MORE",),
+    "farewell": ("GOODBYE",),
+}
+
+
+def schema(ontology: Ontology) -> list[dict[str, Any]]:
+    """The services of a corpus: one."""
+    domain, fields = ontology.domain, ontology.fields
+    shared = {field.name: list(field.values) for field in fields if field.shared}
+    slots = [_slot("name", f"Name of the {domain}")]
+    slots += [_slot(field.name, f"{_aloud(field.name)} of the {domain}", shared.get(field.name)) for field in fields]
+    slots.append(_slot("rating", f"Rating of the {domain}, the higher the better"))
+    slots += [_slot(extra, f"{_aloud(extra)} of the {domain}") for extra in ontology.extras]
+    names = [slot["name"] for slot in slots]
+    find, reserve = intents(ontology)
+    return [
+        {
+            "service_name": service_name(ontology),
+            "description": f"Finds a {domain} that is what the user wants, and books it",
+            "slots": slots,
+            "intents": [
+                _intent(find, f"Find a {domain} by {', '.join(ontology.names)}", False, ontology.names, names),
+                _intent(reserve, f"Book a {domain} by its name", True, ["name"], names),
+            ],
+        }
+    ]
+
+
+def service_name(ontology: Ontology) -> str:
+    """``Restaurants_1``."""
+    return f"{_camel(ontology.domain)}s_1"
+
+
+def intents(ontology: Ontology) -> tuple[str, str]:
+    """``FindRestaurant`` and ``ReserveRestaurant``."""
+    return f"Find{_camel(ontology.domain)}", f"Reserve{_camel(ontology.domain)}"
+
+
+def sgd_dialogue(world: World, made: Made) -> dict[str, Any]:
+    """A dialogue as an SGD file has it."""
+    turns = _Turns(world)
+    for spoken in made.spoken:
+        turns.take(spoken)
+    return {
+        "dialogue_id": made.dialogue_id,
+        "services": [turns.service],
+        "turns": turns.finished(),
+    }
+
+
+class _Turns:
+    """The turns of a dialogue while they are collected."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.service = world, service_name(world.ontology)
+        self.find, self.reserve = intents(world.ontology)
+        # Values of these are told by their place in the text, the others are among the possible values.
+        self._free = {field.name for field in world.ontology.fields if not field.shared}
+        self._free |= {"name", *world.ontology.extras}
+        self._turns: list[dict[str, Any]] = []
+        self._said: list[Said] = []  # by the bot, since the user last spoke
+        self._call: tuple[str, dict[str, str]] | None = None
+        self._known: list[dict[str, str]] = []  # the entities whose facts were given
+        self._wishes: dict[str, str] = {}
+        self._offered = ""
+        self._intent = "NONE"
+
+    def take(self, spoken: Spoken) -> None:
+        """The next line of the dialogue."""
+        if spoken.results:
+            self._known = [{"name": one.name, **self.world.facts(one)} for one in spoken.results]
+        if spoken.user:
+            self._close()
+            self._turns.append(self._of_user(spoken.user))
+        self._of_bot(spoken.bot)
+
+    def finished(self) -> list[dict[str, Any]]:
+        """All turns."""
+        self._close()
+        return self._turns
+
+    def _of_user(self, said: Said) -> dict[str, Any]:
+        kind, _, extra = said.act.partition(".")
+        values = said.values
+        acts = [act("INFORM", slot, value) for slot, value in values.items()]
+        if kind == "request":
+            self._intent = self.reserve if "name" in values else self.find
+            acts.append(act("INFORM_INTENT", "intent", self._intent))
+        elif kind == "accept":
+            self._intent, self._wishes["name"] = self.reserve, self._offered
+        elif kind in ("thank", "decline"):
+            self._intent = "NONE"
+        if kind == "question":
+            acts.append(act("REQUEST", extra))
+        elif kind != "greet":
+            acts += [act(name) for name in _ACTS.get(kind, ())]
+        self._wishes |= values
+        after = state(
+            self._intent, {slot: [value] for slot, value in self._wishes.items()}, [extra] if kind == "question" else []
+        )
+        return user_turn(self.service, self._spans(said.line), acts, after)
+
+    def _of_bot(self, said: Said) -> None:
+        if said.act in CALLS:
+            self._call = (self.find, said.values)
+            return
+        if said.act == "option" and self._call is None:  # task 3
+            self._call = (self.find, {name: self._wishes[name] for name in self.world.names})
+        if said.act in ("option", "next_option"):
+            self._offered = said.values["name"]
+        if said.act in ("reserve", "reserve_by_name"):
+            self._call = (self.reserve, {"name": self._wishes["name"]})
+        self._said.append(said)
+
+    def _close(self) -> None:
+        """Ends the bot's turn, if there is one."""
+        if not self._said:
+            return
+        acts = [one for said in self._said for one in _bot_acts(said)]
+        line = joined(*(self._spans(said.line) for said in self._said))
+        self._turns.append(system_turn(self.service, line, acts, self._call, self._results()))
+        self._said, self._call = [], None
+
+    def _results(self) -> list[dict[str, str]]:
+        """Of the call: of a search all that is known by then, of a reservation what is reserved."""
+        if self._call and self._call[0] == self.reserve:
+            return [one for one in self._known if one["name"] == self._call[1]["name"]]
+        return self._known
+
+    def _spans(self, line: Line) -> Line:
+        return Line(line.utterance, tuple(span for span in line.spans if span[0] in self._free))
+
+
+def _bot_acts(said: Said) -> list[dict[str, Any]]:
+    kind, _, slot = said.act.partition(".")
+    if kind == "ask":
+        return [act("REQUEST", slot)]
+    if kind in ("option", "next_option"):
+        return [act("OFFER", "name", said.values["name"])]
+    if kind == "give":
+        return [act("INFORM", slot, said.values[slot])]
+    return [act(name) for name in _ACTS.get(kind, ())]
+
+
+def _slot(name: str, description: str, values: Sequence[str] | None = None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "is_categorical": values is not None,
+        "possible_values": list(values or ()),
+    }
+
+
+def _intent(
+    name: str, description: str, transactional: bool, required: Sequence[str], results: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "is_transactional": transactional,
+        "required_slots": list(required),
+        "optional_slots": {},
+        "result_slots": list(results),
+    }
+
+
+def _aloud(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def _camel(domain: str) -> str:
+    """A word as part of a name in CamelCase; letters and digits only."""
+    return "".join(c for c in domain if c.isascii() and c.isalnum()).capitalize()

@@ -1,0 +1,184 @@
+"""Numbers of simulated dialogues, counted on what is said, beside the paper's and the published files'."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transforms.restaurants.disfluencies import KINDS, RATES
+from transforms.restaurants.simulating import ACCEPTED, BOTH, DECLINED, Made, Spoken
+from transforms.restaurants.world import World
+
+Key = tuple[int, str, str]  # task, split, what
+
+# Bordes et al. 2017, Table 1: means of a dialogue. The first row is the sum of the others but for task 3, where the
+# silences would have to be added. The published files of task 1 have one user and one bot utterance less.
+PAPER = {
+    1: {"utterances": 12, "user": 5, "bot": 7, "results": 0},
+    2: {"utterances": 17, "user": 7, "bot": 10, "results": 0},
+    3: {"utterances": 43, "user": 7, "bot": 10, "results": 23},
+    4: {"utterances": 15, "user": 4, "bot": 4, "results": 7},
+    5: {"utterances": 55, "user": 13, "bot": 18, "results": 24},
+}
+# The published files of these tasks, the four splits together; measured.
+PUBLISHED = {
+    1: {"utterances": 10.00, "user": 4.00, "silences": 2.00, "bot": 6.00, "results": 0.0},
+    4: {"utterances": 14.02, "user": 3.51, "silences": 0.0, "bot": 3.51, "results": 7.0},
+}
+COLUMNS = ("dialogues", "user", "silences", "bot", "results")
+
+
+def tally(world: World, task: int, split: str, made: Made, tallies: Counter[Key]) -> None:
+    """Counts a dialogue."""
+    spoken = made.spoken
+    users = [one.user for one in spoken if one.user]
+    numbers = {
+        "dialogues": 1,
+        "user": len(users),
+        "silences": len(spoken) - len(users),
+        "bot": len(spoken),
+        "results": sum(len(one.results) for one in spoken) * (len(world.names) + len(world.ontology.extras) + 1),
+    }
+    for name, n in numbers.items():
+        tallies[task, split, name] += n
+    for name in _drawn(world, task, spoken):
+        tallies[task, split, name] += 1
+
+
+def _drawn(world: World, task: int, spoken: Sequence[Spoken]) -> list[str]:
+    """What was drawn in a dialogue, as far as the dialogue shows it."""
+    acts = Counter(one.user.act for one in spoken if one.user)
+    found = []
+    if task != 4:
+        (request,) = (one.user for one in spoken if one.user and one.user.act == "request")
+        found.append(f"given/{len(request.line.spans)}")
+    if task in (2, 5):
+        found.append(f"updates/{acts['update']}")
+    if task in (3, 5):
+        options = max(len(one.results) for one in spoken)
+        shown = acts["reject"] + acts["accept"]
+        found += ["options/rejected"] * acts["reject"]
+        found += ["options/accepted"] * (shown < options)  # the last is always accepted
+    if task in (4, 5):
+        asked = [extra for extra in world.ontology.extras if acts[f"question.{extra}"]]
+        found.append(f"asked/{'+'.join(asked)}")
+    if task == 5:
+        found.append(f"declined/{'yes' if acts['decline'] else 'no'}")
+    return found
+
+
+def expected(world: World, task: int) -> dict[str, dict[str, float]]:
+    """The shares with which things are drawn in a task, by what and outcome."""
+    fields, extras = len(world.ontology.fields), world.ontology.extras
+    shares: dict[str, dict[str, float]] = {}
+    if task != 4:
+        shares["given"] = {str(n): 1 / (fields + 1) for n in range(fields + 1)}
+    if task in (2, 5):
+        shares["updates"] = {str(n): 1 / fields for n in range(1, fields + 1)}
+    if task in (3, 5):
+        shares["options"] = {"accepted": ACCEPTED, "rejected": 1 - ACCEPTED}
+    if task in (4, 5):
+        asked = {extra: (1 - BOTH) / len(extras) for extra in extras}
+        everything = "+".join(extras)
+        shares["asked"] = {**asked, everything: asked.get(everything, 0.0) + BOTH}
+    if task == 5:
+        shares["declined"] = {"yes": DECLINED, "no": 1 - DECLINED}
+    return shares
+
+
+def statistics(
+    world: World,
+    tasks: Sequence[int],
+    sizes: Sequence[tuple[str, int]],
+    plus: Sequence[tuple[str, float]],
+    tallies: Mapping[Key, int],
+) -> dict[str, Any]:
+    """The part of ``statistics.json`` that is about dialogues.
+
+    Args:
+      world: the domain.
+      tasks: simulated.
+      sizes: (split, dialogues).
+      plus: rates of disfluencies, or none.
+      tallies: summed.
+    """
+    found: dict[str, Any] = {}
+    splits = [split for split, _ in sizes]
+    for task in tasks:
+        of_split = {split: _means({name: tallies.get((task, split, name), 0) for name in COLUMNS}) for split in splits}
+        sums = {key: sum(tallies.get((task, split, key), 0) for split in splits) for key in _names(task, tallies)}
+        found[str(task)] = {
+            "splits": of_split,
+            "all": _means({name: sums.get(name, 0) for name in COLUMNS}),
+            "paper": PAPER[task],
+            "published_files": PUBLISHED.get(task),
+            "drawn": {
+                what: _shares({name: sums.get(f"{what}/{name}", 0) for name in shares}, shares)
+                for what, shares in expected(world, task).items()
+            },
+            "babi_plus": _plus(dict(plus), sums) if plus else None,
+        }
+    return found
+
+
+def _names(task: int, tallies: Mapping[Key, int]) -> list[str]:
+    return sorted({name for of, _, name in tallies if of == task})
+
+
+def _means(sums: Mapping[str, int]) -> dict[str, Any]:
+    n = sums["dialogues"]
+    means = {name: sums[name] / n if n else None for name in COLUMNS[1:]}
+    utterances = sums["user"] + sums["bot"] + sums["results"]
+    return {"dialogues": n, "utterances": utterances / n if n else None, **means}
+
+
+def _shares(seen: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, Any]:
+    """Seen and expected shares, and how many standard errors lie between them."""
+    n = sum(seen.values())
+    found = {}
+    for name, share in shares.items():
+        error = math.sqrt(share * (1 - share) / n) if n else 0.0
+        found[name] = {
+            "count": seen[name],
+            "share": seen[name] / n if n else None,
+            "expected": share,
+            "standard_errors": (seen[name] / n - share) / error if error else None,
+        }
+    return found
+
+
+def _plus(rates: Mapping[str, float], sums: Mapping[str, int]) -> dict[str, Any]:
+    turns = sums.get("user", 0)
+    return {
+        kind: {
+            "turns": sums.get(f"plus/{kind}", 0),
+            "possible": sums.get(f"plus/{kind}_possible", 0),
+            "share": sums.get(f"plus/{kind}", 0) / turns if turns else None,
+            "asked": rates[kind],
+            "default": RATES[kind],
+        }
+        for kind in KINDS
+    }
+
+
+def solved(
+    tasks: Sequence[int], sizes: Sequence[tuple[str, int]], tallies: Mapping[Key, int]
+) -> dict[str, dict[str, Any]]:
+    """How the bot of rules did, by set (``plain``, ``plus``), task and kind of test: answers and dialogues."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in ("plain", "plus"):
+        for task in tasks:
+            for test, splits in (("seen", ("train", "dev", "test")), ("oov", ("oov",))):
+                sums = {
+                    key: sum(tallies.get((task, split, f"bot/{name}/{key}"), 0) for split in splits)
+                    for key in ("answers", "right", "tried", "solved")
+                }
+                if sums["tried"]:
+                    shares = {
+                        "per_response": sums["right"] / sums["answers"],
+                        "per_dialogue": sums["solved"] / sums["tried"],
+                    }
+                    found.setdefault(name, {}).setdefault(str(task), {})[test] = {**sums, **shares}
+    return found
