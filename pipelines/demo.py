@@ -48,7 +48,7 @@ RELEASE = """\
 # What 'parapet demo' made, as a release: 'parapet release build --config THIS --output FOLDER' builds it again.
 name = "parapet_sample"
 version = "1.0.0"
-title = "Parapet's sample corpus under five paraphrased schemas"
+title = "Parapet's sample corpus, its paraphrased schemas and its robustness sets"
 description = "Six services in five domains, their dialogues under the names of crowdworkers: v1 is near, v5 far."
 licence = "CC0-1.0"
 changes = "First release."
@@ -68,6 +68,31 @@ kind = "variants"
 [[corpora]]
 path = "back_translate"
 kind = "back-translations"
+
+[[corpora]]
+path = "language_variations/typos"
+name = "typos"
+kind = "language variations"
+
+[[corpora]]
+path = "language_variations/paraphrase"
+name = "paraphrase"
+kind = "language variations"
+
+[[corpora]]
+path = "unseen_entities"
+name = "unseen_entities"
+kind = "unseen entities"
+
+[[corpora]]
+path = "ood/ood-20"
+name = "ood_20"
+kind = "out-of-domain turns"
+
+[[corpora]]
+path = "reminders"
+name = "reminders"
+kind = "simulated dialogues"
 
 [[audits]]
 path = "compose"

@@ -9,9 +9,10 @@ from typing import Any
 from evaluation.compare.results import WHOLE, Column, Outcome, Sums, read_sums
 from evaluation.pages import Table, bars, page, plain
 from evaluation.writing import json_bytes
-from transforms import markdown
+from transforms import markdown, svg
 
 AVERAGE = "average"
+_STYLES = ("s1", "s2", "ref")
 
 TERMS = {
     "Average": "The unweighted mean of all columns, as of RADDLE's leaderboard; those where low is good are not in it.",
@@ -120,12 +121,20 @@ def heads(board: Mapping[str, Any]) -> list[str]:
     """The columns' headings: as short as tells them apart."""
     columns = board["columns"]
     tasks = {one["task"] for one in columns}
+    alone = _metric(board)  # stands above the table
     found = []
     for one in columns:
         parts = [one["task"]] if len(tasks) > 1 else []
         parts += [one["group"]] if one["group"] not in WHOLE else []
-        found.append(" ".join([*parts, one["metric"].replace("_", " ")]))
+        parts += [] if alone and parts else [one["metric"].replace("_", " ")]
+        found.append(" ".join(parts))
     return found
+
+
+def _metric(board: Mapping[str, Any]) -> str:
+    """The metric of all columns; empty where they have several."""
+    metrics = {one["metric"].replace("_", " ") for one in board["columns"]}
+    return metrics.pop() if len(metrics) == 1 else ""
 
 
 def _rows(board: Mapping[str, Any]) -> list[list[str]]:
@@ -176,16 +185,18 @@ def _markdown(board: Mapping[str, Any]) -> str:
 
 
 def _report(board: Mapping[str, Any]) -> bytes:
-    first = board["systems"][0]
-    shown = board[AVERAGE] if len(board["columns"]) > 1 else _only(board)
-    plots = [bars("Average" if len(board["columns"]) > 1 else heads(board)[0], "of 100", shown)]
+    numbers = board[AVERAGE] if len(board["columns"]) > 1 else _only(board)
+    shown = {name: numbers[name] for name in board["systems"]}
+    plots = [bars("Average" if len(board["columns"]) > 1 else heads(board)[0], "of 100", shown), *_by_column(board)]
+    metric = _metric(board)
+    caption = f"{metric[:1].upper()}{metric[1:]}, of 100" if metric else "All of 100"
     tables = [
-        Table("All of 100", _columns(board), _rows(board), "The systems"),
+        Table(caption, _columns(board), _rows(board), "The systems"),
         Table("The first system less the second, of 100", _TESTS, _test_rows(board), "Differences", 1),
     ]
     return page(
         title="Leaderboard",
-        headline=f"{first} leads" if shown[first] is not None else "Systems next to each other",
+        headline=_headline(board["systems"], shown),
         lead=f"{len(board['systems']):,} systems, {len(board['columns']):,} numbers each.",
         tiles={name: plain(shown[name]) for name in board["systems"][:6]},
         tables=[table for table in tables if table.rows],
@@ -194,6 +205,25 @@ def _report(board: Mapping[str, Any]) -> bytes:
         terms=TERMS,
         brand="compare",
     )
+
+
+def _headline(systems: Sequence[str], shown: Mapping[str, float | None]) -> str:
+    first, second = (shown[name] for name in systems[:2])
+    return "Systems next to each other" if first is None or first == second else f"{systems[0]} leads"
+
+
+def _by_column(board: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A plot of all columns, of two or three systems: with more nobody could tell them apart."""
+    names, systems = heads(board), board["systems"]
+    if len(names) < 2 or len(systems) > len(_STYLES):
+        return []
+    series = [
+        svg.Series(name, tuple(board["values"][name][one["name"]] for one in board["columns"]), style)
+        for name, style in zip(systems, _STYLES, strict=False)
+    ]
+    said = "; ".join(f"{one.name}: {', '.join(map(plain, one.values))}" for one in series)
+    drawn = svg.bars("plot-columns", "By column", said, names, series, svg.number(1))
+    return [{"title": "By column", "hint": "of 100", "svg": drawn}]
 
 
 def _only(board: Mapping[str, Any]) -> dict[str, float | None]:

@@ -72,7 +72,7 @@ def test_a_second_run_gives_the_same_files(demo: tuple[Path, str], tmp_path: Pat
     assert main(["demo", "--output", str(demo[0])]) == 0
     assert {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()} == before
     told = capsys.readouterr().out
-    assert "[1/12] hits: " in told
+    assert "[1/18] hits: " in told
     assert told.splitlines()[-1].split()[0] == str(demo[0] / "index.html")
 
 

@@ -291,7 +291,7 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     argv = [*systems, "--metrics", "accuracy", "--replicates", "999", "--output"]
     assert run_compare([*argv, str(tmp_path / "board")]) == 0
     told = capfd.readouterr().out
-    assert told.splitlines()[0] == "good: average 100.00; x accuracy 100.00, y accuracy 100.00"
+    assert told.splitlines()[0] == "good: average 100.00; x 100.00, y 100.00"
     assert "6 of 9 differences have p < 0.05" in told
     board = json.loads((tmp_path / "board" / "leaderboard.json").read_bytes())
     assert board["systems"] == ["good", "twin", "bad"]
