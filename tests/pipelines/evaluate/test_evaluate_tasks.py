@@ -305,7 +305,7 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         [one[key] for key in kept] for one in board["tests"] if "bad" in (one["first"], one["second"])
     ]
     page = (tmp_path / "board" / "report.html").read_text()
-    assert "good leads" in page
+    assert "Systems next to each other" in page  # good and twin are level
     for flags, reason in (
         (["--systems", f"good={tmp_path / 'good'}"], "give two systems or more"),
         (["--systems", "good", "bad=x"], "expected NAME=OUT, found 'good'"),
