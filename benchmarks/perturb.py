@@ -1,4 +1,4 @@
-"""Times the typos of ``parapet language_variations`` against nlpaug's KeyboardAug on the same utterances.
+"""Times typos, and the replacement of entities, against nlpaug's KeyboardAug on the same utterances.
 
     python -m benchmarks.perturb [--utterances 20000] [--sgd ROOT] [--folder bench-output]
 
@@ -17,6 +17,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,17 @@ import msgspec
 
 from benchmarks.rewrite import measure
 from schemas import layout
-from schemas.dialogue import Dialogue
+from schemas.dialogue import Dialogue, Turn
+from schemas.errors import InputError
+from transforms.corpora import dialogues_of, read_corpus
+from transforms.entities.choosing import Chooser
+from transforms.entities.groups import Found, Group, found_in
+from transforms.entities.mentions import Table, keep_unclear, marked_in
+from transforms.entities.sources import Sources
+from transforms.entities.study import kinds_of, learn_training
+from transforms.entities.utterances import edits_of
 from transforms.perturb.drawing import key_of
+from transforms.perturb.edits import move_spans
 from transforms.perturb.typos import Rates, with_typos
 from transforms.variations.said import Said, said_by_user
 
@@ -61,6 +71,9 @@ def main() -> int:
 
     line("nlpaug KeyboardAug", alone)
     line("typos, spans moved", best(lambda: ours(turns)))
+    seconds, utterances = entities(args.sgd)
+    rate = utterances / seconds
+    print(f"{'entities, spans moved':28}{seconds:7.2f} s{rate:18,.0f}{rate * alone / len(turns):7.2f}", flush=True)
     start = pipeline(root / "one", root / "out-one", "none")
     for what, env in (("pipeline, one set", "none"), ("pipeline, with Env-1/2/3", "0.1,0.5,0.8")):
         cpu = pipeline(root / "corpus", root / f"out-{env}", env)
@@ -98,6 +111,45 @@ def ours(turns: list[Said]) -> None:
     for said in turns:
         key = key_of(SEED, "typos", said.dialogue_id, str(said.position))
         with_typos(said.utterance, said.ranges, said.values, rates, key)
+
+
+def entities(corpus: Path) -> tuple[float, int]:
+    """CPU seconds for replacing the entities of all utterances of ROOT, and their number.
+
+    As of the functions that others have: given what replaces what, its places in an utterance are found, marked and
+    unmarked, edited, and the spans moved. What is chosen, checked and written besides is not in it.
+    """
+    splits = {split.split: split for split in layout.read_root(corpus)}
+    training = learn_training(read_corpus(corpus, ["train"]).files, [splits["train"]])
+    work, utterances = [], 0
+    for split in splits.values():
+        files = read_corpus(corpus, [split.split]).files
+        kinds = kinds_of(files, [split], False)
+        for _, raw, _, dialogue in (one for file in files for one in dialogues_of(file)):
+            assert not isinstance(dialogue, InputError)
+            found = found_in(dialogue, kinds)
+            _, table = keep_unclear(dialogue, found)
+            Chooser(dialogue.dialogue_id, found, kinds, Sources("generated", SEED), training).choose()
+            work.append((dialogue.turns, msgspec.json.encode(raw["turns"]), found, found.by_surface(), table))
+            utterances += len(dialogue.turns)
+    times = []
+    for _ in range(ROUNDS):
+        made = [msgspec.json.decode(one[1]) for one in work]
+        started = time.process_time()
+        for (turns, _, found, of, table), new in zip(work, made, strict=True):
+            for turn, to in zip(turns, new, strict=True):
+                replace_in(turn, to, found, of, table)
+        times.append(time.process_time() - started)
+    return min(times), utterances
+
+
+def replace_in(turn: Turn, to: dict[str, Any], found: Found, of: dict[str, Group], table: Table) -> None:
+    """One utterance."""
+    marked = marked_in(turn, found, of)
+    mentions = marked + table.unmarked(turn.utterance, [(one.start, one.end) for one in marked])
+    mentions.sort(key=attrgetter("start"))
+    if edits := edits_of(turn.utterance, mentions):
+        move_spans(to, edits)
 
 
 def best(work: Callable[[], Any]) -> float:
