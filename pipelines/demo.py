@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from pipelines.command import EXIT_FAILURE, EXIT_USAGE, Parser, configure_logging
+from pipelines.demo_reuse import Made
 
 EXAMPLE = "  parapet demo --output demo-output"
 
@@ -114,6 +115,15 @@ path = "speech_errors/SR-20"
 name = "speech_errors_20"
 kind = "speech errors"
 """
+
+
+# Sets besides the variants on which the baseline is scored.
+SCORED = {
+    "typos": "language_variations/typos",
+    "paraphrase": "language_variations/paraphrase",
+    "unseen_entities": "unseen_entities",
+    "ood-20": "ood/ood-20",
+}
 
 
 def prepare_release(folder: Path) -> None:
@@ -264,9 +274,13 @@ def stages(output: str) -> list[Stage]:
         ),
         Stage(
             "evaluate",
-            "The sample's own responses scored: Inform, Success, BLEU, Combined",
-            ["--task", "response", "--predictions", "reference"],
-            [("What was offered and answered", "report.html")],
+            "A tracker of dialogue states by key words: joint goal accuracy on all of it, and schema sensitivity",
+            [
+                *("--task", "dst", "--model", "evaluation.dst.baseline:Keywords", "--system", "the key-word baseline"),
+                *("--variants", str(Path(output) / "rewrite"), "--sets"),
+                *(f"{name}={Path(output) / path}" for name, path in SCORED.items()),
+            ],
+            [("The scores, set by set", "report.html")],
         ),
         Stage(
             "release",
@@ -304,9 +318,13 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
     """Runs one stage after the other, each as its own command, and writes the page."""
     todo = _possible(args, stages(args.output))
     started = time.monotonic()
+    made = Made(Path(args.output))
     for i, stage in enumerate(todo, 1):
         _say(args, f"[{i}/{len(todo)}] {stage.pipeline}: {stage.what}")
         begun = time.monotonic()
+        if made.before(stage.pipeline, stage.flags, [path for _, path in stage.pages]):
+            _say(args, "      as it was")
+            continue
         if stage.prepare is not None:
             stage.prepare(Path(args.output))
         command = [*stage.flags, "--output", str(Path(args.output) / stage.pipeline), "--quiet", *runner_flags]
@@ -314,6 +332,7 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
         if status:
             print(f"the demo stopped: {stage.pipeline} ended with status {status}", file=sys.stderr)
             return EXIT_FAILURE
+        made.now(stage.pipeline)
         _say(args, f"      {time.monotonic() - begun:.1f} s")
     page = write_page(args.output, todo)
     _say(args, f"done in {time.monotonic() - started:.1f} s; open in a browser:")

@@ -6,11 +6,16 @@ import csv
 import json
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+import pipelines.demo
+from pipelines.demo_reuse import RECORD, Made
 from pipelines.main import main
+
+ROOT = Path(__file__).parents[2]
 
 
 class Links(HTMLParser):
@@ -67,13 +72,64 @@ def test_the_demos_numbers(demo: tuple[Path, str]) -> None:
     assert composed["self_bleu"] == pytest.approx(measured["self_bleu"], abs=1e-6)
 
 
-def test_a_second_run_gives_the_same_files(demo: tuple[Path, str], tmp_path: Path, capsys) -> None:
+def test_a_second_run_makes_only_what_is_not_there(demo: tuple[Path, str], capsys) -> None:
     before = {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()}
+    (demo[0] / "statistics" / "report.html").unlink()
     assert main(["demo", "--output", str(demo[0])]) == 0
     assert {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()} == before
-    told = capsys.readouterr().out
-    assert "[1/18] hits: " in told
-    assert told.splitlines()[-1].split()[0] == str(demo[0] / "index.html")
+    told = capsys.readouterr().out.splitlines()
+    stages = {line.split()[1]: after.strip() for line, after in pairwise(told) if re.match(r"\[\d+/18\] ", line)}
+    assert len(stages) == 18
+    assert [name for name, after in stages.items() if after != "as it was"] == ["statistics:"]
+    assert told[-1].split()[0] == str(demo[0] / "index.html")
+
+
+def test_what_is_changed_is_made_again(tmp_path: Path) -> None:
+    def ask(stage: str, *flags: str) -> bool:
+        made.before("first", [], [])
+        return made.before(stage, flags, ["page.html"])
+
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "page.html").write_text("")
+    made = Made(tmp_path)
+    assert not ask("second", "--seed", "1")
+    made.now("second")
+    made = Made(tmp_path)
+    assert ask("second", "--seed", "1")
+    made = Made(tmp_path)
+    assert not ask("second", "--seed", "2")
+    made = Made(tmp_path)
+    assert not ask("second", "--seed", "1")  # whoever was cut off while it was made
+    (tmp_path / RECORD).write_text("{")
+    assert not Made(tmp_path).before("first", [], [])
+
+
+def test_without_an_extra_its_stage_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(pipelines.demo.EXTRAS, "speech", "a_package_that_nobody_has")
+    args, _ = pipelines.demo.parser().parse(["--output", str(tmp_path)])
+    every = pipelines.demo.stages(str(tmp_path))
+    left = [stage.pipeline for stage in pipelines.demo._possible(args, every)]
+    assert left == [stage.pipeline for stage in every if stage.pipeline != "speech_errors"]
+    assert "parapet[speech]" in capsys.readouterr().out
+
+
+def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: Path, tmp_path: Path) -> None:
+    sheet = (sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
+    (tmp_path / "anna.csv").write_text(sheet, encoding="utf-8")
+    (tmp_path / "ben.csv").write_text(sheet.replace(",reject,", ",accept,", 1), encoding="utf-8")
+    reviewers = ["--reviewers", str(tmp_path / "anna.csv"), str(tmp_path / "ben.csv")]
+    assert main(["compose", "--output", str(tmp_path / "reviewed"), *reviewers, "--quiet"]) == 0
+    one = ["--schemas", str(sample / "test" / "schema.json")]
+    one += ["--responses", *(str(sample / "crowd" / name) for name in ("names.csv", "descriptions.csv"))]
+    assert main(["compose", "--output", str(tmp_path / "one"), *one, "--quiet"]) == 0
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
+    named = {path for text in pages.values() for path in re.findall(r"\bOUT/(\w[\w./]*\w)", text)}
+    named -= {"NAME/VERSION", "rows/SET/dialogues_001.parquet"}
+    assert "responses.parquet" in named
+    outputs = [path for folder in (demo[0], tmp_path) for path in folder.iterdir() if path.is_dir()]
+    assert not [path for path in sorted(named) if not any((out / path).exists() for out in outputs)]
+    files = [path.name for path in (tmp_path / "reviewed").iterdir() if path.is_file()]
+    assert not [name for name in files if f"`OUT/{name}`" not in pages["compose.md"]]
 
 
 def test_a_top_up_asks_only_for_what_is_missing(demo: tuple[Path, str], tmp_path: Path, capsys) -> None:

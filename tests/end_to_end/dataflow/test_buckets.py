@@ -34,16 +34,23 @@ def chain(corpus: str, out: str) -> dict[str, list[str]]:
         "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
         "augment": ["--sgd", corpus, "--backtrans", f"{out}/back_translate", "--sets", "backtrans,corrupted"],
         "compose_variations": ["--sgd", corpus, "--responses", f"{corpus}/crowd/rewrites.csv"],
-        "language_variations": ["--sgd", corpus],
+        "language_variations": ["--sgd", corpus, "--kinds", "typos", "--env", "0.5"],
         "unseen_entities": ["--sgd", corpus],
+        "anonymise": ["--chats", f"{corpus}/chats.jsonl"],
+        # All but a few short turns count as too long: this is about files.
+        "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],
+    }
+
+
+def others(corpus: str) -> dict[str, list[str]]:
+    """Those that read and write as one of the above does."""
+    return {
         "ood": ["--sgd", corpus, "--rates", "0.1"],
         "few_shot": ["--sgd", corpus, "--sizes", "2", "--test", "2"],
         "unseen_services": ["--sgd", corpus],
         "reminders": ["--dialogues", "4,0,4"],
         "restaurants": ["--tasks", "1", "--sizes", "4"],
-        "anonymise": ["--chats", f"{corpus}/chats.jsonl"],
-        # All but a few short turns count as too long: this is about files.
-        "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],
+        "language_variations": ["--sgd", corpus],
     }
 
 
@@ -67,6 +74,14 @@ def test_the_bytes_are_those_of_a_local_run(bucket: Bucket, local: Path, capsys)
         assert run(name, flags, f"{bucket.url}/out") == 0
         assert bucket.tree(f"out/{name}") == local_tree(local / name), name
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.thorough
+def test_the_bytes_of_the_others(bucket: Bucket, tmp_path: Path) -> None:
+    for name, flags in others(f"{bucket.url}/sgd").items():
+        assert run(name, others(str(sample_root()))[name], str(tmp_path)) == 0
+        assert run(name, flags, f"{bucket.url}/more") == 0
+        assert bucket.tree(f"more/{name}") == local_tree(tmp_path / name), name
 
 
 @pytest.mark.thorough

@@ -109,7 +109,7 @@ def test_the_command_waits_and_reports(job: Job) -> None:
 
 
 def test_the_staged_package_has_all_that_workers_load(job: Job) -> None:
-    folders = ("schemas", "transforms", "pipelines", "crowd_templates")
+    folders = ("schemas", "transforms", "evaluation", "pipelines", "crowd_templates")
     ours = {str(path.relative_to(ROOT)): path for folder in folders for path in (ROOT / folder).rglob("*")}
     wanted = {name for name, path in ours.items() if path.is_file() and "__pycache__" not in name}
     assert {"crowd_templates/hit_page.html.jinja", "schemas/sample/train/schema.json"} <= wanted
@@ -127,7 +127,7 @@ def test_the_request(job: Job) -> None:
 
 STEPS = {
     "hits": ["Services", "Make HITs/Render service", "Write pages/Write file", "Finish/Publish"],
-    "compose": ["Read responses", "Merge", "Settle", "Write audit", "Publish/Publish"],
+    "compose": ["Answers/Read responses", "Answers/Merge", "Settle", "Write audit", "Publish/Publish"],
     "statistics": ["Count service", "Make files", "Publish/Publish"],
     "rewrite": ["Rewrite/Rewrite file", "Write/Write file", "Publish/Publish"],
     "back_translate": ["Translations/Map(decode)", "Make files", "Publish/Publish"],

@@ -1,0 +1,136 @@
+"""A tracker by key words: it has learned nothing, and reads the schema. What a model must beat, and a first number.
+
+    parapet evaluate --task dst --model evaluation.dst.baseline:Keywords ...
+
+Values of categorical slots are found word by word. For free slots, what looks like a value (a time, a date, a number,
+a name) goes to the slot whose name and description share most with the words around it. So a schema that says the same
+in other words changes what it finds, as it does with models that learned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from evaluation.dst.model import Example
+from schemas.service import Service, Slot
+from transforms.naming import name_words
+
+
+@lru_cache(maxsize=1 << 14)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[^\W_]+", text.lower()))
+
+
+_MONTHS = "january february march april may june july august september october november december"
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
+_DATE = rf"(?:the )?\d{{1,2}}(?:st|nd|rd|th)(?: of (?:{_MONTHS.replace(' ', '|')}))?"
+_LOOKS = {
+    "time": re.compile(r"\b(?:\d{1,2}(?::\d\d)? ?(?:am|pm)|\d{1,2}:\d\d|noon|midnight)\b", re.IGNORECASE),
+    "date": re.compile(
+        rf"\b(?:(?:{_MONTHS.replace(' ', '|')}) \d{{1,2}}(?:st|nd|rd|th)?|{_DATE}|today|tomorrow|"
+        rf"(?:(?:next|this) )?(?:{_DAYS.replace(' ', '|')}))\b",
+        re.IGNORECASE,
+    ),
+    "number": re.compile(r"\$?\b\d[\d,.]*\b|\b(?:one|two|three|four|five|six|seven|eight|nine|ten)\b", re.IGNORECASE),
+    "name": re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'&]*(?: (?:of|the|and|&) (?=[A-Z])| [A-Z][\w'&]*|)*"),
+}
+# What slots say of themselves that hold such a value.
+_TELLING = {
+    "time": {"time", "hour", "when", "clock"},
+    "date": {"date", "day", "when", "dates"},
+    "number": {"number", "count", "how", "many", "amount", "price", "rating", "quantity", "size"},
+    "name": {"name", "city", "location", "place", "town", "title", "where", "address", "station", "destination"},
+}
+_IDLE = frozenset(_words("a an and at by for from in is it of on or the to whether with i me my you your"))
+BEFORE, AFTER = 3, 2  # words around a value that are looked at
+LEAST = 2  # points for which a slot takes a value
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What looks like a value: its text, the words around it, and which look it has."""
+
+    text: str
+    around: frozenset[str]
+    look: str
+
+
+class Keywords:
+    """The tracker."""
+
+    def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
+        """A state for each example."""
+        return [self._state(example) for example in batch]
+
+    def _state(self, example: Example) -> dict[str, Any]:
+        said = [text for speaker, text in example.history if speaker == "USER"]
+        return {
+            "active_intent": _intent(example.service, frozenset(_words(" ".join(said)))),
+            "requested_slots": _requested(example.service, said[-1]),
+            "slot_values": {slot: [value] for slot, value in _values(example.service, said).items()},
+        }
+
+
+@lru_cache(maxsize=1 << 14)
+def _about(name: str, description: str) -> frozenset[str]:
+    """What a schema says of an element."""
+    return frozenset((*map(str.lower, name_words(name)), *_words(description))) - _IDLE
+
+
+def _intent(service: Service, said: frozenset[str]) -> str:
+    if not service.intents:
+        return "NONE"
+    return max(service.intents, key=lambda intent: len(said & _about(intent.name, intent.description))).name
+
+
+def _requested(service: Service, said: str) -> list[str]:
+    if not said.rstrip().endswith("?"):
+        return []
+    words = frozenset(_words(said))
+    return sorted(slot.name for slot in service.slots if _about(slot.name, "") and _about(slot.name, "") <= words)
+
+
+def _values(service: Service, said: Sequence[str]) -> dict[str, str]:
+    values = {}
+    for slot in service.slots:
+        if slot.is_categorical and (value := _last_said(slot, " ".join(said).lower())):
+            values[slot.name] = value
+    free = [slot for slot in service.slots if not slot.is_categorical]
+    found = [one for text in said for one in _looking_like_values(text)]
+    for one in found:  # a later one replaces an earlier one
+        points = {slot.name: _points(slot, one) for slot in free}
+        best = max(points, key=lambda name: points[name], default=None)
+        if best is not None and points[best] >= LEAST:
+            values[best] = one.text
+    return values
+
+
+def _last_said(slot: Slot, said: str) -> str:
+    places: Mapping[str, int] = {
+        value: max((m.start() for m in re.finditer(rf"\b{re.escape(value.lower())}\b", said)), default=-1)
+        for value in slot.possible_values
+    }
+    value = max(places, key=lambda one: places[one], default="")
+    return value if value and places[value] >= 0 else ""
+
+
+def _points(slot: Slot, found: _Found) -> int:
+    about = _about(slot.name, slot.description)
+    return 2 * bool(about & _TELLING[found.look]) + len(about & found.around)
+
+
+def _looking_like_values(text: str) -> list[_Found]:
+    taken: list[tuple[int, int]] = []
+    found = []
+    for look, pattern in _LOOKS.items():
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            if all(end <= first or last <= start for first, last in taken):
+                taken.append((start, end))
+                around = {*_words(text[:start])[-BEFORE:], *_words(text[end:])[:AFTER]} - _IDLE
+                found.append((start, _Found(match[0], frozenset(around), look)))
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
