@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -122,7 +122,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from transforms import files
     from transforms.anonymise import outputs, writing
     from transforms.anonymise.balance import check_counts
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "anonymise")
     chats = pipeline | "Files of chats" >> beam.Create(args.files)
@@ -134,14 +134,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "Once" >> beam.Create([options_of(args)], reshuffle=False)
         | "Small files" >> beam.FlatMap(outputs.small_files, beam.pvalue.AsList(sums))
     )
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(
-            letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out, done="anonymised"
-        )
-    )
+    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out, "anonymised")
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     balanced = partial(check_counts, files=len(args.files), strict=args.strict)
     (
@@ -153,9 +146,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": "anonymise", "version": version("parapet"), "options": options_of(args)}
+    return run_header("anonymise", options_of(args))
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import SPLITS, sample_root
 
@@ -104,7 +104,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from transforms import files
     from transforms.augment import augmenting, outputs, tables
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
 
     plan: Plan = args.plan
     work = plan.work
@@ -115,12 +115,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
     shards = augmented[augmenting.ROWS] | "Parquet" >> tables.WriteShards(args.output, work.split, work.sets)
     small = pipeline | "Small files" >> beam.Create(outputs.small_files(plan))
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(letters_file, letters=beam.pvalue.AsList(augmented[augmenting.DEAD]), leave_out=args.leave_out)
-    )
+    letters = augmented[augmenting.DEAD] | "Dead letters" >> LettersFile(args.leave_out)
     ids = (
         pipeline
         | "Unique" >> beam.Create(["unique_ids"], reshuffle=False)
@@ -145,12 +140,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
     from transforms.augment.outputs import options_of
 
     options = {**options_of(args.plan), "leave_out": args.leave_out}
-    return {"pipeline": "augment", "version": version("parapet"), "options": options}
+    return run_header("augment", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

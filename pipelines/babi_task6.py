@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from transforms import files
     from transforms.dstc2 import outputs, writing
     from transforms.dstc2.balance import check_counts
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "babi_task6")
     read = pipeline | "Batches" >> beam.Create(args.found.batches) | "Calls" >> writing.ReadCalls(args.task)
@@ -122,14 +122,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             *(beam.pvalue.AsList(one) for one in outputs.summed(written)),
         )
     )
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(
-            letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out, done="converted"
-        )
-    )
+    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out, "converted")
     texts = outputs.babi_files(written, list(args.found.splits))
     others = (small, letters, texts) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     calls = {split: len(names) for split, names in args.found.splits.items()}
@@ -143,9 +136,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": "babi_task6", "version": version("parapet"), "options": options_of(args)}
+    return run_header("babi_task6", options_of(args))
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

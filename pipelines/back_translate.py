@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines import translating
-from pipelines.command import Parser, check_apart, counted, read_good, run_command
+from pipelines.command import Parser, check_apart, counted, read_good, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -140,8 +140,6 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 
 def _header(args: argparse.Namespace) -> dict[str, Any]:
-    from importlib.metadata import version
-
     engine = args.translator
     options = {
         "pivots": args.corpus.pivots,
@@ -149,7 +147,7 @@ def _header(args: argparse.Namespace) -> dict[str, Any]:
         "model": engine.model if engine else "",
         "leave_out": args.leave_out,
     }
-    return {"pipeline": "back_translate", "version": version("parapet"), "options": options}
+    return run_header("back_translate", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

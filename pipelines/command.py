@@ -243,6 +243,13 @@ def check_apart(output: str, **inputs: str | None) -> None:
             raise InputError(f"the same folder as --{flag}; give one of its own", output, "--output")
 
 
+def run_header(pipeline: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What ``run.json`` says besides files and counts."""
+    from importlib.metadata import version
+
+    return {"pipeline": pipeline, "version": version("parapet"), "options": options}
+
+
 def counted(n: int, what: str) -> str:
     """``1 service``, ``2 services``."""
     return f"{n:,} {what}" + ("" if n == 1 else "s")

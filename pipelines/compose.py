@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_FAILURE, Parser, counted, run_command
+from pipelines.command import EXIT_FAILURE, Parser, counted, run_command, run_header
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -191,7 +191,7 @@ def method_of(args: argparse.Namespace) -> dict[str, str]:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    return {"pipeline": "compose", "version": version("parapet"), "options": method_of(args)}
+    return run_header("compose", method_of(args))
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_FAILURE, Parser, check_apart, counted, run_command
+from pipelines.command import EXIT_FAILURE, Parser, check_apart, counted, run_command, run_header
 from pipelines.compose import check_answers, reasons_of
 from pipelines.compose import inputs as answer_files
 from schemas.layout import SPLITS, as_path, is_there, sample_root
@@ -155,9 +155,7 @@ def method_of(args: argparse.Namespace) -> dict[str, str]:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": "compose_variations", "version": version("parapet"), "options": method_of(args)}
+    return run_header("compose_variations", method_of(args))
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_USAGE, Parser, check_apart, counted, run_command
+from pipelines.command import EXIT_USAGE, Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -128,7 +128,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from transforms import files
     from transforms.few_shot import splitting
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "few_shot")
     rule = args.rule
@@ -148,12 +148,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
     set_files = sets | "Set files" >> beam.MapTuple(splitting.file_of)
     small = chosen | "Small files" >> beam.FlatMap(splitting.small_files, rule, args.schemas, args.domain_slots)
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(letters_file, letters=beam.pvalue.AsList(read[splitting.DEAD]), leave_out=args.leave_out)
-    )
+    letters = read[splitting.DEAD] | "Dead letters" >> LettersFile(args.leave_out)
     counts = (
         read[splitting.COUNTS],
         chosen | "Count chosen" >> beam.FlatMap(splitting.counts_of, rule),
@@ -165,12 +160,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
     import msgspec
 
     options = {**msgspec.to_builtins(args.rule), "leave_out": args.leave_out}
-    return {"pipeline": "few_shot", "version": version("parapet"), "options": options}
+    return run_header("few_shot", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, counted, read_good, run_command
+from pipelines.command import Parser, counted, read_good, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import SPLITS
 from transforms.hits.terms import REWRITE_ESTIMATES, REWRITES, SCHEMA_ESTIMATES, Terms
@@ -205,8 +205,6 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 
 def _header(args: argparse.Namespace) -> dict[str, Any]:
-    from importlib.metadata import version
-
     settings: Settings = args.settings
     options = {**settings.terms.options(settings.tasks), "sandbox": settings.sandbox}
     if args.task == REWRITES:
@@ -214,7 +212,7 @@ def _header(args: argparse.Namespace) -> dict[str, Any]:
     else:
         options["ambiguous"] = sorted(settings.listed) if settings.ambiguous == "FILE" else settings.ambiguous
         options["only"] = None if settings.only is None else sorted(settings.only)
-    return {"pipeline": "hits", "version": version("parapet"), "options": options}
+    return run_header("hits", options)
 
 
 def _balance(args: argparse.Namespace) -> Callable[[dict[str, int]], dict[str, int]]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines import translating
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -196,7 +196,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
     from transforms.variations import matching, outputs, writing
     from transforms.variations.balance import check_counts
     from transforms.variations.envs import Thresholds
@@ -230,11 +230,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "Small files"
         >> beam.FlatMap(outputs.small_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written, counts)))
     )
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file" >> beam.Map(letters_file, beam.pvalue.AsList(dead), args.leave_out, _done(args))
-    )
+    letters = dead | "Dead letters" >> LettersFile(args.leave_out, _done(args))
     more = (small, letters, memory) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     balanced = partial(
         check_counts,
@@ -257,9 +253,7 @@ def _done(args: argparse.Namespace) -> str:
 
 def header(options: dict[str, Any]) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": "language_variations", "version": version("parapet"), "options": options}
+    return run_header("language_variations", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -114,7 +114,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from transforms import files
     from transforms.ood import outputs, reading, writing
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "ood")
     recipe = args.recipe
@@ -154,11 +154,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         )
     )
     dead = (written[writing.DEAD], read[reading.DEAD], sources[reading.DEAD]) | "Dead" >> beam.Flatten()
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file" >> beam.Map(letters_file, letters=beam.pvalue.AsList(dead), leave_out=args.leave_out)
-    )
+    letters = dead | "Dead letters" >> LettersFile(args.leave_out)
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
@@ -169,8 +165,6 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
     options = {
         "split": list(args.recipe.splits),
         "source": about_source(args),
@@ -179,7 +173,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
         "seed": args.seed,
         "leave_out": args.leave_out,
     }
-    return {"pipeline": "ood", "version": version("parapet"), "options": options}
+    return run_header("ood", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

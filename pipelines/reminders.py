@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, counted, run_command
+from pipelines.command import Parser, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import SPLITS
 
@@ -113,10 +113,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
     options = {"dialogues": args.sizes, "per_file": args.per_file, "seed": args.seed}
-    return {"pipeline": "reminders", "version": version("parapet"), "options": options}
+    return run_header("reminders", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

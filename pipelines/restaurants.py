@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -158,9 +158,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": "restaurants", "version": version("parapet"), "options": options_of(args)}
+    return run_header("restaurants", options_of(args))
 
 
 def report(args: argparse.Namespace, _: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -107,14 +107,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     # Read here, not by the workers: the variants may be on this machine while the dialogues are on gs://.
     schemas = pipeline | "Schema files" >> beam.Create([rewriting.copy_schema(schema) for schema in plan.schemas])
     mapping = pipeline | "Mapping" >> beam.Create([(MAPPING, mapping_bytes(plan.mapped))], reshuffle=False)
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([rewriting.DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(
-            rewriting.letters_file, letters=beam.pvalue.AsList(rewritten[rewriting.DEAD]), leave_out=args.leave_out
-        )
-    )
+    letters = rewritten[rewriting.DEAD] | "Dead letters" >> rewriting.LettersFile(args.leave_out)
     small = (schemas, mapping, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (rewritten.written, small)
@@ -131,15 +124,13 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
     options = {
         "variants": args.plan.variants,
         "matched_by": args.by,
         "leave_out": args.leave_out,
         "mend_published": args.mend_published,
     }
-    return {"pipeline": "rewrite", "version": version("parapet"), "options": options}
+    return run_header("rewrite", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -296,7 +296,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
     from transforms.speech import listening, outputs, writing
     from transforms.speech.calibrate import set_name, thresholds
     from transforms.speech.turns import uses_of
@@ -329,14 +329,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = final | "Small files" >> beam.FlatMap(
         outputs.small_files, about, *(beam.pvalue.AsList(one) for one in numbers)
     )
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(
-            letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out, done="heard"
-        )
-    )
+    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out, "heard")
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
@@ -348,10 +341,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
     options = {**options_of(args), **args.made_with}
-    return {"pipeline": "speech_errors", "version": version("parapet"), "options": options}
+    return run_header("speech_errors", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

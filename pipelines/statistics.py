@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pipelines.command import Parser, check_apart, read_good, run_command
+from pipelines.command import Parser, check_apart, read_good, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import (
     SPLITS,
@@ -179,10 +179,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 
 def _header(work: Work) -> dict[str, Any]:
-    from importlib.metadata import version
-
     options = {"split": work.split, "variants": work.variants}
-    return {"pipeline": "statistics", "version": version("parapet"), "options": options}
+    return run_header("statistics", options)
 
 
 def count_item(item: Item, names: Names) -> Counts:

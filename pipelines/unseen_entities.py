@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -167,7 +167,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from transforms import files
     from transforms.entities import outputs, writing
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "unseen_entities")
     corpus: Corpus = args.corpus
@@ -192,12 +192,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             beam.pvalue.AsList(examples),
         )
     )
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out)
-    )
+    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out)
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
@@ -228,9 +223,7 @@ def about_of(args: argparse.Namespace) -> Any:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": "unseen_entities", "version": version("parapet"), "options": options_of(args)}
+    return run_header("unseen_entities", options_of(args))
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.layout import SPLITS, sample_root
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
-    from transforms.rewrite.rewriting import DEAD_LETTERS, letters_file
+    from transforms.rewrite.rewriting import LettersFile
     from transforms.service_splits import outputs, writing
 
     files.prepare(args.output, "unseen_services")
@@ -117,14 +117,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             beam.pvalue.AsList(written[writing.COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)),
         )
     )
-    letters = (
-        pipeline
-        | "Dead letters" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-        | "Letters file"
-        >> beam.Map(
-            letters_file, letters=beam.pvalue.AsList(written[writing.DEAD]), leave_out=args.leave_out, done="read"
-        )
-    )
+    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out, "read")
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
@@ -141,9 +134,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": "unseen_services", "version": version("parapet"), "options": options_of(args)}
+    return run_header("unseen_services", options_of(args))
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

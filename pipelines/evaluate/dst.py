@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -142,9 +142,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": "evaluate_dst", "version": version("parapet"), "options": options_of(args)}
+    return run_header("evaluate_dst", options_of(args))
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

@@ -190,6 +190,27 @@ def copy_schema(schema: tuple[str, str]) -> tuple[str, bytes]:
     return schema[0], as_path(schema[1]).read_bytes()
 
 
+class LettersFile(beam.PTransform):
+    """Makes ``dead_letters.jsonl`` of all letters of a run: see :func:`letters_file`.
+
+    Args:
+      leave_out: whether anything may be left out.
+      done: what could not be done.
+    """
+
+    def __init__(self, leave_out: bool, done: str = "rewritten") -> None:
+        super().__init__()
+        self.leave_out, self.done = leave_out, done
+
+    def expand(self, letters: beam.PCollection) -> beam.PCollection:
+        """(path of a dialogue file, its letters) to one (path, bytes)."""
+        return (
+            letters.pipeline
+            | "Once" >> beam.Create([DEAD_LETTERS], reshuffle=False)
+            | "File" >> beam.Map(letters_file, beam.pvalue.AsList(letters), self.leave_out, self.done)
+        )
+
+
 def letters_file(
     name: str, letters: Iterable[tuple[str, list[LeftOut]]], leave_out: bool, done: str = "rewritten"
 ) -> tuple[str, bytes]:
