@@ -112,10 +112,11 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     splits = layout.read_root(args.schemas, leave_out_bad=True)
     sources = reading.Sources(args.responses, args.decisions, args.reviewers, args.encoding)
     settings = settings_of(args, splits)
+    read = reading.ReadAnswers(sources, worker_key.load_worker_key())
     files.prepare(args.output, "compose")
     names = layout.splits_of(splits)
 
-    answers = pipeline | "Answers" >> reading.ReadAnswers(sources, worker_key.load_worker_key())
+    answers = pipeline | "Answers" >> read
     bad_schemas = pipeline | "Bad services" >> beam.Create(composing.bad_services(splits), reshuffle=False)
     schemas = pipeline | "Services" >> beam.Create(composing.packed_schemas(layout.raw_by_name(splits)))
     settled = (

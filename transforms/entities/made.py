@@ -91,8 +91,14 @@ def _title(draw: Draw, _: str) -> str:
     if form == 0:
         return f"The {adjective} {noun}"
     if form == 1:
-        return f"{draw.of(names.AFTER)} {adjective} {noun}s"
+        return f"{draw.of(names.AFTER)} {adjective} {_plural(noun)}"
     return f"{adjective} {noun}" if form == 2 else f"{draw.of(names.FIRST)}'s {noun}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
 
 
 def _car(draw: Draw, _: str) -> str:
