@@ -1,0 +1,144 @@
+"""What the models are trained on and run on: files of the bAbI dialog tasks, read and held against each other."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from schemas.errors import InputError
+from schemas.layout import as_path, is_there
+from transforms.babi.reading import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
+
+_TASK = re.compile(r"task([0-9]+)")
+
+
+class Corpus(msgspec.Struct, frozen=True):
+    """What a model is trained on.
+
+    Attributes:
+      train, dev: dialogues.
+      candidates: what may be answered, each once, in the order of the file.
+      knowledge: relation to the values that it has in the knowledge base; empty without one.
+      task: its number, as file names have it; empty where they have none.
+    """
+
+    train: list[BabiDialogue]
+    dev: list[BabiDialogue]
+    candidates: list[str]
+    knowledge: dict[str, list[str]]
+    task: str
+
+
+def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowledge: str | None) -> Corpus:
+    """Reads the files and holds them against each other.
+
+    Raises:
+      InputError: a file that cannot be read, files of several tasks, an answer in ``train`` that is no candidate.
+    """
+    task = task_of([*train, *dev])
+    texts = read_candidates(candidates)
+    allowed = frozenset(texts)
+    read = {path: read_dialogues(path) for path in [*train, *dev]}
+    for path in train:
+        lost = lost_answers(read[path], allowed)
+        if lost:
+            number, answer = lost[0]
+            more = f" ({len(lost):,} such answers)" if len(lost) > 1 else ""
+            reason = f"{answer!r} is none of the candidates{more}: are they of this task? See {candidates}"
+            raise InputError(reason, path, f"dialogue from line {number}")
+    for path in dev:
+        warn_of_lost(lost_answers(read[path], allowed), path)
+    learned, held_out = ([one for path in paths for one in read[path]] for paths in (train, dev))
+    return Corpus(learned, held_out, texts, read_knowledge(knowledge, texts), task)
+
+
+def read_dialogues(path: str) -> list[BabiDialogue]:
+    """The dialogues of a file. Raises InputError; also where the bot says nothing in it."""
+    return dialogues_in(_bytes(path), path)
+
+
+def dialogues_in(data: bytes, path: str) -> list[BabiDialogue]:
+    """The dialogues of a file that was read. Raises InputError as :func:`read_dialogues`."""
+    found = list(parse_dialogues(data, path))
+    if not any(dialogue.exchanges for dialogue in found):
+        raise InputError("the bot says nothing in it", path)
+    return found
+
+
+def read_candidates(path: str) -> list[str]:
+    """The candidates, each once, in order. Raises InputError; also where there is nothing to choose."""
+    found = list(dict.fromkeys(text.strip() for text in parse_candidates(_bytes(path), path)))
+    if len(found) < 2:
+        raise InputError("there is but one candidate: nothing is to be chosen", path)
+    return found
+
+
+def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, list[str]]:
+    """The words of each type, from a knowledge base; none without one.
+
+    Raises:
+      InputError: it cannot be read, or no candidate has a word with a type.
+    """
+    if path is None:
+        return {}
+    types = types_of(parse_facts(_bytes(path), path))
+    known = {word for words in types.values() for word in words}
+    if not any(word in known for text in candidates for word in words_of(text)):
+        raise InputError("no candidate has a value of this knowledge base: are they of one domain?", path)
+    return types
+
+
+def types_of(facts: Iterable[Fact]) -> dict[str, list[str]]:
+    """The words of each type: the values of a relation, sorted. In the published files these are the paper's seven."""
+    found: dict[str, set[str]] = {}
+    for fact in facts:
+        found.setdefault(fact.relation, set()).add(fact.value)
+    return {relation: sorted(values) for relation, values in sorted(found.items())}
+
+
+def task_of(paths: Iterable[str]) -> str:
+    """The task that file names tell, empty where they tell none. Raises InputError where they tell several."""
+    found: dict[str, str] = {}
+    for path in paths:
+        if told := _TASK.search(as_path(path).name):
+            found.setdefault(told[1], path)
+    if len(found) > 1:
+        (first, one), (second, other) = list(found.items())[:2]
+        raise InputError(f"is of task {second}, and {one} of task {first}: give files of one task", other)
+    return next(iter(found), "")
+
+
+def lost_answers(dialogues: Iterable[BabiDialogue], allowed: frozenset[str]) -> list[tuple[int, str]]:
+    """(line where the dialogue begins, answer) of each answer that is none of the candidates."""
+    return [
+        (dialogue.line, one.bot)
+        for dialogue in dialogues
+        for one in dialogue.exchanges
+        if one.bot.strip() not in allowed
+    ]
+
+
+def warn_of_lost(lost: Sequence[tuple[int, str]], path: str) -> None:
+    """Says how many answers a model cannot find."""
+    if lost:
+        told = "%s: %s responses are none of the candidates and cannot be found, the first in the dialogue from line %d"
+        logging.warning(told, path, f"{len(lost):,}", lost[0][0])
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text: what blanks part."""
+    return text.split()
+
+
+def numbers_of(texts: Iterable[str]) -> Mapping[str, int]:
+    """Each text to its place, from 0."""
+    return {text: number for number, text in enumerate(texts)}
+
+
+def _bytes(path: str) -> bytes:
+    if not is_there(path) or not as_path(path).is_file():
+        raise InputError("there is no such file", path)
+    return as_path(path).read_bytes()

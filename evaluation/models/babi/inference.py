@@ -1,0 +1,172 @@
+"""Prediction as a Beam transform: files of dialogues through a model, each to a file of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import msgspec
+from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
+
+from evaluation.models.babi.data import dialogues_in
+from evaluation.models.babi.saving import Answerer, load
+from transforms import files
+from transforms.babi.reading import BabiDialogue
+
+CHUNK = 64  # dialogues that are one element of Beam's: always the same ones, so the same is computed
+
+Dialogues = tuple[BabiDialogue, ...]
+Place = tuple[int, int]  # which file, which chunk of it
+
+KINDS = ("turns", "answers")
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What is predicted.
+
+    Attributes:
+      output: the output folder.
+      model: its name.
+      folder: where it is.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      threads: of torch, in each worker.
+      batch: turns at a time.
+      inputs: (path of a file of dialogues, path of its answers below the output folder).
+    """
+
+    output: str
+    model: str
+    folder: str
+    device: str
+    threads: int
+    batch: int
+    inputs: tuple[tuple[str, str], ...]
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """The answers to a chunk.
+
+    Attributes:
+      chunk: its number in the file.
+      data: JSON lines.
+      answers: how many.
+      empty: how many of them say nothing.
+    """
+
+    chunk: int
+    data: bytes
+    answers: int
+    empty: int
+
+
+class BabiModelHandler(ModelHandler[Dialogues, list[list[str]], Answerer]):
+    """How RunInference loads and runs a model: once in a process, a chunk at a time.
+
+    Args:
+      job: what is predicted.
+    """
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job = job
+
+    def load_model(self) -> Answerer:
+        """The model."""
+        import torch
+
+        torch.set_num_threads(self.job.threads)
+        return load(self.job.folder, self.job.model, self.job.device, self.job.batch)[1]
+
+    def run_inference(
+        self, batch: Sequence[Dialogues], model: Answerer, inference_args: dict[str, Any] | None = None
+    ) -> Iterator[list[list[str]]]:
+        """The answers to each chunk."""
+        for dialogues in batch:
+            yield model.answers(dialogues)
+
+    def batch_elements_kwargs(self) -> dict[str, int]:
+        """A chunk is a batch already."""
+        return {"min_batch_size": 1, "max_batch_size": 1}
+
+
+class Predict(beam.PTransform):
+    """Files of dialogues to files of answers, staged.
+
+    Args:
+      job: what is predicted.
+    """
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job = job
+
+    def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
+        """To (what was written, (name, n) to be summed)."""
+        chunks = (
+            pipeline
+            | "Files" >> beam.Create(list(range(len(self.job.inputs))))
+            | "Read" >> beam.FlatMap(chunks_of, self.job)
+            | "Spread" >> beam.Reshuffle()
+        )
+        rows = (
+            chunks
+            | "Answer" >> RunInference(KeyedModelHandler(BabiModelHandler(self.job)))
+            | "Rows" >> beam.Map(rows_of)
+        )
+        written = rows | "By file" >> beam.GroupByKey() | "Write answers" >> beam.Map(write, self.job)
+        turns = chunks | "Turns" >> beam.Map(turns_in, self.job)
+        answers = rows | "Answers" >> beam.FlatMap(answers_in, self.job)
+        return written, (turns, answers) | "Counts" >> beam.Flatten()
+
+
+def chunks_of(file: int, job: Job) -> Iterator[tuple[Place, Dialogues]]:
+    """The dialogues of a file, chunk by chunk. Raises InputError where it cannot be read."""
+    path = job.inputs[file][0]
+    dialogues = dialogues_in(files.read_bytes(path), path)
+    for first in range(0, len(dialogues), CHUNK):
+        yield (file, first // CHUNK), tuple(dialogues[first : first + CHUNK])
+
+
+def rows_of(answered: tuple[Place, Sequence[Sequence[str]]]) -> tuple[int, Rows]:
+    """(the file, the chunk with its rows as JSON lines, as ``parapet evaluate --task ranking`` takes them)."""
+    (file, chunk), answers = answered
+    rows = [
+        msgspec.json.encode({"dialogue": chunk * CHUNK + i, "turn": turn, "answer": answer}) + b"\n"
+        for i, of_dialogue in enumerate(answers)
+        for turn, answer in enumerate(of_dialogue)
+    ]
+    empty = sum(not answer for of_dialogue in answers for answer in of_dialogue)
+    return file, Rows(chunk, b"".join(rows), len(rows), empty)
+
+
+def write(of_file: tuple[int, Iterable[Rows]], job: Job) -> files.Written:
+    """Writes the answers to a file's dialogues."""
+    file, rows = of_file
+    ordered = sorted(rows, key=lambda one: one.chunk)
+    return files.write_staged(job.output, job.inputs[file][1], b"".join(one.data for one in ordered))
+
+
+def turns_in(read: tuple[Place, Dialogues], job: Job) -> tuple[str, int]:
+    """Counts what is to be answered."""
+    (file, _), dialogues = read
+    return f"turns/{job.inputs[file][1]}", sum(len(dialogue.exchanges) for dialogue in dialogues)
+
+
+def answers_in(one: tuple[int, Rows], job: Job) -> Iterator[tuple[str, int]]:
+    """Counts what is answered, and what of it is empty."""
+    file, rows = one
+    yield f"answers/{job.inputs[file][1]}", rows.answers
+    if rows.empty:
+        yield f"empty/{job.inputs[file][1]}", rows.empty
+
+
+def check_counts(counts: dict[str, int]) -> dict[str, int]:
+    """The counts as they are. Raises RuntimeError where a turn has no answer."""
+    sums = {
+        kind: {name.partition("/")[2]: n for name, n in counts.items() if name.partition("/")[0] == kind}
+        for kind in KINDS
+    }
+    if sums["turns"] != sums["answers"]:
+        raise RuntimeError(f"the counts do not balance: {counts}")
+    return counts

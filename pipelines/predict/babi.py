@@ -1,0 +1,118 @@
+"""``parapet predict`` for the bAbI dialog tasks: the answers of a model to files of dialogues."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import Parser, check_apart, counted, run_command
+from schemas.errors import InputError
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+PREDICTIONS = "predictions"
+
+
+def parser(model: str) -> Parser:
+    """The command line of a model."""
+    what = (
+        "A model and files of dialogues in the bAbI format -> its answers, given what was really said before each:\n"
+        "OUT/predictions/NAME.jsonl for each NAME.txt, as 'parapet evaluate --task ranking' takes them."
+    )
+    made = Parser(
+        f"predict {model}",
+        what,
+        f"  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers",
+    )
+    add = made.add_argument
+    add("--model", required=True, metavar="DIR", help=f"what 'parapet train {model}' wrote")
+    add("--reference", required=True, nargs="+", metavar="FILE", help="dialogues in the bAbI format")
+    add("--any_task", action="store_true", help="even where names tell that the model was trained on another task")
+    add("--batch_size", type=int, default=256, metavar="N", help="turns at a time (default 256)")
+    add("--threads", type=int, default=1, metavar="N", help="of the CPU, in each worker (default 1)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute (default: a GPU if any)")
+    made.set_defaults(name=model)
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Looks at the model and the files. Raises InputError for what cannot work."""
+    from evaluation.models.babi.data import task_of
+    from evaluation.models.babi.saving import load
+    from evaluation.models.packages import check_installed
+    from schemas.layout import as_path, is_there
+
+    for flag in ("batch_size", "threads"):
+        if not 1 <= getattr(args, flag) <= 2**31:
+            raise InputError(f"{getattr(args, flag)}: give 1 or more", f"--{flag}")
+    for path in (args.model, *args.reference):
+        check_apart(args.output, model=path)
+    stems: dict[str, str] = {}
+    for path in args.reference:
+        if not is_there(path) or not as_path(path).is_file():
+            raise InputError("there is no such file", path)
+        stem = as_path(path).name.removesuffix(".txt")
+        if stem in stems:
+            raise InputError(f"is called as {stems[stem]} is, and so would the answers be", path)
+        stems[stem] = path
+    check_installed("torch", "safetensors")
+    card, _ = load(args.model, args.name, args.device, args.batch_size)
+    for path in args.reference:
+        task = task_of([path])
+        if card.task and task and task != card.task and not args.any_task:
+            raise InputError(f"is of task {task}, the model of task {card.task}: if that is meant, --any_task", path)
+    args.inputs = tuple((path, f"{PREDICTIONS}/{stem}.jsonl") for stem, path in sorted(stems.items()))
+
+
+def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+    """Files -> chunks of dialogues -> answers -> a file for each."""
+    from evaluation.models.babi.inference import Job, Predict, check_counts
+    from transforms import files
+
+    files.prepare(args.output, f"predict_{args.name}")
+    job = Job(args.output, args.name, args.model, args.device, args.threads, args.batch_size, args.inputs)
+    written, counts = pipeline | "Predict" >> Predict(job)
+    _ = written | "Publish" >> files.Publish(args.output, header(args), counts, check_counts)
+
+
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``run.json`` says besides files and counts."""
+    from importlib.metadata import version
+
+    from evaluation.models.babi.saving import MODEL, WEIGHTS
+    from evaluation.writing import sha256_of
+    from schemas.layout import as_path
+
+    there = {name: as_path(args.model) / name for name in (MODEL, WEIGHTS)}
+    return {
+        "pipeline": f"predict_{args.name}",
+        "version": version("parapet"),
+        "model": {name: sha256_of(path) for name, path in there.items() if path.is_file()},
+        "inputs": [{"name": as_path(path).name, "sha256": sha256_of(as_path(path))} for path, _ in args.inputs],
+    }
+
+
+def report(args: argparse.Namespace, _: dict[str, int]) -> None:
+    """Says what was written."""
+    from transforms.files import MANIFEST, read_written
+
+    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
+    for _path, relative in args.inputs:
+        if not args.quiet:
+            print(f"{args.output}/{relative}: {counted(counts[f'answers/{relative}'], 'answer')}")
+        if empty := counts.get(f"empty/{relative}"):
+            logging.warning("%s: no rule applies at %s: the answer is empty", relative, counted(empty, "turn"))
+
+
+def files_read(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """What workers read."""
+    return [("--model", args.model), *(("--reference", path) for path, _ in args.inputs)]
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs ``parapet predict MODEL ...``; ``argv`` begins with the model. Returns the exit status."""
+    return run_command(parser(argv[0]), argv[1:], build, check, report, files_read)

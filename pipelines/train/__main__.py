@@ -1,0 +1,7 @@
+"""``python -m pipelines.train``."""
+
+import sys
+
+from pipelines.train import run
+
+sys.exit(run())

@@ -1,0 +1,230 @@
+"""``parapet train`` for the bAbI dialog tasks: rules, TF-IDF, nearest neighbour, embeddings, memory networks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.command import StrictParser, UsageError, check_apart, counted, run_checked
+from schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from evaluation.models.babi.learning import Settings
+    from evaluation.models.babi.saving import Card
+
+NETS = ("embeddings", "memn2n")
+MATCHING = ("tfidf", *NETS)
+
+DESCRIPTIONS = {
+    "rules": "The simulator's rule-based bot, as a model to predict with; it learns nothing.",
+    "tfidf": "Takes the candidate closest to the dialogue so far, by TF-IDF (Bordes et al. 2017, section 4.2).",
+    "nearest": "Answers as the most similar utterance of the training set is answered (section 4.2).",
+    "embeddings": "Supervised embeddings of the dialogue and of each candidate (section 4.3).",
+    "memn2n": "A memory network over the dialogue, a softmax over all candidates (section 4.4).",
+}
+
+_FILES = "babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt"
+EXAMPLES = {
+    "rules": "  parapet train rules --ontology hotels.toml --output my_model",
+    "tfidf": "  parapet train tfidf --candidates babi/candidates.txt --match babi/kb-all.txt --output my_model",
+    "nearest": "  parapet train nearest --train babi/task1-trn.txt --output my_model",
+    "embeddings": f"  parapet train embeddings --train {_FILES} --output my_model",
+    "memn2n": f"  parapet train memn2n --train {_FILES} \\\n    --match babi/kb-all.txt --output my_model",
+}
+
+NOTE = """\
+OUT/.training has the state after each epoch: a training that was stopped goes on from it when the same command is run
+again, to the same model."""
+
+
+def parser(model: str) -> StrictParser:
+    """The command line of a model."""
+    made = StrictParser(f"train {model}", DESCRIPTIONS[model], EXAMPLES[model], NOTE if model in NETS else "")
+    add = made.add_argument
+    if model == "rules":
+        add("--ontology", metavar="FILE", help="the domain in TOML (default: that of 'parapet restaurants')")
+    if model not in ("rules", "tfidf"):
+        add("--train", required=True, nargs="+", metavar="FILE", help="dialogues in the bAbI format to learn from")
+    if model in NETS:
+        add("--dev", required=True, nargs="+", metavar="FILE", help="dialogues that choose the best epoch")
+    if model in MATCHING:
+        add("--candidates", required=True, metavar="FILE", help="what may be answered, '1 text' a line")
+        add("--match", metavar="FILE", help="with match-type features: the types are those of this knowledge base")
+    if model == "tfidf":
+        add("--input", choices=("history", "last"), default="history", help="all that was said, or the last utterance")
+    if model in NETS:
+        _add_training(made, model)
+    add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+    made.set_defaults(model=model)
+    return made
+
+
+def _add_training(made: StrictParser, model: str) -> None:
+    number = made.add_argument_group("training").add_argument
+    number("--size", type=int, default=128, metavar="N", help="of the embeddings (default 128)")
+    if model == "memn2n":
+        number("--hops", type=int, default=1, metavar="N", help="over the memory (default 1)")
+        number("--memory", type=int, default=256, metavar="N", help="lines of history at most (default 256)")
+    else:
+        number(
+            "--negatives",
+            type=int,
+            default=0,
+            metavar="N",
+            help="the paper's ranking loss over so many drawn candidates (default 0: a softmax over all of them)",
+        )
+        number("--margin", type=float, default=1.0, metavar="X", help="of the ranking loss (default 1)")
+    number("--epochs", type=int, default=50, metavar="N", help="at most (default 50)")
+    number("--patience", type=int, default=5, metavar="N", help="stop after so many that were no better (default 5)")
+    number("--batch_size", type=int, default=32, metavar="N", help="turns (default 32)")
+    number("--learning_rate", type=float, default=0.003, metavar="X", help="of Adam (default 0.003)")
+    number("--seed", default="0", metavar="TEXT", help="of all that is drawn (default 0)")
+    number(
+        "--threads", type=int, default=1, metavar="N", help="of the CPU; another number rounds otherwise (default 1)"
+    )
+    number("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute (default: a GPU if any)")
+
+
+LEAST = {
+    **dict.fromkeys(("size", "hops", "memory", "epochs", "patience", "batch_size", "threads"), 1),
+    "negatives": 0,
+}
+ABOVE_ZERO = ("learning_rate", "margin")
+PLACES = ("ontology", "train", "dev", "candidates", "match")
+OPTIONS = (*LEAST, *ABOVE_ZERO, "input", "seed", "device")  # that shape the content; a model has some of them
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+    from evaluation.models.packages import check_installed
+
+    for flag, least in LEAST.items():
+        if not least <= getattr(args, flag, least) <= 2**31:
+            raise InputError(f"{getattr(args, flag)}: give {least} or more", f"--{flag}")
+    for flag in ABOVE_ZERO:
+        if not 0 < getattr(args, flag, 1) < 1e6:
+            raise InputError(f"{getattr(args, flag)}: give a number above 0", f"--{flag}")
+    args.given = [(flag, path) for flag in PLACES for path in _paths(getattr(args, flag, None))]
+    for flag, path in args.given:
+        check_apart(args.output, **{flag: path})
+    args.card, args.corpus = None, None
+    if args.model == "rules":
+        args.card = _rules(args.ontology)
+        return
+    from evaluation.models.babi import data
+    from evaluation.models.babi.saving import Card
+
+    if args.model == "tfidf":
+        check_installed("torch")
+        texts = data.read_candidates(args.candidates)
+        knowledge = data.read_knowledge(args.match, texts)
+        args.card = Card(args.model, history=args.input == "history", candidates=texts, knowledge=knowledge)
+    elif args.model == "nearest":
+        from evaluation.models.babi.nearest import Nearest
+
+        dialogues = [dialogue for path in args.train for dialogue in data.read_dialogues(path)]
+        args.card = Card(args.model, data.task_of(args.train), pairs=Nearest.of(dialogues).pairs)
+    else:
+        check_installed("torch", "safetensors")
+        args.corpus = data.read_corpus(args.train, args.dev, args.candidates, args.match)
+        from evaluation.models.devices import device_of
+
+        args.device = device_of(args.device).type  # where it is computed shapes the weights
+
+
+def _paths(given: str | list[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else given or []
+
+
+def _rules(ontology: str | None) -> Card:
+    """What a rule-based bot needs to know. Raises InputError for an ontology that cannot be."""
+    from evaluation.models.babi.saving import Card
+    from schemas.layout import as_path, is_there
+    from transforms.restaurants.ontology import read_ontology
+
+    if ontology is None:
+        return Card("rules")
+    if not is_there(ontology) or not as_path(ontology).is_file():
+        raise InputError("there is no such file", ontology)
+    read_ontology(as_path(ontology).read_bytes(), ontology)
+    return Card("rules", ontology=as_path(ontology).read_text(encoding="utf-8-sig"))
+
+
+def act(args: argparse.Namespace, _: list[str]) -> None:
+    """Trains and writes."""
+    from evaluation.models.babi import saving
+    from evaluation.writing import publish
+    from transforms import files
+
+    try:
+        files.prepare(args.output, f"train_{args.model}")
+    except InputError as error:
+        raise UsageError(error.reason, error.path, error.where) from None
+    head = header(args)
+    if args.corpus is None:
+        publish(args.output, saving.files_of(args.card), head)
+        if not args.quiet:
+            print(f"{args.model}: the model is in {args.output}")
+        return
+    from evaluation.models import checkpoints
+    from evaluation.models.babi.learning import train
+    from evaluation.models.training import log_bytes
+
+    card, trained = train(settings_of(args), args.corpus, args.output, head, not args.quiet)
+    written = saving.files_of(card, trained.weights)
+    best = trained.best
+    head["result"] = {"epoch": best.epoch, "epochs": len(trained.log), "dev": best.dev}
+    publish(args.output, {**written, "log.jsonl": log_bytes(trained.log)}, head)
+    checkpoints.clear(args.output)
+    if not args.quiet:
+        told = f"{best.dev:.2%} of responses on dev are right after {counted(best.epoch, 'epoch')}"
+        print(f"{args.model}: {told}; the model is in {args.output}")
+
+
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What ``run.json`` says besides the files, and what a training must agree in to go on."""
+    from importlib.metadata import version
+
+    from evaluation.writing import sha256_of
+    from schemas.layout import as_path
+
+    options = {flag: getattr(args, flag) for flag in sorted(OPTIONS) if hasattr(args, flag)}
+    inputs = [
+        {"flag": flag, "name": as_path(path).name, "sha256": sha256_of(as_path(path))} for flag, path in args.given
+    ]
+    head: dict[str, Any] = {
+        "pipeline": f"train_{args.model}",
+        "version": version("parapet"),
+        "options": options,
+        "inputs": inputs,
+    }
+    if args.corpus is not None:
+        head["torch"] = version("torch")
+    return head
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """How a net is trained."""
+    from evaluation.models.babi.learning import Settings
+
+    net = {flag: getattr(args, flag) for flag in ("size", "hops", "memory") if hasattr(args, flag)}
+    return Settings(
+        model=args.model,
+        net=net,
+        batch=args.batch_size,
+        rate=args.learning_rate,
+        margin=getattr(args, "margin", 0.0),
+        negatives=getattr(args, "negatives", 0),
+        epochs=args.epochs,
+        patience=args.patience,
+        seed=args.seed,
+        threads=args.threads,
+        device=args.device,
+    )
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs ``parapet train MODEL ...``; ``argv`` begins with the model. Returns the exit status."""
+    stopped = "run the same command again: it goes on after the last whole epoch"
+    return run_checked(parser(argv[0]), argv[1:], check, act, stopped)

@@ -1,0 +1,65 @@
+"""A toy task in the bAbI format: a greeting, a request, and an API call that only the memory tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact
+from transforms.babi.writing import candidates_text, dialogue_text, facts_text
+
+CUISINES, PLACES = ("thai", "french", "greek", "cuban"), ("rome", "oslo", "lima", "cairo")
+UNSEEN = ("welsh", "irish")
+GREETINGS = ("hi", "good day")
+
+CANDIDATES = [
+    "hello",
+    "on it",
+    *(f"api_call {cuisine} {place}" for cuisine in (*CUISINES, *UNSEEN) for place in PLACES),
+    *(f"here it is {cuisine}_phone" for cuisine in (*CUISINES, *UNSEEN)),
+]
+FACTS = [
+    *(Fact(f"resto_{cuisine}", "R_cuisine", cuisine) for cuisine in (*CUISINES, *UNSEEN)),
+    *(Fact(f"resto_{cuisine}", "R_phone", f"{cuisine}_phone") for cuisine in (*CUISINES, *UNSEEN)),
+    *(Fact(f"resto_{place}", "R_location", place) for place in PLACES),
+]
+
+
+def dialogue(cuisine: str, place: str, greeting: str = "hi", fact: bool = False) -> BabiDialogue:
+    """One dialogue, with a fact in it and a question about it, or without."""
+    lines: list[Fact | Exchange] = [
+        Exchange(greeting, "hello"),
+        Exchange(f"a {cuisine} table in {place}", "on it"),
+        Exchange(SILENCE, f"api_call {cuisine} {place}"),
+    ]
+    if fact:
+        lines += [Fact(f"resto_{cuisine}", "R_phone", f"{cuisine}_phone")]
+        lines += [Exchange("the phone please", f"here it is {cuisine}_phone")]
+    return BabiDialogue(tuple(lines))
+
+
+def dialogues() -> list[BabiDialogue]:
+    """All that can be asked for, in both greetings."""
+    return [
+        dialogue(cuisine, place, greeting, place == "rome")
+        for greeting in GREETINGS
+        for cuisine in CUISINES
+        for place in PLACES
+    ]
+
+
+def unseen() -> list[BabiDialogue]:
+    """With cuisines that training lacks."""
+    return [dialogue(cuisine, place, fact=True) for cuisine in UNSEEN for place in PLACES]
+
+
+def write_toy(folder: Path) -> list[str]:
+    """Writes train, dev, test, candidates and knowledge base; gives the flags for them, without ``--match``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sets = {"trn": dialogues(), "dev": dialogues()[::2], "tst": dialogues(), "tst-OOV": unseen()}
+    for name, of_set in sets.items():
+        text = "".join(dialogue_text(one.lines) for one in of_set)
+        (folder / f"toy-task1-{name}.txt").write_text(text)
+    (folder / "candidates.txt").write_text(candidates_text(CANDIDATES))
+    (folder / "kb.txt").write_text(facts_text(FACTS))
+    of = {"train": "toy-task1-trn.txt", "dev": "toy-task1-dev.txt", "candidates": "candidates.txt"}
+    return [part for flag, name in of.items() for part in (f"--{flag}", str(folder / name))]

@@ -1,0 +1,267 @@
+"""The bAbI models against plain references, word by word and turn by turn."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+from babi_toy import CANDIDATES, CUISINES, FACTS, dialogue, dialogues, unseen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluation.models.babi.answering import NetAnswers
+from evaluation.models.babi.data import Corpus, numbers_of, types_of, words_of
+from evaluation.models.babi.encoding import BOT, USER, Ragged, encode, ranges, turns_of
+from evaluation.models.babi.learning import BabiLearner, Settings
+from evaluation.models.babi.matching import Matches
+from evaluation.models.babi.nearest import Nearest
+from evaluation.models.babi.nets import MemN2N, Vocabulary, make, ranking_loss
+from evaluation.models.babi.rules import RuleBot
+from evaluation.models.babi.tfidf import DIGITS, TYPE_WEIGHT, TfIdf
+from transforms.babi.reading import BabiDialogue, Exchange, Fact
+
+CPU = torch.device("cpu")
+KNOWLEDGE = types_of(FACTS)
+# One without history, one with facts first, one with nothing that is known, one long.
+ODD = [
+    BabiDialogue((Exchange("a thai table in rome", "on it"),)),
+    BabiDialogue((Fact("resto_thai", "R_phone", "thai_phone"), Exchange("the phone", "here it is thai_phone"))),
+    BabiDialogue((Exchange("zzz", "hello"), Exchange("yyy yyy", "on it"))),
+    BabiDialogue(tuple(Exchange("hi", "hello") for _ in range(12))),
+]
+
+
+def vocabulary(match: bool = True) -> Vocabulary:
+    words = sorted(
+        {word for one in dialogues() for line in one.exchanges for word in words_of(f"{line.user} {line.bot}")}
+    )
+    return Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
+
+
+def net(model: str = "memn2n", match: bool = True, hops: int = 2, memory: int = 9) -> tuple[MemN2N, Vocabulary]:
+    torch.manual_seed(3)
+    known = vocabulary(match)
+    made = make(model, known, {"size": 6, "hops": hops, "memory": memory})
+    return made.double(), known  # type: ignore[return-value]
+
+
+def texts_before(one: BabiDialogue) -> list[tuple[list[tuple[int, str]], str]]:
+    """Of each turn: (speaker and text of what stands before it, what the user says)."""
+    found, before = [], []
+    for line in one.lines:
+        if isinstance(line, Fact):
+            before.append((BOT, f"{line.entity} {line.relation} {line.value}"))
+        else:
+            found.append((list(before), line.user))
+            before += [(USER, line.user), (BOT, line.bot)]
+    return found
+
+
+def types_shared(candidate: str, texts: list[str]) -> list[str]:
+    """The types whose word is in the candidate and in one of the texts."""
+    there = {word for text in texts for word in text.split()}
+    return [t for t, words in KNOWLEDGE.items() if any(w in words and w in there for w in candidate.split())]
+
+
+def plain_scores(model: MemN2N, known: Vocabulary, memory: list[tuple[int, str]], said: str) -> list[float]:
+    """Section 4.4 word by word."""
+    words = {word: model.words[i] for i, word in enumerate(known.words)}
+    answers = sorted({word for text in known.candidates for word in text.split()})
+    types = [t for t in known.knowledge if any(w in known.knowledge[t] for c in CANDIDATES for w in c.split())]
+    zero = torch.zeros(model.words.shape[1], dtype=torch.float64)
+
+    def bag(text: str) -> torch.Tensor:
+        return sum((words[word] for word in text.split() if word in words), zero)
+
+    memory = memory[-model.memory :]
+    slots = [
+        bag(text) + model.ago[len(memory) - 1 - i] + model.speakers[speaker] for i, (speaker, text) in enumerate(memory)
+    ]
+    query = bag(said)
+    for _ in range(model.hops):
+        if slots:
+            powers = [math.exp(float(slot @ query)) for slot in slots]
+            answer = sum((p / sum(powers) * slot for p, slot in zip(powers, slots, strict=True)), zero)
+            query = query + model.answer.weight @ answer
+    found = []
+    for candidate in known.candidates:
+        embedded = sum((model.answers[answers.index(word)] for word in candidate.split()), zero)
+        for shared in types_shared(candidate, [text for _, text in memory] + [said]) if known.knowledge else ():
+            embedded = embedded + model.types[types.index(shared)]
+        found.append(float(query @ embedded))
+    return found
+
+
+@pytest.mark.parametrize("match", [True, False])
+@pytest.mark.parametrize("hops", [1, 3])
+def test_memn2n_computes_what_the_paper_says(match: bool, hops: int) -> None:
+    model, known = net(match=match, hops=hops)
+    some = [*dialogues()[:3], *ODD, *unseen()[:1]]
+    turns = turns_of(encode(some, numbers_of(CANDIDATES)), numbers_of(known.words), model.matches.entities, CPU)
+    with torch.inference_mode():
+        scores = model(turns, torch.arange(len(turns.now)))
+        expected = [plain_scores(model, known, *turn) for one in some for turn in texts_before(one)]
+    assert torch.allclose(scores, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
+
+
+def test_embeddings_take_the_history_as_one_bag() -> None:
+    model, known = net("embeddings")
+    some = [*dialogues()[:2], *ODD]
+    turns = turns_of(encode(some, {}), numbers_of(known.words), model.matches.entities, CPU)
+    answers = sorted({word for text in CANDIDATES for word in text.split()})
+    with torch.inference_mode():
+        scores = model(turns, torch.arange(len(turns.now)))
+        expected = []
+        for memory, said in (turn for one in some for turn in texts_before(one)):
+            texts = [text for _, text in memory] + [said]
+            numbers = [known.words.index(word) for text in texts for word in text.split() if word in known.words]
+            query = model.words[numbers].sum(0)
+            row = []
+            for candidate in CANDIDATES:
+                embedded = sum(model.answers[answers.index(word)] for word in candidate.split())
+                for shared in types_shared(candidate, texts):
+                    embedded = embedded + model.types[list(KNOWLEDGE).index(shared)]
+                row.append(float(query @ embedded))
+            expected.append(row)
+    assert torch.allclose(scores, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
+
+
+@pytest.mark.parametrize("model", ["memn2n", "embeddings"])
+def test_neither_padding_nor_company_changes_an_answer(model: str) -> None:
+    made, known = net(model)
+    some = [*dialogues(), *ODD, *unseen()]
+    together = NetAnswers(made, known, CPU, batch=1000).answers(some)
+    alone = NetAnswers(made, known, CPU, batch=1)
+    assert [alone.answers([one])[0] for one in some] == together
+    assert NetAnswers(made, known, CPU, batch=3).answers(some[::-1]) == together[::-1]
+
+
+def test_equal_scores_give_the_first_candidate() -> None:
+    model, known = net(match=False)
+    torch.nn.init.zeros_(model.answers)
+    assert NetAnswers(model, known, CPU, batch=8).answers([dialogue("thai", "rome")]) == [["hello"] * 3]
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6), st.data())
+def test_ragged_rows_are_taken_as_lists_are(rows: list[list[int]], data: st.DataObject) -> None:
+    ids = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)) if rows else []
+    values, offsets = Ragged.of(rows).take(torch.tensor(ids, dtype=torch.long))
+    assert values.tolist() == [value for i in ids for value in rows[i]]
+    assert offsets.tolist() == [sum(len(rows[k]) for k in ids[:i]) for i in range(len(ids))]
+
+
+def test_dialogues_of_facts_alone_have_no_answers() -> None:
+    some = [BabiDialogue((Fact("a", "R_b", "c"),))] * 3
+    made, known = net()
+    assert NetAnswers(made, known, CPU, batch=2).answers(some) == [[], [], []]
+    assert TfIdf(CANDIDATES, {}, True).answers(some) == [[], [], []]
+    assert encode([], {}).now.tolist() == []
+
+
+@pytest.mark.parametrize(("model", "negatives"), [("memn2n", 0), ("embeddings", 5)])
+def test_learns_in_half_precision_as_on_a_gpu(model: str, negatives: int) -> None:
+    corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
+    net = {"size": 8, "hops": 2, "memory": 9}
+    how = Settings(model=model, net=net, batch=8, rate=0.01, margin=1.0, negatives=negatives, epochs=1, patience=1,
+                   seed="0", threads=1, device="cpu")  # fmt: skip
+    learner = BabiLearner(how, corpus)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = learner.loss(torch.arange(20))
+    loss.backward()
+    learner.optimiser.step()
+    assert loss.dtype == torch.float32
+    assert all(value.grad.isfinite().all() for value in learner.module.parameters())
+
+
+def test_ranges() -> None:
+    assert ranges(torch.tensor([5, 0, 2]), torch.tensor([2, 0, 3])).tolist() == [5, 6, 2, 3, 4]
+
+
+WORDS = st.sampled_from([*CUISINES[:3], "rome", "thai_phone", "table", "hello", "\u00e9", "zzz"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=5))
+def test_match_types_are_those_of_the_definition(said: list[str]) -> None:
+    matches = Matches(CANDIDATES, KNOWLEDGE)
+    turns = turns_of(
+        encode([BabiDialogue(tuple(Exchange(text, "hello") for text in said))], {}), {}, matches.entities, CPU
+    )
+    ids = torch.arange(len(said))
+    there = matches.there(turns, *turns.history(ids), len(said))
+    for turn in range(len(said)):
+        found: dict[str, int] = Counter()
+        for candidates, features in matches.features(there):
+            for number, has in zip(candidates.tolist(), features[turn].tolist(), strict=True):
+                found[CANDIDATES[number]] += has
+        expected = {text: len(types_shared(text, said[: turn + 1])) for text in CANDIDATES}
+        assert {text: n for text, n in expected.items() if n} == {text: n for text, n in found.items() if n}
+
+
+def plain_tfidf(texts: list[str], match: bool) -> str:
+    """Section 4.2 and 4.5 with dictionaries."""
+    bags = [Counter(text.split()) for text in CANDIDATES]
+    idf = {w: math.log(len(bags) / sum(w in bag for bag in bags)) for w in {w for bag in bags for w in bag}}
+    given_words = Counter(word for text in texts for word in text.split() if word in idf)
+    weight = TYPE_WEIGHT * max(idf.values())
+    scores = []
+    for text, bag in zip(CANDIDATES, bags, strict=True):
+        vector = {word: n * idf[word] for word, n in bag.items()}
+        vector |= {f"type {t}": weight for t in types_shared(text, texts)} if match else {}
+        product = sum(value * (given_words[w] * idf[w] if w in idf else weight) for w, value in vector.items())
+        scores.append(round(product / math.sqrt(sum(value**2 for value in vector.values())), DIGITS))
+    return CANDIDATES[scores.index(max(scores))]
+
+
+@pytest.mark.parametrize("history", [True, False])
+@pytest.mark.parametrize("match", [True, False])
+def test_tfidf_is_that_of_the_definition(history: bool, match: bool) -> None:
+    some = [*dialogues()[::5], *ODD, *unseen()[:2]]
+    found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, history).answers(some)
+    for one, answers in zip(some, found, strict=True):
+        said: list[str] = []
+        for exchange, answer in zip(one.exchanges, answers, strict=True):
+            said.append(exchange.user)
+            assert answer == plain_tfidf(said if history else [exchange.user], match)
+            said.append(exchange.bot)
+
+
+def test_nearest_takes_most_shared_words_then_fewest_words_then_the_first() -> None:
+    def learned(*pairs: tuple[str, str]) -> Nearest:
+        return Nearest.of([BabiDialogue(tuple(Exchange(*pair) for pair in pairs))])
+
+    def answer(model: Nearest, said: str) -> str:
+        return model.answers([BabiDialogue((Exchange(said, "?"),))])[0][0]
+
+    model = learned(
+        ("a b c", "long"), ("a b", "short"), ("b a", "later"), ("d e", "two"), ("d e", "one"), ("d e", "one")
+    )
+    assert [answer(model, said) for said in ("a b", "a a b", "a b c", "d", "zzz")] == [
+        "short",
+        "short",
+        "long",
+        "one",
+        "short",
+    ]
+
+
+def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
+    from transforms.restaurants.ontology import default_ontology
+    from transforms.restaurants.published import lines_of
+    from transforms.restaurants.simulating import simulate
+    from transforms.restaurants.world import World
+
+    world = World(default_ontology(), "0", 3)
+    some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]
+    assert RuleBot("").answers(some) == [[line.bot for line in one.exchanges] for one in some]
+    assert RuleBot("").answers([ODD[2]]) == [["", ""]]
+
+
+def test_the_right_answer_is_never_drawn_against_itself() -> None:
+    scores = torch.zeros(3, 4)
+    answers = torch.tensor([0, 2, 3])
+    scores[torch.arange(3), answers] = 5.0
+    assert float(ranking_loss(scores, answers, margin=1.0, negatives=50)) == 0.0
+    assert float(ranking_loss(-scores, answers, margin=1.0, negatives=50)) == pytest.approx(300)

@@ -1,0 +1,138 @@
+"""The training loop: it goes on where it was stopped, keeps the best, stops early, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evaluation.models import checkpoints
+from evaluation.models.devices import device_of, enough_memory, seed_all
+from evaluation.models.packages import check_installed
+from evaluation.models.training import Schedule, Trained, fit
+from schemas.errors import InputError
+
+HEADER = {"pipeline": "train_line", "options": {"epochs": 6, "seed": "0"}, "inputs": []}
+
+
+class Stopped(Exception):
+    """A kill, as far as this process is concerned."""
+
+
+class Line:
+    """Fits a line with dropout, so that the generators matter; ``devs`` is what dev gives, epoch by epoch."""
+
+    metric = "fit"
+
+    def __init__(self, devs: list[float], stop_at: int = -1) -> None:
+        seed_all("0", "parameters")
+        self.module = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1))
+        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=0.01)
+        self.devs, self.stop_at, self.steps = iter(devs), stop_at, 0
+        self.x = torch.arange(60.0).reshape(20, 3) / 60
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        yield from torch.randperm(20, generator=generator).split(8)
+
+    def loss(self, batch: Tensor) -> Tensor:
+        self.steps += 1
+        if self.steps == self.stop_at:
+            raise Stopped
+        return (self.module(self.x[batch]).squeeze(1) - self.x[batch].sum(1)).square().mean()
+
+    def dev(self) -> float:
+        return next(self.devs)
+
+
+def run(out: Path, line: Line, patience: int = 9, header: object = HEADER) -> Trained:
+    return fit(line, Schedule(6, patience, "0"), str(out), header)  # type: ignore[arg-type]
+
+
+def same(first: Trained, second: Trained) -> bool:
+    weights = zip(first.weights.values(), second.weights.values(), strict=True)
+    return first.log == second.log and all(torch.equal(*pair) for pair in weights)
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 8, 18])  # of 3 steps an epoch
+def test_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
+    devs = [0.1, 0.3, 0.2, 0.3, 0.4, 0.1]
+    whole = run(tmp_path / "whole", Line(devs))
+    with pytest.raises(Stopped):
+        run(tmp_path / "cut", Line(devs, stop_at))
+    done = (stop_at - 1) // 3
+    rest = Line(devs[done:])
+    assert same(run(tmp_path / "cut", rest), whole)
+    assert rest.steps == 18 - 3 * done
+    assert whole.best.epoch == 5
+    log = (tmp_path / "cut" / checkpoints.LOG).read_bytes()
+    assert [json.loads(row)["epoch"] for row in log.splitlines()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_stops_when_it_is_no_better_or_cannot_be(tmp_path: Path) -> None:
+    assert [row.best for row in run(tmp_path / "a", Line([0.5, 0.4, 0.5]), patience=2).log] == [True, False, False]
+    assert len(run(tmp_path / "b", Line([0.5, 1.0])).log) == 2
+    assert len(run(tmp_path / "b", Line([])).log) == 2  # what was done is not done again
+
+
+def test_another_training_is_not_mixed_in(tmp_path: Path) -> None:
+    run(tmp_path, Line([0.1] * 6))
+    other = {**HEADER, "options": {"epochs": 7, "seed": "0"}, "torch": "9"}
+    with pytest.raises(InputError, match=r"other --epochs, torch stands here.*delete .*\.training"):
+        run(tmp_path, Line([]), header=other)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 2000, -30])
+def test_a_damaged_state_is_told(tmp_path: Path, keep: int) -> None:
+    run(tmp_path, Line([1.0]))
+    place = tmp_path / checkpoints.STATE
+    place.write_bytes(place.read_bytes()[:keep])
+    with pytest.raises(InputError, match=r"is damaged .*delete .*\.training to begin anew"):
+        run(tmp_path, Line([1.0]))
+
+
+def test_a_state_runs_no_code(tmp_path: Path) -> None:
+    place = tmp_path / checkpoints.STATE
+    place.parent.mkdir()
+    torch.save({"header": json.dumps(HEADER), "module": Path("x")}, place)
+    with pytest.raises(InputError, match="is damaged"):
+        run(tmp_path, Line([1.0]))
+
+
+def test_a_state_of_other_shapes_is_told(tmp_path: Path) -> None:
+    run(tmp_path, Line([0.1] * 6))
+    line = Line([1.0])
+    line.module = nn.Sequential(nn.Linear(2, 1))
+    with pytest.raises(InputError, match="is of another program or version"):
+        run(tmp_path, line)
+
+
+def test_a_loss_that_is_no_number_ends_it(tmp_path: Path) -> None:
+    line = Line([0.5])
+    line.x[3] = torch.nan
+    with pytest.raises(InputError, match="--learning_rate: the loss is no number any more in epoch 1: lower it"):
+        run(tmp_path, line)
+    assert not (tmp_path / checkpoints.STATE).exists()
+
+
+def test_memory_that_is_used_up_is_told() -> None:
+    with pytest.raises(InputError, match="out of memory: lower --batch_size"), enough_memory("lower --batch_size"):
+        torch.empty(2**60)
+    with pytest.raises(RuntimeError, match="shape"), enough_memory("lower --batch_size"):
+        torch.zeros(2, 3) @ torch.zeros(2, 3)
+
+
+def test_what_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert device_of("auto").type == "cpu"
+    with pytest.raises(InputError, match="--device: torch finds no GPU here"):
+        device_of("cuda")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(InputError, match=r"safetensors is not installed: pip install 'parapet\[local\]'"):
+        check_installed("json", "safetensors")
+    assert isinstance(sys.modules["json"], types.ModuleType)

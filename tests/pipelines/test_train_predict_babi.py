@@ -1,0 +1,291 @@
+"""``parapet train`` and ``parapet predict`` for the bAbI tasks, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from babi_toy import CANDIDATES, dialogues, unseen, write_toy
+
+from evaluation.models.babi.saving import MODEL, WEIGHTS
+from pipelines.evaluate import run as evaluate
+from pipelines.predict import run as predict
+from pipelines.train import run as train
+from transforms.babi.writing import dialogue_text
+
+TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+SMALL = ["--size", "32", "--batch_size", "8", "--epochs", "30", "--quiet"]
+RATES = {  # a memory network learns the toy set at once: slowly, so that it can be stopped on the way
+    "memn2n": ["--learning_rate", "0.002"],
+    "embeddings": ["--learning_rate", "0.02", "--negatives", "60"],
+}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    folder = tmp_path_factory.mktemp("toy")
+    return folder, write_toy(folder)
+
+
+@pytest.fixture(scope="module")
+def memn2n(toy: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with match-type features, trained in one go."""
+    out = tmp_path_factory.mktemp("models") / "memn2n"
+    assert (
+        train(["memn2n", *toy[1], "--match", str(toy[0] / "kb.txt"), *SMALL, *RATES["memn2n"], "--output", str(out)])
+        == 0
+    )
+    return out
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def answers_of(path: Path) -> list[list[str]]:
+    found: list[list[str]] = []
+    for row in map(json.loads, path.read_text().splitlines()):
+        found += [[]] * (row["dialogue"] == len(found))
+        found[row["dialogue"]] = [*found[row["dialogue"]], row["answer"]]
+        assert len(found[row["dialogue"]]) == row["turn"] + 1
+    return found
+
+
+def right(answers: list[list[str]], toy_set: list) -> float:  # type: ignore[type-arg]
+    pairs = [
+        (a, e.bot)
+        for given, one in zip(answers, toy_set, strict=True)
+        for a, e in zip(given, one.exchanges, strict=True)
+    ]
+    return sum(a == b for a, b in pairs) / len(pairs)
+
+
+@pytest.mark.parametrize(("model", "match"), [("memn2n", False), ("embeddings", False), ("embeddings", True)])
+def test_learns_a_toy_set(model: str, match: bool, toy: tuple[Path, list[str]], tmp_path: Path) -> None:
+    flags = ["--match", str(toy[0] / "kb.txt")] if match else []
+    assert train([model, *toy[1], *flags, *SMALL, *RATES[model], "--output", str(tmp_path / "model")]) == 0
+    from evaluation.models.babi.saving import load
+
+    _, loaded = load(str(tmp_path / "model"), model, "cpu", 16)
+    assert right(loaded.answers(dialogues()), dialogues()) > 0.95
+
+
+def test_what_a_training_writes(memn2n: Path, toy: tuple[Path, list[str]]) -> None:
+    assert sorted(files_of(memn2n)) == ["log.jsonl", MODEL, "run.json", WEIGHTS]
+    head = json.loads((memn2n / "run.json").read_text())
+    log = [json.loads(row) for row in (memn2n / "log.jsonl").read_text().splitlines()]
+    best = max(log, key=lambda row: row["dev"])
+    assert head["result"] == {"dev": best["dev"], "epoch": best["epoch"], "epochs": len(log)}
+    assert head["pipeline"] == "train_memn2n"
+    assert head["options"]["size"] == 32
+    assert [one["flag"] for one in head["inputs"]] == ["train", "dev", "candidates", "match"]
+    card = json.loads((memn2n / MODEL).read_text())
+    assert card["task"] == "1"
+    assert card["candidates"] == CANDIDATES
+    assert "welsh" not in card["words"]
+    assert "welsh" in card["knowledge"]["R_cuisine"]
+
+
+KILLED = """
+import os, signal, sys
+from evaluation.models.babi import learning
+from pipelines.train import run
+steps, loss = [], learning.BabiLearner.loss
+def counted(self, batch):
+    steps.append(1)
+    if len(steps) == 33:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return loss(self, batch)
+learning.BabiLearner.loss = counted
+run(sys.argv[1:])
+"""
+
+
+def test_a_killed_training_goes_on_to_the_same_bytes(memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path) -> None:
+    out = tmp_path / "killed"
+    flags = ["memn2n", *toy[1], "--match", str(toy[0] / "kb.txt"), *SMALL, *RATES["memn2n"], "--output", str(out)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *flags], check=False)
+    assert killed.returncode == -9
+    # 13 batches an epoch: it was killed in the third.
+    assert sorted(files_of(out)) == [".training/log.jsonl", ".training/state.pt"]
+    assert len((out / ".training" / "log.jsonl").read_text().splitlines()) == 2
+    assert train(flags) == 0
+    assert files_of(out) == files_of(memn2n)
+
+
+def test_predictions_are_the_same_on_two_processes_and_are_evaluated(
+    memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    test, oov = toy[0] / "toy-task1-tst.txt", toy[0] / "toy-task1-tst-OOV.txt"
+    many = tmp_path / "toy-many.txt"  # of several chunks, in another order
+    some = (dialogues() * 5)[::-1]
+    many.write_text("".join(dialogue_text(one.lines) for one in some))
+    flags = ["memn2n", "--quiet", "--model", str(memn2n), "--reference", *map(str, (test, oov, many))]
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert predict([*flags, "--output", str(one)]) == 0
+    assert predict([*flags, "--batch_size", "7", "--output", str(two), *TWO_PROCESSES]) == 0
+    assert files_of(one) == files_of(two)
+    answers = answers_of(one / "predictions" / "toy-task1-tst.jsonl")
+    assert answers_of(one / "predictions" / "toy-many.jsonl") == (answers * 5)[::-1]
+    assert right(answers, dialogues()) > 0.95
+    # What is matched by type is found though training never had it.
+    assert right(answers_of(one / "predictions" / "toy-task1-tst-OOV.jsonl"), unseen()) > 0.7
+    counts = json.loads((one / "run.json").read_text())["counts"]
+    assert counts["turns/predictions/toy-task1-tst.jsonl"] == counts["answers/predictions/toy-task1-tst.jsonl"] == 104
+    scores = ["--task", "ranking", "--quiet", "--reference", str(test), "--predictions", str(one / "predictions")]
+    assert evaluate([*scores, "--candidates", str(toy[0] / "candidates.txt"), "--output", str(tmp_path / "s")]) == 0
+    metrics = json.loads((tmp_path / "s" / "metrics.json").read_text())
+    assert metrics["#ALL"]["per_response"] == right(answers, dialogues())
+
+
+def test_models_that_learn_nothing(
+    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    candidates, kb = ["--candidates", str(toy[0] / "candidates.txt")], ["--match", str(toy[0] / "kb.txt")]
+    made = {
+        "rules": [],
+        "tfidf": [*candidates, *kb, "--input", "last"],
+        "nearest": ["--train", str(toy[0] / "toy-task1-trn.txt")],
+    }
+    for model, flags in made.items():
+        assert train([model, *flags, "--output", str(tmp_path / model)]) == 0
+    assert f"tfidf: the model is in {tmp_path / 'tfidf'}" in capsys.readouterr().out
+    reference = ["--reference", str(toy[0] / "toy-task1-tst.txt")]
+    rules = ["rules", "--model", str(tmp_path / "rules"), *reference, "--output", str(tmp_path / "o")]
+    assert predict(rules) == 0
+    told = capsys.readouterr()
+    assert "toy-task1-tst.jsonl: no rule applies at 72 turns: the answer is empty" in told.err
+    assert "predictions/toy-task1-tst.jsonl: 104 answers" in told.out
+
+
+def refused(command: list[str], capsys: pytest.CaptureFixture[str], status: int = 2) -> str:
+    run = {"train": train, "predict": predict}[command[0]]
+    assert run(command[1:]) == status
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    return told
+
+
+def test_bad_training_input_is_told(
+    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = toy[1]
+    out = ["--output", str(tmp_path / "out")]
+
+    def told(*more: str, model: str = "memn2n", given: list[str] = flags) -> str:
+        return refused(["train", model, *given, *more, *out], capsys)
+
+    (tmp_path / "some.txt").write_text("1 hello\n1 on it\n")
+    (tmp_path / "one.txt").write_text("1 hello\n")
+    (tmp_path / "facts-alone.txt").write_text("1 a R_b c\n\n")
+    (tmp_path / "toy-task2-trn.txt").write_text("1 hi\thello\n\n")
+    (tmp_path / "kb.txt").write_text("1 a R_b\tc\n")
+    fewer = [*flags[:4], "--candidates"]
+    assert "line 5: 'api_call thai rome' is none" not in told(
+        "--candidates", str(tmp_path / "absent.txt"), given=flags[:4]
+    )
+    answer = told(str(tmp_path / "some.txt"), given=fewer)
+    assert "toy-task1-trn.txt: dialogue from line 1: 'api_call thai rome' is none of the candidates (40 such" in answer
+    assert "there is but one candidate" in told(str(tmp_path / "one.txt"), given=fewer)
+    mixed = ["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]]
+    assert "is of task 1, and" in told(given=mixed)
+    assert "the bot says nothing in it" in told(given=["--train", str(tmp_path / "facts-alone.txt"), *flags[2:]])
+    assert "no candidate has a value of this knowledge base" in told("--match", str(tmp_path / "kb.txt"))
+    assert "--learning_rate: nan: give a number above 0" in told("--learning_rate", "nan")
+    assert "--hops: 0: give 1 or more" in told("--hops", "0")
+    assert "unknown flag --hops: did you mean" in told("--hops", "2", model="embeddings")
+    assert "the following arguments are required: --candidates" in told(given=flags[:4])
+    assert "there is no such file" in told("--ontology", str(tmp_path / "no.toml"), model="rules", given=[])
+    (tmp_path / "bad.toml").write_text("domain = 3")
+    assert "bad.toml" in told("--ontology", str(tmp_path / "bad.toml"), model="rules", given=[])
+    assert refused(["train", "memn2m"], capsys).startswith("parapet train: there is no model 'memn2m': did you mean")
+    huge = ["train", "memn2n", *flags, "--size", str(2**31), *out]
+    assert "out of memory: lower --batch_size, which is 32, or --size" in refused(huge, capsys, 1)
+
+
+def test_bad_models_are_told(
+    memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card, weights = (memn2n / MODEL).read_bytes(), (memn2n / WEIGHTS).read_bytes()
+    folder = tmp_path / "model"
+    folder.mkdir()
+
+    def told(card: bytes, weights: bytes | None, model: str = "memn2n", name: str = "toy-task1-tst.txt") -> str:
+        (folder / MODEL).write_bytes(card)
+        (folder / WEIGHTS).unlink(missing_ok=True)
+        if weights is not None:
+            (folder / WEIGHTS).write_bytes(weights)
+        flags = ["--model", str(folder), "--reference", str(toy[0] / name), "--output", str(tmp_path / "out")]
+        return refused(["predict", model, *flags], capsys)
+
+    assert "is a model of another kind, 'memn2n': 'parapet predict memn2n' takes it" in told(card, weights, "tfidf")
+    assert "weights.safetensors: is cut off or damaged" in told(card, weights[:-100])
+    assert "weights.safetensors: is cut off or damaged" in told(card, b"")
+    assert "weights.safetensors: cannot be read" in told(card, None)
+    assert "model.json: is damaged, or no model of ours" in told(card[:-100], weights)
+    other = json.loads(card)
+    other["settings"]["size"] = 16
+    assert "does not fit model.json beside it: " in told(json.dumps(other).encode(), weights)
+    other["settings"] = {}
+    assert "does not fit model.json beside it: " in told(json.dumps(other).encode(), weights)
+    other = json.loads(card) | {"task": "4"}
+    assert "is of task 1, the model of task 4: if that is meant, --any_task" in told(
+        json.dumps(other).encode(), weights
+    )
+    assert "there is no such file" in told(card, weights, name="absent.txt")
+    (folder / MODEL).unlink()
+    flags = ["memn2n", "--model", str(folder), "--reference", str(toy[0] / "toy-task1-tst.txt"), "--output", "x"]
+    assert "no model is here: expected model.json" in refused(["predict", *flags], capsys)
+
+
+def of_babi(real_data: Path, task: int) -> dict[str, list[str]]:
+    folder = real_data / "babi"
+    if not folder.is_dir():
+        pytest.skip("PARAPET_DATA has no babi")
+    name = f"{folder}/dialog-babi-task{task}"
+    return {
+        "train": ["--train", f"{name}trn.txt", "--dev", f"{name}dev.txt"],
+        "candidates": ["--candidates", f"{folder}/dialog-babi-candidates.txt"],
+        "match": ["--match", f"{folder}/dialog-babi-kb-all.txt"],
+        "reference": ["--reference", f"{name}tst.txt", f"{name}tst-OOV.txt"],
+    }
+
+
+def scored(model: str, flags: list[str], files: dict[str, list[str]], tmp_path: Path) -> list[float]:
+    """Percentages of responses that are right, plain and OOV, to one digit as in the paper."""
+    out, answers, scores = (str(tmp_path / name) for name in ("model", "answers", "scores"))
+    assert train([model, "--quiet", *flags, "--output", out]) == 0
+    assert predict([model, "--quiet", "--model", out, *files["reference"], "--output", answers]) == 0
+    given = ["--predictions", f"{answers}/predictions", *files["candidates"]]
+    assert evaluate(["--task", "ranking", "--quiet", *files["reference"], *given, "--output", scores]) == 0
+    metrics = json.loads((tmp_path / "scores" / "metrics.json").read_text())
+    by_set = {name.endswith("OOV"): of["per_response"] for name, of in metrics.items() if name.startswith("task")}
+    return [round(100 * by_set[oov], 1) for oov in (False, True)]
+
+
+def test_tfidf_gives_the_numbers_of_the_paper(real_data: Path, tmp_path: Path) -> None:
+    files = of_babi(real_data, 1)
+    assert scored("tfidf", files["candidates"], files, tmp_path) == [5.6, 5.8]
+
+
+@pytest.mark.thorough
+def test_tfidf_with_match_types_gives_the_numbers_of_the_paper(real_data: Path, tmp_path: Path) -> None:
+    files = of_babi(real_data, 1)
+    assert scored("tfidf", [*files["candidates"], *files["match"]], files, tmp_path) == [22.4, 22.4]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("task", "match", "least"), [(1, False, (99, 72)), (1, True, (99, 92)), (4, False, (57, 56)), (4, True, (100, 100))]
+)
+def test_memn2n_is_as_good_as_the_papers(
+    task: int, match: bool, least: tuple[float, float], real_data: Path, tmp_path: Path
+) -> None:
+    files = of_babi(real_data, task)
+    flags = [*files["train"], *files["candidates"], *(files["match"] if match else [])]
+    plain, oov = scored("memn2n", flags, files, tmp_path)
+    assert plain >= least[0]
+    assert oov >= least[1]
