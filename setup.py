@@ -71,7 +71,7 @@ setup(
     package_data={
         "schemas": ["py.typed", "json/*.json", "sample/**/*"],
         "transforms": ["py.typed", "**/*.toml"],
-        "evaluation": ["py.typed", "**/*.toml"],
+        "evaluation": ["py.typed", "**/*.toml", "**/*.md"],
         "pipelines": ["py.typed"],
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },

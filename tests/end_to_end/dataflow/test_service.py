@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import itertools
 import json
@@ -77,7 +78,9 @@ def job(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Job:
 
     there = ["--sgd", f"{bucket.url}/sgd", "--output", f"{bucket.url}/job/out", f"--setup_file={ROOT / 'setup.py'}"]
     out, err = io.StringIO(), io.StringIO()
-    with Dataflow(work) as service, redirect_stdout(out), redirect_stderr(err):
+    lock = (tmp_path_factory.getbasetemp().parent / "package.lock").open("w")
+    with lock, Dataflow(work) as service, redirect_stdout(out), redirect_stderr(err):
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be packing in this checkout
         service.counters = {"dialogues": 40}
         status = main([*rewrite, *there, *flags(bucket, "job", service.url)])
     with tarfile.open(fileobj=io.BytesIO(staged(bucket, "job/staging", "workflow.tar.gz"))) as archive:
