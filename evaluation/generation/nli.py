@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -12,20 +10,12 @@ from typing import Any
 
 from evaluation.generation.scorers import Judgement, Pair
 from schemas.errors import InputError
+from transforms import checkpoints
 
 LABELS = ("entailment", "neutral", "contradiction")
 
-_FETCH = "models are not downloaded here; 'hf download HUB/NAME --local-dir FOLDER' does it"
+_FLAG = "--nli_model"
 _HEAD = "ForSequenceClassification"
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-_TOKENIZERS = (
-    ("tokenizer.json",),
-    ("vocab.json", "merges.txt"),
-    ("vocab.txt",),
-    ("sentencepiece.bpe.model",),
-    ("spm.model",),
-)
-_PARTS = ("config.json", "*.safetensors", "pytorch_model*.bin", "tokenizer*.json", "vocab*", "merges.txt", "*.model")
 
 
 class Nli:
@@ -53,7 +43,7 @@ class Nli:
             if find_spec(package) is None:
                 raise InputError(f"{package} is not installed: pip install 'parapet[local]'", "--scorer nli")
         self.folder, self.batch = folder, batch
-        self.model = f"{Path(folder).resolve().name}@{_digest(Path(folder))}"
+        self.model = f"{Path(folder).resolve().name}@{checkpoints.digest(folder)}"
         self._loaded: tuple[Any, Any] | None = None
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
@@ -118,51 +108,23 @@ def inspect(folder: str) -> tuple[int, int, int]:
     Raises:
       InputError: no folder (a hub's name is none), no classifier, no weights, or other labels.
     """
-    place = Path(folder)
-    if not place.is_dir():
-        raise InputError(f"there is no such folder; {_FETCH}", folder, "--nli_model")
-    config = _config(place)
-    named = [str(one) for one in config.get("architectures") or []]
-    if not any(one.endswith(_HEAD) for one in named):
-        what = named[0] if named else f"model of type {config.get('model_type')!r}"
-        raise InputError(f"holds a {what}: a classifier of text pairs (...{_HEAD}) is needed", folder, "--nli_model")
-    if not any((place / name).is_file() for name in _WEIGHTS):
-        raise InputError(f"has no weights ({_WEIGHTS[0]} or {_WEIGHTS[2]}); {_FETCH}", folder, "--nli_model")
-    # Without these transformers makes a tokenizer that knows no word, and says nothing of it.
-    if not any(all((place / name).is_file() for name in names) for names in _TOKENIZERS):
-        told = " or ".join(", ".join(names) for names in _TOKENIZERS)
-        raise InputError(f"lacks the files of a tokenizer ({told}); {_FETCH}", folder, "--nli_model")
-    return _positions(config.get("id2label"), folder)
+    found = checkpoints.opened(folder, _FLAG)
+    if not any(one.endswith(_HEAD) for one in found.heads):
+        what = found.heads[0] if found.heads else f"model of type {found.config.get('model_type')!r}"
+        raise found.refused(f"holds a {what}: a classifier of text pairs (...{_HEAD}) is needed")
+    checkpoints.check_weights(found)
+    checkpoints.check_tokenizer(found)
+    return _positions(found)
 
 
-def _positions(labels: Any, folder: str) -> tuple[int, int, int]:
+def _positions(checkpoint: checkpoints.Checkpoint) -> tuple[int, int, int]:
+    labels = checkpoint.config.get("id2label")
     given = labels if isinstance(labels, dict) else {}
     found = {str(label).lower(): str(key) for key, label in given.items()}
     if sorted(found) != sorted(LABELS) or sorted(found.values()) != ["0", "1", "2"]:
         there = ", ".join(str(label) for label in given.values()) or "none"
         wanted = ", ".join(LABELS)
         reason = f"its labels are {there}: id2label of config.json has to say which output is which of {wanted}"
-        raise InputError(reason, folder, "--nli_model")
+        raise checkpoint.refused(reason)
     entailment, neutral, contradiction = (int(found[label]) for label in LABELS)
     return entailment, neutral, contradiction
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"has no config.json, so it holds no model; {_FETCH}", folder, "--nli_model") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read: {error}", folder / "config.json", "--nli_model") from None
-    if not isinstance(found, dict):
-        raise InputError("is no JSON object", folder / "config.json", "--nli_model")
-    return found
-
-
-def _digest(folder: Path) -> str:
-    """Of all files that a judgement depends on."""
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in _PARTS for path in folder.glob(pattern) if path.is_file()}):
-        with path.open("rb") as handle:
-            digest.update(f"{path.name}\0{hashlib.file_digest(handle, 'sha256').hexdigest()}\n".encode())
-    return digest.hexdigest()[:12]

@@ -15,7 +15,7 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from evaluation.models import checkpoints
+from evaluation.models import resuming
 from evaluation.models.devices import seed_all
 from schemas.errors import InputError
 
@@ -52,11 +52,25 @@ class Schedule(msgspec.Struct, frozen=True):
       epochs: at most.
       patience: stops after so many epochs that were not better than the best.
       seed: of all that is drawn.
+      warmup: the share of all steps, of ``epochs`` epochs, over which the learning rate rises to its full height.
+      decay: lets it fall from there to nothing at the last step, evenly.
+      clip: gradients are scaled down to this norm where they are longer; 0 for as they are.
     """
 
     epochs: int
     patience: int
     seed: str
+    warmup: float = 0.0
+    decay: bool = False
+    clip: float = 0.0
+
+    def rate(self, step: int, steps: int) -> float:
+        """The share of the full learning rate in a step, of so many in an epoch."""
+        total = self.epochs * steps
+        rising = self.warmup * total
+        if step < rising:
+            return (step + 1) / (rising + 1)
+        return (total - step) / (total - rising) if self.decay else 1.0
 
 
 class Epoch(msgspec.Struct, frozen=True):
@@ -99,7 +113,7 @@ def fit(
       InputError: the state is damaged or of another training; the loss is no number any more.
     """
     device = next(learner.module.parameters()).device
-    state = checkpoints.load(output, header, device)
+    state = resuming.load(output, header, device)
     log: list[Epoch] = []
     best: dict[str, Tensor] = {}
     if state is not None:
@@ -109,7 +123,7 @@ def fit(
             log = msgspec.json.decode(state["log"], type=list[Epoch])
             best = state["best"]
         except (KeyError, RuntimeError, ValueError, msgspec.DecodeError) as error:
-            raise InputError(f"is of another program or version: {error}", output, checkpoints.STATE) from None
+            raise InputError(f"is of another program or version: {error}", output, resuming.STATE) from None
         logging.info("going on after epoch %d", log[-1].epoch)
     while not _done(log, schedule):
         number = len(log) + 1
@@ -133,7 +147,7 @@ def fit(
             "log": msgspec.json.encode(log),
             "best": best,
         }
-        checkpoints.save(output, kept, log_bytes(log))
+        resuming.save(output, kept, log_bytes(log))
     return Trained(best, log)
 
 
@@ -165,13 +179,19 @@ def train_epoch(learner: Learner, schedule: Schedule, number: int, progress: boo
     examples = 0
     learner.module.train()
     batches = list(learner.batches(generator))
+    trained = [one for one in learner.module.parameters() if one.requires_grad]
+    full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
     with _bar(f"epoch {number}", len(batches), progress) as advance:
-        for batch in batches:
+        for step, batch in enumerate(batches, (number - 1) * len(batches)):
+            for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
+                group["lr"] = rate * schedule.rate(step, len(batches))
             # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                 loss = learner.loss(batch)
             learner.optimiser.zero_grad(set_to_none=True)
             loss.backward()
+            if schedule.clip:
+                nn.utils.clip_grad_norm_(trained, schedule.clip)
             learner.optimiser.step()
             total += loss.detach() * len(batch)  # asked for once an epoch: each question waits for the GPU
             examples += len(batch)

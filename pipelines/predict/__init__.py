@@ -7,7 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from pipelines.dispatch import hand_over
-from pipelines.train import FAMILIES, MODELS
+from pipelines.train import FAMILIES as TRAINERS
+from pipelines.train import MODELS
+
+# Each model to the module that runs it.
+FAMILIES = {**TRAINERS, **dict.fromkeys(("tiny_dst", "t5dst", "sgp_dst"), "dst")}
 
 USAGE = f"""usage: parapet predict MODEL [flags]
 
@@ -17,8 +21,9 @@ models:
 {chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
 
 example:
-  parapet predict memn2n --model my_model --reference babi/*-tst*.txt --output my_answers
-  parapet evaluate --task ranking --reference babi/*-tst*.txt --predictions my_answers/predictions --output my_scores
+  parapet predict tiny_dst --model my_model --reference my_corpus --variants my_dialogues --output my_states
+  parapet evaluate --task dst --reference my_corpus --variants my_dialogues --predictions my_states/predictions \\
+    --output my_scores
 
 'parapet predict MODEL --help' shows the flags of one.
 """

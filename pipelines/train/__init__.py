@@ -8,10 +8,28 @@ from collections.abc import Sequence
 
 from pipelines.dispatch import hand_over
 
-# Each model to the module of its family.
-FAMILIES = {"rules": "babi", "tfidf": "babi", "nearest": "babi", "embeddings": "babi", "memn2n": "babi"}
+_BABI = dict.fromkeys(("rules", "tfidf", "nearest", "embeddings", "memn2n"), "babi")
+_GENERATION = dict.fromkeys(("ft_t5", "pt_t5"), "generation")
+
+# Each model to the module that trains it.
+FAMILIES = {
+    "tiny_dst": "tiny_dst",
+    "t5dst": "t5dst",
+    "sgp_dst": "sgp_dst",
+    **_GENERATION,
+    "classifier": "classifier",
+    "soloist": "soloist",
+    **_BABI,
+}
 
 MODELS = {
+    "tiny_dst": "dialogue states: a small net, from scratch, in minutes on two cores",
+    "t5dst": "dialogue states: a T5 that is asked for one slot at a time",
+    "sgp_dst": "dialogue states: four BERT encoders and rules that combine them",
+    "ft_t5": "system utterances from their acts: a fine-tuned T5",
+    "pt_t5": "system utterances from their acts: a T5 with trained prefixes",
+    "classifier": "intents and out-of-domain turns: a text classifier",
+    "soloist": "history -> belief -> database state -> response: a GPT-2",
     "rules": "bAbI dialog tasks: the simulator's rule-based bot",
     "tfidf": "bAbI dialog tasks: the candidate closest to the dialogue, by TF-IDF",
     "nearest": "bAbI dialog tasks: the answer to the most similar utterance of the training set",
@@ -28,8 +46,9 @@ models:
 {chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
 
 example:
-  parapet train memn2n --train dialog-babi-task1-API-calls-trn.txt --dev dialog-babi-task1-API-calls-dev.txt \\
-    --candidates dialog-babi-candidates.txt --match dialog-babi-kb-all.txt --output my_model
+  parapet train tiny_dst --train my_corpus --output my_model
+  parapet train memn2n --train babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt \\
+    --output my_model
 
 'parapet train MODEL --help' shows the flags of one; 'parapet predict' takes what it makes.
 """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipelines.command import StrictParser, UsageError, check_apart, counted, run_checked
+from pipelines.train.flags import RESUMED, STOPPED, TRAINING, Defaults, add_training, check_numbers, header
 from schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,14 +34,10 @@ EXAMPLES = {
     "memn2n": f"  parapet train memn2n --train {_FILES} \\\n    --match babi/kb-all.txt --output my_model",
 }
 
-NOTE = """\
-OUT/.training has the state after each epoch: a training that was stopped goes on from it when the same command is run
-again, to the same model."""
-
 
 def parser(model: str) -> StrictParser:
     """The command line of a model."""
-    made = StrictParser(f"train {model}", DESCRIPTIONS[model], EXAMPLES[model], NOTE if model in NETS else "")
+    made = StrictParser(f"train {model}", DESCRIPTIONS[model], EXAMPLES[model], RESUMED if model in NETS else "")
     add = made.add_argument
     if model == "rules":
         add("--ontology", metavar="FILE", help="the domain in TOML (default: that of 'parapet restaurants')")
@@ -54,57 +51,34 @@ def parser(model: str) -> StrictParser:
     if model == "tfidf":
         add("--input", choices=("history", "last"), default="history", help="all that was said, or the last utterance")
     if model in NETS:
-        _add_training(made, model)
+        _add_net(made, model)
     add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
     made.set_defaults(model=model)
     return made
 
 
-def _add_training(made: StrictParser, model: str) -> None:
-    number = made.add_argument_group("training").add_argument
+def _add_net(made: StrictParser, model: str) -> None:
+    number = add_training(made, Defaults(epochs=50, patience=5, batch=32, rate=0.003, unit="turns"))
     number("--size", type=int, default=128, metavar="N", help="of the embeddings (default 128)")
     if model == "memn2n":
         number("--hops", type=int, default=1, metavar="N", help="over the memory (default 1)")
         number("--memory", type=int, default=256, metavar="N", help="lines of history at most (default 256)")
     else:
-        number(
-            "--negatives",
-            type=int,
-            default=0,
-            metavar="N",
-            help="the paper's ranking loss over so many drawn candidates (default 0: a softmax over all of them)",
-        )
+        told = "the paper's ranking loss over so many drawn candidates (default 0: a softmax over all of them)"
+        number("--negatives", type=int, default=0, metavar="N", help=told)
         number("--margin", type=float, default=1.0, metavar="X", help="of the ranking loss (default 1)")
-    number("--epochs", type=int, default=50, metavar="N", help="at most (default 50)")
-    number("--patience", type=int, default=5, metavar="N", help="stop after so many that were no better (default 5)")
-    number("--batch_size", type=int, default=32, metavar="N", help="turns (default 32)")
-    number("--learning_rate", type=float, default=0.003, metavar="X", help="of Adam (default 0.003)")
-    number("--seed", default="0", metavar="TEXT", help="of all that is drawn (default 0)")
-    number(
-        "--threads", type=int, default=1, metavar="N", help="of the CPU; another number rounds otherwise (default 1)"
-    )
-    number("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute (default: a GPU if any)")
 
 
-LEAST = {
-    **dict.fromkeys(("size", "hops", "memory", "epochs", "patience", "batch_size", "threads"), 1),
-    "negatives": 0,
-}
-ABOVE_ZERO = ("learning_rate", "margin")
 PLACES = ("ontology", "train", "dev", "candidates", "match")
-OPTIONS = (*LEAST, *ABOVE_ZERO, "input", "seed", "device")  # that shape the content; a model has some of them
+LEAST = {"size": 1, "hops": 1, "memory": 1, "negatives": 0}
+OPTIONS = (*TRAINING, *LEAST, "margin", "input")  # that shape the content; a model has some of them
 
 
 def check(args: argparse.Namespace) -> None:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
     from evaluation.models.packages import check_installed
 
-    for flag, least in LEAST.items():
-        if not least <= getattr(args, flag, least) <= 2**31:
-            raise InputError(f"{getattr(args, flag)}: give {least} or more", f"--{flag}")
-    for flag in ABOVE_ZERO:
-        if not 0 < getattr(args, flag, 1) < 1e6:
-            raise InputError(f"{getattr(args, flag)}: give a number above 0", f"--{flag}")
+    check_numbers(args, LEAST, ["margin"])
     args.given = [(flag, path) for flag in PLACES for path in _paths(getattr(args, flag, None))]
     for flag, path in args.given:
         check_apart(args.output, **{flag: path})
@@ -161,13 +135,13 @@ def act(args: argparse.Namespace, _: list[str]) -> None:
         files.prepare(args.output, f"train_{args.model}")
     except InputError as error:
         raise UsageError(error.reason, error.path, error.where) from None
-    head = header(args)
+    head = header(args, OPTIONS, args.given, torch=args.corpus is not None)
     if args.corpus is None:
         publish(args.output, saving.files_of(args.card), head)
         if not args.quiet:
             print(f"{args.model}: the model is in {args.output}")
         return
-    from evaluation.models import checkpoints
+    from evaluation.models import resuming
     from evaluation.models.babi.learning import train
     from evaluation.models.training import log_bytes
 
@@ -176,32 +150,10 @@ def act(args: argparse.Namespace, _: list[str]) -> None:
     best = trained.best
     head["result"] = {"epoch": best.epoch, "epochs": len(trained.log), "dev": best.dev}
     publish(args.output, {**written, "log.jsonl": log_bytes(trained.log)}, head)
-    checkpoints.clear(args.output)
+    resuming.clear(args.output)
     if not args.quiet:
         told = f"{best.dev:.2%} of responses on dev are right after {counted(best.epoch, 'epoch')}"
         print(f"{args.model}: {told}; the model is in {args.output}")
-
-
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides the files, and what a training must agree in to go on."""
-    from importlib.metadata import version
-
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
-
-    options = {flag: getattr(args, flag) for flag in sorted(OPTIONS) if hasattr(args, flag)}
-    inputs = [
-        {"flag": flag, "name": as_path(path).name, "sha256": sha256_of(as_path(path))} for flag, path in args.given
-    ]
-    head: dict[str, Any] = {
-        "pipeline": f"train_{args.model}",
-        "version": version("parapet"),
-        "options": options,
-        "inputs": inputs,
-    }
-    if args.corpus is not None:
-        head["torch"] = version("torch")
-    return head
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -226,5 +178,4 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 def run(argv: Sequence[str]) -> int:
     """Runs ``parapet train MODEL ...``; ``argv`` begins with the model. Returns the exit status."""
-    stopped = "run the same command again: it goes on after the last whole epoch"
-    return run_checked(parser(argv[0]), argv[1:], check, act, stopped)
+    return run_checked(parser(argv[0]), argv[1:], check, act, STOPPED)

@@ -15,11 +15,11 @@ from evaluation.models.babi.data import Corpus, numbers_of, words_of
 from evaluation.models.babi.encoding import encode, turns_of
 from evaluation.models.babi.nets import Vocabulary, make, ranking_loss
 from evaluation.models.babi.saving import Card
+from evaluation.models.batching import bucketed
 from evaluation.models.devices import enough_memory, seed_all
 from evaluation.models.training import Schedule, Trained, fit
 
 SCORED = 256  # turns at a time where nothing is trained
-POOL = 64  # batches whose turns are sorted by the length of their history, so that they are padded little
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,14 +114,8 @@ class BabiLearner:
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
-        order = torch.randperm(len(self._lengths), generator=generator)
-        batches = [
-            batch
-            for pool in order.split(self.settings.batch * POOL)
-            for batch in pool[self._lengths[pool].argsort(stable=True)].split(self.settings.batch)
-        ]
-        for i in torch.randperm(len(batches), generator=generator).tolist():
-            yield batches[i].to(self.device, non_blocking=True)
+        for batch in bucketed(self._lengths, self.settings.batch, generator):
+            yield batch.to(self.device, non_blocking=True)
 
     def loss(self, batch: Tensor) -> Tensor:
         """The mean loss."""

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.models import checkpoints
+from evaluation.models import resuming
 from evaluation.models.devices import device_of, enough_memory, seed_all
 from evaluation.models.packages import check_installed
 from evaluation.models.training import Schedule, Trained, fit
@@ -70,7 +70,7 @@ def test_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
     assert same(run(tmp_path / "cut", rest), whole)
     assert rest.steps == 18 - 3 * done
     assert whole.best.epoch == 5
-    log = (tmp_path / "cut" / checkpoints.LOG).read_bytes()
+    log = (tmp_path / "cut" / resuming.LOG).read_bytes()
     assert [json.loads(row)["epoch"] for row in log.splitlines()] == [1, 2, 3, 4, 5, 6]
 
 
@@ -90,14 +90,14 @@ def test_another_training_is_not_mixed_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", [0, 10, 2000, -30])
 def test_a_damaged_state_is_told(tmp_path: Path, keep: int) -> None:
     run(tmp_path, Line([1.0]))
-    place = tmp_path / checkpoints.STATE
+    place = tmp_path / resuming.STATE
     place.write_bytes(place.read_bytes()[:keep])
     with pytest.raises(InputError, match=r"is damaged .*delete .*\.training to begin anew"):
         run(tmp_path, Line([1.0]))
 
 
 def test_a_state_runs_no_code(tmp_path: Path) -> None:
-    place = tmp_path / checkpoints.STATE
+    place = tmp_path / resuming.STATE
     place.parent.mkdir()
     torch.save({"header": json.dumps(HEADER), "module": Path("x")}, place)
     with pytest.raises(InputError, match="is damaged"):
@@ -117,7 +117,7 @@ def test_a_loss_that_is_no_number_ends_it(tmp_path: Path) -> None:
     line.x[3] = torch.nan
     with pytest.raises(InputError, match="--learning_rate: the loss is no number any more in epoch 1: lower it"):
         run(tmp_path, line)
-    assert not (tmp_path / checkpoints.STATE).exists()
+    assert not (tmp_path / resuming.STATE).exists()
 
 
 def test_memory_that_is_used_up_is_told() -> None:

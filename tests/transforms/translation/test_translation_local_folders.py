@@ -77,7 +77,7 @@ def spoiled(name: str, folder: Path) -> None:
         ("a list", "is no JSON object"),
         ("of many with the tokenizer of one", "holds a m2m_100 model with the tokenizer of marian"),
         ("another tokenizer", "its tokenizer is a SMALL100Tokenizer: Marian"),
-        ("half a tokenizer", "lacks files of its tokenizer (vocab.json, sentencepiece.bpe.model): copy them"),
+        ("half a tokenizer", "lacks the files of a tokenizer (vocab.json, sentencepiece.bpe.model): copy them"),
         ("config.json", "has no config.json, so it holds no model; "),
         ("model.safetensors", "has no weights (model.safetensors or pytorch_model.bin); "),
         ("target.spm", "lacks the files of a tokenizer: copy them"),
