@@ -13,12 +13,16 @@ from transforms.corpora import hashed
 DEVICES = ("auto", "cpu", "cuda")
 
 
+def check_device(name: str) -> None:
+    """Raises InputError for ``cuda`` without a GPU."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("torch finds no GPU here: give cpu, or install a torch for CUDA", "--device")
+
+
 def device_of(name: str) -> torch.device:
     """``auto`` is the GPU where there is one. Raises InputError for ``cuda`` without a GPU."""
-    there = torch.cuda.is_available()
-    if name == "cuda" and not there:
-        raise InputError("torch finds no GPU here: give cpu, or install a torch for CUDA", "--device")
-    return torch.device("cuda" if there and name != "cpu" else "cpu")
+    check_device(name)
+    return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
 
 
 def seed_all(*parts: str) -> None:

@@ -83,7 +83,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     from importlib.metadata import version
 
-    from evaluation.models.babi.saving import MODEL, WEIGHTS
+    from evaluation.models.saving import MODEL, WEIGHTS
     from evaluation.writing import sha256_of
     from schemas.layout import as_path
 

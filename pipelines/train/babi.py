@@ -93,12 +93,12 @@ def check(args: argparse.Namespace) -> None:
         check_installed("torch")
         texts = data.read_candidates(args.candidates)
         knowledge = data.read_knowledge(args.match, texts)
-        args.card = Card(args.model, history=args.input == "history", candidates=texts, knowledge=knowledge)
+        args.card = Card(model=args.model, history=args.input == "history", candidates=texts, knowledge=knowledge)
     elif args.model == "nearest":
         from evaluation.models.babi.nearest import Nearest
 
         dialogues = [dialogue for path in args.train for dialogue in data.read_dialogues(path)]
-        args.card = Card(args.model, data.task_of(args.train), pairs=Nearest.of(dialogues).pairs)
+        args.card = Card(model=args.model, task=data.task_of(args.train), pairs=Nearest.of(dialogues).pairs)
     else:
         check_installed("torch", "safetensors")
         args.corpus = data.read_corpus(args.train, args.dev, args.candidates, args.match)
@@ -118,11 +118,11 @@ def _rules(ontology: str | None) -> Card:
     from transforms.restaurants.ontology import read_ontology
 
     if ontology is None:
-        return Card("rules")
+        return Card(model="rules")
     if not is_there(ontology) or not as_path(ontology).is_file():
         raise InputError("there is no such file", ontology)
     read_ontology(as_path(ontology).read_bytes(), ontology)
-    return Card("rules", ontology=as_path(ontology).read_text(encoding="utf-8-sig"))
+    return Card(model="rules", ontology=as_path(ontology).read_text(encoding="utf-8-sig"))
 
 
 def act(args: argparse.Namespace, _: list[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from babi_toy import CANDIDATES, dialogues, unseen, write_toy
 
-from evaluation.models.babi.saving import MODEL, WEIGHTS
+from evaluation.models.saving import MODEL, WEIGHTS
 from pipelines.evaluate import run as evaluate
 from pipelines.predict import run as predict
 from pipelines.train import run as train

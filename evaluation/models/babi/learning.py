@@ -77,9 +77,9 @@ def train(
         trained = fit(learner, schedule, output, header, progress)
     known = learner.vocabulary
     card = Card(
-        settings.model,
-        corpus.task,
-        settings.net,
+        model=settings.model,
+        task=corpus.task,
+        settings=settings.net,
         candidates=known.candidates,
         knowledge=known.knowledge,
         words=known.words,

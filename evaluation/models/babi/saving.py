@@ -1,7 +1,4 @@
-"""A model in a folder: ``model.json`` says what it is and knows, ``weights.safetensors`` has what was learned.
-
-Neither can run code of its own, and both are checked when they are read: folders come from strangers.
-"""
+"""The folder of a model for the bAbI dialog tasks."""
 
 from __future__ import annotations
 
@@ -10,14 +7,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from evaluation.models import saving
+from evaluation.models.saving import MODEL, WEIGHTS
 from schemas.errors import InputError
 from transforms import files
 from transforms.babi.reading import BabiDialogue
 
-MODEL, WEIGHTS = "model.json", "weights.safetensors"
 FORMAT = 1
-NETS = ("embeddings", "memn2n")
-MODELS = ("rules", "tfidf", "nearest", *NETS)
 
 
 class Answerer(Protocol):
@@ -27,11 +23,10 @@ class Answerer(Protocol):
         """The answers at each turn of each dialogue, given what was really said before it."""
 
 
-class Card(msgspec.Struct, frozen=True):
+class Card(saving.Card, frozen=True, kw_only=True):
     """What ``model.json`` says.
 
     Attributes:
-      model: its name.
       task: of the bAbI tasks, empty where that is not known.
       settings: numbers that shape a net.
       history: of ``tfidf``: whether all that was said counts.
@@ -40,28 +35,24 @@ class Card(msgspec.Struct, frozen=True):
       words: that a net knows.
       pairs: of ``nearest``.
       ontology: of ``rules``, in TOML.
-      format: of the folder.
     """
 
-    model: str
-    task: str = ""
-    settings: dict[str, int] = {}
-    history: bool = True
-    candidates: list[str] = []
-    knowledge: dict[str, list[str]] = {}
-    words: list[str] = []
-    pairs: list[tuple[str, str]] = []
-    ontology: str = ""
     format: int = FORMAT
+    task: str = ""
+    settings: dict[str, int] = msgspec.field(default_factory=dict)
+    history: bool = True
+    candidates: list[str] = msgspec.field(default_factory=list)
+    knowledge: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    words: list[str] = msgspec.field(default_factory=list)
+    pairs: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    ontology: str = ""
 
 
 def files_of(card: Card, weights: Mapping[str, Any] | None = None) -> dict[str, bytes]:
     """The files of a model's folder."""
-    found = {MODEL: msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n"}
+    found = {MODEL: saving.card_bytes(card)}
     if weights is not None:
-        from safetensors.torch import save
-
-        found[WEIGHTS] = save({name: value.cpu().contiguous() for name, value in weights.items()})
+        found[WEIGHTS] = saving.weights_bytes(weights)
     return found
 
 
@@ -71,22 +62,9 @@ def read_card(folder: str, model: str) -> Card:
     Raises:
       InputError: no model is there, or another than ``model``, or the file is damaged.
     """
-    place = files.join(folder, MODEL)
-    try:
-        data = files.read_bytes(place)
-    except Exception:  # a file system's or a bucket's own
-        raise InputError(f"no model is here: expected {MODEL}, as 'parapet train {model}' writes it", folder) from None
-    try:
-        card = msgspec.json.decode(data, type=Card)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"is damaged, or no model of ours: {error}", place) from None
-    if card.model != model:
-        there = f": 'parapet predict {card.model}' takes it" if card.model in MODELS else ""
-        raise InputError(f"is a model of another kind, {card.model!r}{there}", place)
-    if card.format != FORMAT:
-        raise InputError(f"is of format {card.format}, and this program reads {FORMAT}: train it again", place)
+    card = saving.read_card(folder, model, Card, FORMAT)
     if card.model != "rules" and not (card.candidates or card.pairs):
-        raise InputError("has nothing to answer: train it again", place)
+        raise InputError("has nothing to answer: train it again", files.join(folder, MODEL))
     return card
 
 
@@ -123,24 +101,15 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
 
 
 def _load_net(folder: str, card: Card, device: str, batch: int) -> Answerer:
-    from safetensors import SafetensorError
-    from safetensors.torch import load as load_weights
-
     from evaluation.models.babi.answering import NetAnswers
     from evaluation.models.babi.nets import Vocabulary, make
     from evaluation.models.devices import device_of
 
-    place = files.join(folder, WEIGHTS)
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
     try:
-        weights = load_weights(files.read_bytes(place))
         net = make(card.model, vocabulary, card.settings)
-        net.load_state_dict(weights)
-    except SafetensorError as error:
-        raise InputError(f"is cut off or damaged ({error}): train the model again", place) from None
-    except (KeyError, RuntimeError) as error:  # settings that are missing, shapes that do not fit
+    except (KeyError, RuntimeError) as error:  # settings that are missing
         told = " ".join(str(error).split())[:300]
-        raise InputError(f"does not fit {MODEL} beside it: {told}", place) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error}", place) from None
+        raise InputError(f"lacks a setting of the net: {told}", files.join(folder, MODEL)) from None
+    saving.load_weights(net, folder)
     return NetAnswers(net, vocabulary, device_of(device), batch)

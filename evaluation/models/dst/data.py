@@ -1,0 +1,105 @@
+"""What state trackers learn from: the frames of user turns, with their states."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import msgspec
+
+from evaluation.dst.files import Dialogue, parse_dialogues
+from evaluation.dst.frames import State
+from evaluation.dst.model import Example, examples
+from schemas.errors import InputError
+from schemas.layout import read_root
+from schemas.service import Service
+from transforms.corpora import hashed, read_corpus
+from transforms.files import read_bytes
+
+
+class Labelled(msgspec.Struct, frozen=True):
+    """A frame of a user turn, and the state that is right."""
+
+    asked: Example
+    state: State
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """The frames of a corpus's split.
+
+    Attributes:
+      frames: in the order of files and dialogues.
+      paths: the files that were read.
+    """
+
+    frames: list[Labelled]
+    paths: list[str]
+
+
+def read_labels(root: str, split: str) -> Labels:
+    """The frames of the user turns of a split, of which the schema has the service.
+
+    Args:
+      root: a corpus.
+      split: ``train``.
+
+    Raises:
+      InputError: a file cannot be read; there is no such split, no frame, no slot.
+    """
+    corpus = read_corpus(root, [split])
+    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    for problem in corpus.problems:
+        logging.warning("%s", problem)
+    here = schemas.get(split) or next(iter(schemas.values()))
+    services = {service.service_name: service for service in here.services}
+    if not any(service.slots for service in services.values()):
+        raise InputError("no service of the schema has a slot: there is nothing to learn", here.path)
+    paths = sorted(file.path for file in corpus.files)
+    frames = [
+        one
+        for path in paths
+        for dialogue in parse_dialogues(read_bytes(path), path)
+        for one in labelled(dialogue, services, path)
+    ]
+    if not frames:
+        raise InputError(f"no user turn of {split!r} has a frame with a state: there is nothing to learn", root)
+    return Labels(frames, [here.path, *paths])
+
+
+def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> list[Labelled]:
+    """The frames of a dialogue. Raises InputError where the schema lacks a service, or a frame its state."""
+    for turn in dialogue.turns:
+        for frame in turn.frames if turn.speaker == "USER" else ():
+            reason = ""
+            if frame.service not in services:
+                reason = f"the schema has no service {frame.service!r}"
+            elif not isinstance(frame.state, State):
+                reason = f"the frame of {frame.service} has no state"
+            if reason:
+                raise InputError(reason, path, dialogue.dialogue_id)
+    states = [
+        frame.state
+        for turn in dialogue.turns
+        if turn.speaker == "USER"
+        for frame in turn.frames
+        if isinstance(frame.state, State)
+    ]
+    asked = examples(dialogue, services)
+    return [Labelled(one, state) for one, state in zip(asked, states, strict=True)]
+
+
+def held_out(frames: Iterable[Labelled], share: float, seed: str) -> tuple[list[Labelled], list[Labelled]]:
+    """Frames in two: those that are learned from, and those of the dialogues that choose the best epoch.
+
+    The first utterance decides: the versions of a dialogue that ``parapet augment`` makes share it, not their ids.
+
+    Args:
+      frames: of a training set.
+      share: of the dialogues.
+      seed: of the draw.
+    """
+    parts: tuple[list[Labelled], list[Labelled]] = ([], [])
+    for one in frames:
+        drawn = hashed(seed, "held out", one.asked.history[0][1]) / 2**64
+        parts[drawn < share].append(one)
+    return parts

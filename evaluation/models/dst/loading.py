@@ -1,0 +1,35 @@
+"""Finds a state tracker's module by its name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from evaluation.dst.model import Model
+
+# Each has check(folder) and load(folder, device, batch).
+MODULES = {
+    "tiny_dst": "evaluation.models.dst.tiny.saving",
+    "t5dst": "evaluation.models.dst.t5.saving",
+    "sgp_dst": "evaluation.models.dst.sgp.saving",
+}
+
+
+def check(folder: str, model: str) -> None:
+    """Looks at a folder, without its weights. Raises InputError where ``model`` is not in it."""
+    import_module(MODULES[model]).check(folder)
+
+
+def load(folder: str, model: str, device: str, batch: int) -> Model:
+    """The model in a folder, ready to predict.
+
+    Args:
+      folder: as ``parapet train`` wrote it.
+      model: its name.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: what it computes at a time.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    found: Model = import_module(MODULES[model]).load(folder, device, batch)
+    return found
