@@ -93,10 +93,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
         "version": version("parapet"),
         "options": {"split": args.split, "sets": list(args.plan.sets)},
         "model": {card.name: sha256_of(card)} if card.is_file() else {},
-        "inputs": [
-            {"set": name, "name": as_path(path).name, "sha256": sha256_of(as_path(path))}
-            for name, path, _ in args.inputs
-        ],
+        "inputs": [{"set": name, "name": path.name, "sha256": sha256_of(path)} for name, path in read],
     }
 
 
