@@ -28,7 +28,8 @@ CORE = [
 GCP = ["apache-beam[gcp]>=2.77,<2.80", "gcsfs>=2026.1"]
 GOOGLE = ["google-cloud-translate>=3.28,<4"]
 # Below 2.14: the newest torch of which a CPU build is at hand where the tests run.
-LOCAL = ["ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "torch>=2.6,<2.14", "transformers>=5,<6"]
+MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
+LOCAL = [*MODELS, "ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
 # eSpeak NG is under the GPL, version 3: nothing of it is in what Parapet publishes but sound.
 HEARING = ["jiwer>=4,<5", "num2words>=0.5.13,<0.6", "numpy>=1.26,<3", "scipy>=1.13,<2", "soundfile>=0.13,<0.15"]
 SPEECH = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "pocketsphinx>=5.0.4,<5.2"]
@@ -82,6 +83,7 @@ setup(
         "google": GOOGLE,
         "lint": LINT,
         "local": LOCAL,
+        "models": MODELS,
         "mturk": MTURK,
         "speech": SPEECH,
         "test": TEST,

@@ -43,7 +43,7 @@ class Stage(msgspec.Struct):
 
 
 # Extra to a package that it brings.
-EXTRAS = {"speech": "pocketsphinx"}
+EXTRAS = {"speech": "pocketsphinx", "models": "torch"}
 
 RELEASE = """\
 # What 'parapet demo' made, as a release: 'parapet release build --config THIS --output FOLDER' builds it again.
@@ -298,7 +298,10 @@ def stages(output: str) -> list[Stage]:
 
 def parser() -> Parser:
     """The flags."""
-    return Parser("demo", "Runs the bundled sample through every pipeline and links the results on one page.", EXAMPLE)
+    what = "Runs the bundled sample through every pipeline and links the results on one page."
+    made = Parser("demo", what, EXAMPLE)
+    made.add_argument("--core", action="store_true", help="without the stages that need extras: speech, models")
+    return made
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -344,9 +347,11 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
 
 
 def _possible(args: argparse.Namespace, every: Sequence[Stage]) -> list[Stage]:
-    """The stages whose extras are installed; of the others it says what would be needed."""
+    """The stages whose extras are wanted and installed; of those that are not it says what would be needed."""
     there = []
     for stage in every:
+        if stage.extra and args.core:
+            continue
         if stage.extra and find_spec(EXTRAS[stage.extra]) is None:
             _say(args, f"without {stage.pipeline}: pip install 'parapet[{stage.extra}]' adds it")
         else:

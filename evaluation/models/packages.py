@@ -7,6 +7,9 @@ from importlib import import_module
 from schemas.errors import InputError
 
 
+_OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")
+
+
 def check_installed(*names: str) -> None:
     """Raises InputError where a package is not there, with how it is installed."""
     for name in names:
@@ -14,4 +17,5 @@ def check_installed(*names: str) -> None:
             import_module(name)
         except ImportError as error:
             reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
-            raise InputError(f"{name} {reason}: pip install 'parapet[local]'") from None
+            extra = "local" if name in _OF_LOCAL else "models"
+            raise InputError(f"{name} {reason}: pip install 'parapet[{extra}]'") from None

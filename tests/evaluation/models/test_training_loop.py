@@ -133,6 +133,6 @@ def test_what_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="--device: torch finds no GPU here"):
         device_of("cuda")
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(InputError, match=r"safetensors is not installed: pip install 'parapet\[local\]'"):
+    with pytest.raises(InputError, match=r"safetensors is not installed: pip install 'parapet\[models\]'"):
         check_installed("json", "safetensors")
     assert isinstance(sys.modules["json"], types.ModuleType)
