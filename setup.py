@@ -6,12 +6,14 @@ from setuptools import find_packages, setup
 
 CORE = [
     "apache-beam>=2.77,<2.80",
+    "argcomplete>=3.5,<4",
     "better-profanity>=0.7,<0.8",
     "defusedxml>=0.7,<0.8",
     "jinja2>=3.1,<4",
     "msgspec>=0.19,<1",
     "nltk>=3.9,<4",
     "orjson>=3.10,<4",
+    "packaging>=24",
     "phonenumbers>=8.13,<10",
     "py3langid>=0.3,<0.5",
     "pyarrow>=24,<26",

@@ -13,6 +13,7 @@ from pipelines import translating
 from pipelines.command import Parser, check_apart, counted, read_good, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
+from transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -42,7 +43,8 @@ def parser() -> Parser:
         "--engine",
         choices=translating.ENGINES,
         default="memory",
-        help="who translates (default memory: nobody, only a replay)",
+        metavar="ENGINE",
+        help="who translates: %(choices)s (default memory: nobody, only a replay)",
     )
     add("--leave_out", action="store_true", help="go on without texts that have no translation: they stay English")
     add("--dry_run", action="store_true", help="print what would be asked and what it costs, ask and write nothing")
@@ -147,7 +149,7 @@ def _header(args: argparse.Namespace) -> dict[str, Any]:
         "model": engine.model if engine else "",
         "leave_out": args.leave_out,
     }
-    return run_header("back_translate", options)
+    return {**run_header("back_translate", options), **plugins.recorded(translating.plugin_of(args))}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

@@ -14,6 +14,7 @@ from pipelines import translating
 from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
+from transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -76,7 +77,12 @@ def parser() -> Parser:
     add(
         "--dry_run", action="store_true", help="of paraphrase: print what would be asked and what it costs, ask nothing"
     )
-    add("--engine", choices=translating.ENGINES, help="who paraphrases (default memory: nobody, only a replay)")
+    add(
+        "--engine",
+        choices=translating.ENGINES,
+        metavar="ENGINE",
+        help="who paraphrases: %(choices)s (default memory: nobody, only a replay)",
+    )
     add("--pivots", metavar="LIST", help="languages to go through; of several, one is drawn for each turn (default de)")
     translating.add_flags(made)
     return made
@@ -242,7 +248,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     (
         (written.written, more)
         | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(options), counts, balanced)
+        | "Publish" >> files.Publish(args.output, header(args, options), counts, balanced)
     )
 
 
@@ -251,9 +257,10 @@ def _done(args: argparse.Namespace) -> str:
     return f"varied{kept}"
 
 
-def header(options: dict[str, Any]) -> dict[str, Any]:
+def header(args: argparse.Namespace, options: dict[str, Any]) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    return run_header("language_variations", options)
+    engine = translating.plugin_of(args) if args.translator else None
+    return {**run_header("language_variations", options), **plugins.recorded(engine)}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

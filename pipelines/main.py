@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -30,6 +31,8 @@ PIPELINES = {
     "evaluate": "predictions -> metrics, schema sensitivity, a report page: dst, intent, ood, ranking, ...",
     "compare": "outputs of evaluate -> systems next to each other: a leaderboard, paired tests",
     "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
+    "doctor": "nothing -> what is installed and set up here, what else there is, and how to get it",
+    "completion": "a shell's name -> the script that makes it complete these commands",
 }
 
 USAGE = f"""usage: parapet PIPELINE [flags]
@@ -50,6 +53,10 @@ go through to Apache Beam.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
+    if argv is None and "_ARGCOMPLETE" in os.environ:  # a shell asks, by the script of 'parapet completion'
+        from pipelines.completion import answer
+
+        answer()
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv[:1] == ["--version"]:
         from importlib.metadata import version

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
+from transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -40,8 +41,8 @@ def parser() -> Parser:
         metavar="SOURCE",
         default=OWN,
         help="foreign utterances: own (user turns of the corpus whose dialogues share no domain), or a file or folder "
-        "of text (a line each), JSON lines (text, utterance), DSTC2 calls, a Stanford key-value or an SGD corpus "
-        "(default own)",
+        "of text (a line each), JSON lines (text, utterance), DSTC2 calls, a Stanford key-value or an SGD corpus; or "
+        "the name of a plug-in (default own)",
     )
     add("--rates", metavar="LIST", default="0.1,0.2,0.5", help="injected turns per user turn (default 0.1,0.2,0.5)")
     add(
@@ -63,7 +64,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     """What workers read: the dialogues, and the source."""
     found = [("--sgd", str(args.sgd or sample_root()))]
-    return found if args.source == OWN else [*found, ("--source", args.source)]
+    return found if args.source == OWN or args.plugin else [*found, ("--source", args.source)]
 
 
 def check(args: argparse.Namespace) -> None:
@@ -71,7 +72,7 @@ def check(args: argparse.Namespace) -> None:
     from schemas.layout import SPLITS, dialogue_files
     from transforms.corpora import read_corpus
     from transforms.ood.plan import Recipe, parse_rates
-    from transforms.ood.sources import list_sources
+    from transforms.ood.sources import list_sources, plugin_of
     from transforms.ood.texts import stopwords
 
     own = args.source == OWN
@@ -92,6 +93,7 @@ def check(args: argparse.Namespace) -> None:
         logging.warning("%s", line)
     args.recipe = Recipe(rates, args.place, args.seed, splits, own)
     args.sources = [] if own else list_sources(args.source)
+    args.plugin = None if own else plugin_of(args.source)
     args.stops = stopwords()
 
 
@@ -103,7 +105,8 @@ def about_source(args: argparse.Namespace) -> str:
 
     from transforms.ood.sources import kinds_of
 
-    return f"{PurePath(args.source).name} ({', '.join(kinds_of(args.sources))})"
+    named = args.plugin.plugin.name if args.plugin else PurePath(args.source).name
+    return f"{named} ({', '.join(kinds_of(args.sources))})"
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
@@ -173,7 +176,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
         "seed": args.seed,
         "leave_out": args.leave_out,
     }
-    return run_header("ood", options)
+    return {**run_header("ood", options), **plugins.recorded(args.plugin)}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

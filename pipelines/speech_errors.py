@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pipelines.command import Parser, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
+from transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from transforms.speech.engine import Recogniser, Synthesiser
     from transforms.speech.hearing import Sound
+    from transforms.speech.plugged import Part
     from transforms.speech.turns import Speakers
 
 Engine = TypeVar("Engine")
@@ -28,7 +30,8 @@ EXAMPLE = """\
   parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run"""
 
 KEPT = ".heard"  # below the output: what was heard, by content; it stays, for the next run
-ENGINES = ("embedded", "azure")
+BUILT_IN = ("embedded", "azure")
+ENGINES = plugins.Names(plugins.SPEECH_ENGINES, BUILT_IN)
 VOICES = {"embedded": "klatt4", "azure": "en-US-JennyNeural"}
 RATIOS, SAMPLE = "20,15,12,9,7,5", 100
 _AZURE_FLAGS = ("azure_region", "azure_endpoint", "parallel_calls")
@@ -51,9 +54,15 @@ def parser() -> Parser:
         default="pink",
         help="pink, white, babble, or a folder of recordings, WAV, FLAC, Ogg or MP3 (default pink)",
     )
-    add("--engine", choices=ENGINES, default="embedded", help="who speaks and listens (default embedded: offline)")
-    add("--speaker", choices=ENGINES, help="who speaks, where that is another")
-    add("--listener", choices=ENGINES, help="who listens, where that is another")
+    add(
+        "--engine",
+        choices=ENGINES,
+        default="embedded",
+        metavar="ENGINE",
+        help="who speaks and listens: %(choices)s (default embedded: offline)",
+    )
+    add("--speaker", choices=ENGINES, metavar="ENGINE", help="who speaks, where that is another")
+    add("--listener", choices=ENGINES, metavar="ENGINE", help="who listens, where that is another")
     add(
         "--voices",
         metavar="LIST",
@@ -129,8 +138,9 @@ def check(args: argparse.Namespace) -> None:
     if "azure" not in (args.speaker, args.listener):
         for flag in _AZURE_FLAGS:
             if getattr(args, flag) is not None:
-                raise InputError("is for --engine azure, and this is embedded", f"--{flag}")
-    voices = tuple(voice.strip() for voice in (args.voices or VOICES[args.speaker]).split(",") if voice.strip())
+                raise InputError(f"is for --engine azure, and this is {args.engine}", f"--{flag}")
+    args.plugged = _plugged(args)
+    voices = tuple(voice.strip() for voice in (args.voices or _voices(args)).split(",") if voice.strip())
     if not voices:
         raise InputError("give one or more voices, such as klatt4,adam", "--voices")
     rules = load_normalisation(args.normalisation)
@@ -144,6 +154,9 @@ def check(args: argparse.Namespace) -> None:
     _check_voices(args)
     if not args.dry_run:
         _check_azure(args)
+        for _, engine in args.plugged.values():
+            engine.open()
+            engine.close()
     args.made_with = plan.made_with(names_of(args.sound, args.language_model), args.speakers)
     args.settings = None
     if args.calibration:
@@ -152,18 +165,32 @@ def check(args: argparse.Namespace) -> None:
             logging.warning("%s", line)
 
 
+def _plugged(args: argparse.Namespace) -> dict[str, tuple[plugins.Chosen, Any]]:
+    """The plug-ins that speak and listen, with their engines; nothing of what is built in."""
+    from transforms.speech.plugged import engine_of
+
+    named: dict[Part, str] = {"speaker": args.speaker, "listener": args.listener}
+    return {part: engine_of(part, name) for part, name in named.items() if name not in BUILT_IN}
+
+
 def _check_extras(args: argparse.Namespace) -> None:
     from importlib.util import find_spec
 
-    extras = {"azure": "azure", "embedded": "speech"}
-    wanted = {extras[who] for who in (args.speaker, args.listener)} | ({"speech"} if args.noise == "babble" else set())
+    extras = {"azure": "azure"}  # the others hear with what the extra speech has
+    wanted = {extras.get(who, "speech") for who in (args.speaker, args.listener)}
+    wanted |= {"speech"} if args.noise == "babble" else set()
     for package in ("jiwer", "num2words", "scipy", "soundfile"):  # that both extras have
         if find_spec(package) is None:
             raise InputError(f"{package} is not installed: pip install 'parapet[{','.join(sorted(wanted))}]'")
 
 
+def _voices(args: argparse.Namespace) -> str:
+    """The voice of a speaker that none is asked of."""
+    return VOICES.get(args.speaker) or str(args.plugged["speaker"][1].default_voice)
+
+
 def _check_voices(args: argparse.Namespace) -> None:
-    if args.speaker == "embedded":
+    if args.speaker != "azure":
         args.sound.synthesiser.check(list(args.speakers.voices))
         return
     from transforms.speech.azure import is_voice
@@ -232,6 +259,8 @@ def _language_model(args: argparse.Namespace) -> tuple[Any, list[tuple[str, ...]
 
 
 def _synthesiser(args: argparse.Namespace) -> Synthesiser:
+    if plugged := args.plugged.get("speaker"):
+        return plugged[1]  # type: ignore[no-any-return]
     if args.speaker == "embedded":
         from transforms.speech.espeak import Espeak
 
@@ -242,6 +271,8 @@ def _synthesiser(args: argparse.Namespace) -> Synthesiser:
 
 
 def _recogniser(args: argparse.Namespace) -> Recogniser:
+    if plugged := args.plugged.get("listener"):
+        return plugged[1]  # type: ignore[no-any-return]
     if args.listener == "embedded":
         from transforms.speech.sphinx import Sphinx
 
@@ -342,7 +373,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     options = {**options_of(args), **args.made_with}
-    return run_header("speech_errors", options)
+    return {**run_header("speech_errors", options), **plugins.recorded(*(one for one, _ in args.plugged.values()))}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

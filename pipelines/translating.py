@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 from pipelines.command import Parser, counted
 from schemas.errors import InputError
 from schemas.layout import sample_root
+from transforms import plugins
 
 if TYPE_CHECKING:
     from schemas.translation import Translation
     from transforms.translation.engine import Engine
 
 PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
-ENGINES = ("memory", "google", "libretranslate", "local")
+BUILT_IN = ("memory", "google", "libretranslate", "local")
+ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, BUILT_IN)
 
 # The flags that only one of the engines has a use for.
 _FLAGS_OF = {
@@ -124,7 +126,20 @@ def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | Non
     return engine
 
 
+def plugin_of(args: argparse.Namespace) -> plugins.Chosen | None:
+    """The plug-in that ``--engine`` names; None where it is built in."""
+    if args.engine in BUILT_IN:
+        return None
+    return plugins.choose(plugins.TRANSLATION_ENGINES, args.engine, "--engine")
+
+
 def _engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -> Engine:
+    if chosen := plugin_of(args):
+        if args.parallel_calls is not None:
+            raise InputError("is of engines that are built in: a plug-in says itself how many", "--parallel_calls")
+        from transforms.translation.engine import Engine as Protocol
+
+        return plugins.make(chosen, plugins.members(Protocol))  # type: ignore[no-any-return]
     given: dict[str, Any] = {
         flag: getattr(args, flag) for flag in _FLAGS_OF[args.engine] if getattr(args, flag) is not None
     }

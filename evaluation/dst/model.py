@@ -15,6 +15,7 @@ from evaluation.dst.files import Dialogue, Frame, Turn
 from evaluation.dst.frames import State
 from schemas.errors import InputError
 from schemas.service import Service
+from transforms import plugins
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -41,14 +42,17 @@ class Model(Protocol):
 
 
 def load(named: str) -> Model:
-    """The model of ``package.module:Class`` or ``file.py:Class``, made without arguments.
+    """The model of ``package.module:Class`` or ``file.py:Class``, made without arguments; or that of a plug-in.
 
     Raises:
-      InputError: there is no such module or class, or it has no ``predict``.
+      InputError: there is no such module, class or plug-in, or it has no ``predict``.
     """
+    if chosen := plugin_of(named):
+        return plugins.make(chosen, ["predict"])  # type: ignore[no-any-return]
     place, colon, name = named.rpartition(":")
     if not colon or not place or not name:
-        raise InputError(f"{named!r}: expected MODULE:CLASS or FILE.py:CLASS", "--model")
+        reason = f"{named!r}: expected MODULE:CLASS, FILE.py:CLASS or the name of a plug-in"
+        raise InputError(f"{reason}; {plugins.told(plugins.MODELS)}", "--model")
     try:
         module = _of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
         made = getattr(module, name)()
@@ -57,6 +61,11 @@ def load(named: str) -> Model:
     if not callable(getattr(made, "predict", None)):
         raise InputError(f"{named} has no method predict(batch)", "--model")
     return made  # type: ignore[no-any-return]
+
+
+def plugin_of(named: str) -> plugins.Chosen | None:
+    """The plug-in that ``--model`` names, if it does."""
+    return plugins.find(plugins.MODELS, named, "--model")
 
 
 def _of_file(path: Path) -> Any:

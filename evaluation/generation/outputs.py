@@ -7,11 +7,13 @@ from typing import Any
 
 from evaluation.generation import totals
 from evaluation.generation.corpus import Corpus
+from evaluation.generation.further import NOTHING, Further, means
 from evaluation.generation.plain import corpus_bleu, missing_values
 from evaluation.generation.report import report
 from evaluation.generation.scorers import Scorer
 from evaluation.generation.scoring import ScoredAct, Scores
 from evaluation.generation.turns import Place
+from evaluation.lines import ALL
 from evaluation.rows import ROWS, rows_bytes
 from evaluation.writing import json_bytes
 
@@ -19,15 +21,19 @@ _ACT_METRICS = ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts")
 _TURN_METRICS = ("slot_error_rate", "faithful_turns")
 _TEXTS = ("kind", "service", "act", "slot", "slot_type", "values", "reference", "outcome", "premise", "utterance")
 
+# What no further metric can be called.
+TAKEN = frozenset({"set", "dialogue_id", "turn", *_TEXTS, *totals.METRICS})
+
 
 def numbers_of(
-    corpus: Corpus, scores: Scores, scorer: Scorer, validation: bool
+    corpus: Corpus, scores: Scores, scorer: Scorer, validation: bool, further: Further = NOTHING
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(``metrics.json``, ``details.json``)."""
     metrics = totals.metrics_of(corpus, scores.acts, scores.said)
+    metrics[ALL] |= means(further.said)
     if scores.ranked is not None:
         said, acts = scores.ranked
-        metrics[totals.RANKED] = totals.overall(corpus, acts, said)
+        metrics[totals.RANKED] = {**totals.overall(corpus, acts, said), **means(further.ranked)}
     _, signature = corpus_bleu([""], [""])
     details = {
         "scorer": {"name": scorer.name, "model": scorer.model},
@@ -49,18 +55,18 @@ def numbers_of(
 
 
 def files_of(
-    corpus: Corpus, scores: Scores, metrics: Mapping[str, Any], details: Mapping[str, Any]
+    corpus: Corpus, scores: Scores, metrics: Mapping[str, Any], details: Mapping[str, Any], further: Further = NOTHING
 ) -> dict[str, bytes]:
     """The files of the output folder."""
     return {
         "metrics.json": json_bytes(metrics),
         "details.json": json_bytes(details),
-        ROWS: rows_of(corpus, scores.acts, scores.said),
+        ROWS: rows_of(corpus, scores.acts, scores.said, further),
         "report.html": report(corpus, scores, metrics, details),
     }
 
 
-def rows_of(corpus: Corpus, acts: Sequence[ScoredAct], said: Mapping[Place, str]) -> bytes:
+def rows_of(corpus: Corpus, acts: Sequence[ScoredAct], said: Mapping[Place, str], further: Further = NOTHING) -> bytes:
     """A row for each turn, with what is of turns, and after it one for each of its acts."""
     of_turns = totals.turn_values(corpus, acts, said)
     by_turn: dict[Place, list[ScoredAct]] = {}
@@ -68,11 +74,13 @@ def rows_of(corpus: Corpus, acts: Sequence[ScoredAct], said: Mapping[Place, str]
         by_turn.setdefault(one.turn.place, []).append(one)
     keys: list[tuple[str, str, int]] = []
     texts: dict[str, list[str | None]] = {name: [] for name in _TEXTS}
-    values: dict[str, list[float | None]] = {name: [] for name in (*_ACT_METRICS, *_TURN_METRICS)}
+    values: dict[str, list[float | None]] = {name: [] for name in (*_ACT_METRICS, *_TURN_METRICS, *further.said)}
     for turn in corpus.turns:
         missing = "; ".join(f"{slot}: {value}" for slot, value in missing_values(turn.acts, said[turn.place]))
         told = {"kind": "turn", "values": missing or None, "utterance": said[turn.place]}
-        rows: list[tuple[Mapping[str, str | None], Mapping[str, float | None]]] = [(told, of_turns[turn.place])]
+        rows: list[tuple[Mapping[str, str | None], Mapping[str, float | None]]] = [
+            (told, {**of_turns[turn.place], **{name: of[turn.place] for name, of in further.said.items()}})
+        ]
         rows += ((_told(one), totals.accuracies([one])) for one in by_turn.get(turn.place, ()))
         for told_of, measured in rows:
             keys.append((corpus.name, *turn.place))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evaluation.generation.corpus import Corpus
 from evaluation.generation.plain import missing_values
 from evaluation.generation.scoring import ScoredAct, Scores
+from evaluation.generation.totals import METRICS
 from evaluation.generation.turns import SystemTurn
 from evaluation.lines import ALL
 from evaluation.pages import Table, bars, page, percent, plain
@@ -41,8 +42,14 @@ def report(corpus: Corpus, scores: Scores, metrics: Mapping[str, Any], details: 
     """The page, from ``metrics.json``, ``details.json`` and the acts."""
     of_all, covered, scorer = metrics[ALL], details["coverage"], details["scorer"]
     told = details["tampered_references"]
+    further = [name for name in of_all if name not in METRICS]
     tables = [
-        Table("In %, BLEU from 0 to 100", _COLUMNS, [_row(name, of) for name, of in metrics.items()], "The metrics"),
+        Table(
+            "In %, BLEU from 0 to 100",
+            (*_COLUMNS, *further),
+            [_row(name, of, further) for name, of in metrics.items()],
+            "The metrics",
+        ),
         *(
             Table(
                 "By " + what + ", in %", ["", *_PARTS], [_part(name, of) for name, of in details[key].items()], heading
@@ -92,9 +99,9 @@ _COLUMNS = ("", "SGSAcc", "Utterance alone", "All acts", "Faithful turns", "SER"
 _PARTS = ("SGSAcc", "Utterance alone", "Coverage", "Acts", "Unfaithful", "No reference", "Tampered entailed")
 
 
-def _row(name: str, of: Mapping[str, float | None]) -> list[str]:
-    shares = ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts", "faithful_turns", "slot_error_rate")
-    return [name, *(percent(of.get(one)) for one in shares), plain(of.get("bleu"))]
+def _row(name: str, of: Mapping[str, float | None], further: Sequence[str]) -> list[str]:
+    shares, others = METRICS[:-1], (percent(of.get(one)) for one in further)
+    return [name, *(percent(of.get(one)) for one in shares), plain(of.get("bleu")), *others]
 
 
 def _part(name: str, of: Mapping[str, Any]) -> list[str]:

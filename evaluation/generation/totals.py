@@ -13,6 +13,7 @@ from evaluation.generation.turns import Place
 from evaluation.lines import ALL
 
 SEEN, UNSEEN, RANKED = "#SEEN_SERVICES", "#UNSEEN_SERVICES", "#RANKED"
+METRICS = ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts", "faithful_turns", "slot_error_rate", "bleu")
 OUTCOMES = ("faithful", "unfaithful", "no_reference", "tampered_entailed")
 
 Numbers = dict[str, float | None]

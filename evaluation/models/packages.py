@@ -6,7 +6,6 @@ from importlib import import_module
 
 from schemas.errors import InputError
 
-
 _OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")
 
 

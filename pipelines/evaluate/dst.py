@@ -35,7 +35,11 @@ def parser() -> Parser:
     add("--reference", metavar="ROOT", help="corpus, or a release (default: the bundled sample)")
     add("--split", default="test", metavar="NAME", help="whose dialogues (default test)")
     add("--predictions", metavar="PATH", help="folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file")
-    add("--model", metavar="MODULE:CLASS", help="instead of predictions: a class with predict(batch), or FILE.py:CLASS")
+    add(
+        "--model",
+        metavar="MODULE:CLASS",
+        help="instead of predictions: a class with predict(batch), FILE.py:CLASS, or the name of a plug-in",
+    )
     add("--batch_size", type=int, default=64, metavar="N", help="examples that the model gets at a time (default 64)")
     add("--variants", metavar="DIR", help="dialogues under each variant's names, as 'rewrite' writes them")
     add("--variant", default="", metavar="LIST", help="which of them, parted by commas (default all)")
@@ -142,7 +146,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    return run_header("evaluate_dst", options_of(args))
+    from evaluation.dst.model import plugin_of
+    from transforms.plugins import recorded
+
+    return {**run_header("evaluate_dst", options_of(args)), **recorded(plugin_of(args.model) if args.model else None)}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

@@ -44,6 +44,13 @@ def parser() -> StrictParser:
     add("--nli_model", metavar="DIR", help="of --scorer nli: a folder with a classifier of text pairs, as RoBERTa")
     add("--batch", type=int, default=32, metavar="N", help="pairs that the model gets at a time (default 32)")
     add("--cache", metavar="FILE", help="keeps judgements for another run; a run that was stopped goes on")
+    add(
+        "--metrics",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="further ones, of plug-ins: each scores what is said in a turn against the corpus's own words",
+    )
     add("--no_validation", action="store_true", help="acts count as they are: no test with tampered values")
     add("--seed", default="0", help="of the tampered values: any text (default 0)")
     add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
@@ -52,13 +59,14 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads. Raises InputError for what cannot be scored."""
-    from evaluation.generation import corpus
+    from evaluation.generation import corpus, further, outputs
     from evaluation.generation.predictions import REFERENCE, read_predictions
 
     args.root = str(args.reference or sample_root())
     args.own = args.predictions == REFERENCE
     given = None if args.own else args.predictions
     check_apart(args.output, reference=args.reference, predictions=given, variants=args.variants)
+    args.further = further.read_metrics(args.metrics, outputs.TAKEN)
     args.judge = _scorer(args)
     args.corpus = corpus.read(args.root, args.split, args.variants)
     args.predicted = read_predictions(args.predictions, args.split, args.corpus.turns)
@@ -78,17 +86,20 @@ def _scorer(args: argparse.Namespace) -> Any:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Scores, writes and tells."""
+    from evaluation.generation import further
     from evaluation.generation.outputs import files_of, numbers_of
     from evaluation.generation.scoring import evaluate
     from evaluation.running import header
     from evaluation.writing import publish
     from pipelines.progress import Progress
+    from transforms.plugins import recorded
 
     judge, validation = args.judge, not args.no_validation
     with Progress("evaluate generation", enabled=not args.quiet and sys.stderr.isatty()) as shown:
         stage = shown.stage if shown.enabled else lambda _: None
         scores = evaluate(args.corpus, args.predicted, judge, args.seed, validation, stage)
-    metrics, details = numbers_of(args.corpus, scores, judge, validation)
+        measured = further.measured(args.further, args.corpus, scores)
+    metrics, details = numbers_of(args.corpus, scores, judge, validation, measured)
     options = {
         "split": args.split,
         "variants": list(args.corpus.words)[1:],
@@ -100,12 +111,13 @@ def act(args: argparse.Namespace, _: list[str]) -> None:
     }
     counts = {"turns": details["turns"], "acts": details["coverage"]["acts"]}
     about = header("generation", {"predictions": None if args.own else args.predictions}, options, counts)
-    publish(args.output, files_of(args.corpus, scores, metrics, details), about)
+    used = recorded(*(chosen for chosen, _ in args.further.values()))
+    publish(args.output, files_of(args.corpus, scores, metrics, details, measured), {**about, **used})
     if not args.quiet:
-        _say(metrics, details)
+        _say(metrics, details, list(args.further))
 
 
-def _say(metrics: dict[str, Any], details: dict[str, Any]) -> None:
+def _say(metrics: dict[str, Any], details: dict[str, Any], further: Sequence[str]) -> None:
     from evaluation.pages import percent, plain
 
     covered = details["coverage"]
@@ -116,6 +128,7 @@ def _say(metrics: dict[str, Any], details: dict[str, Any]) -> None:
         more = ""
         if "bleu" in of:
             more = f", slot error rate {percent(of['slot_error_rate'])}%, BLEU {plain(of['bleu'])}"
+            more += "".join(f", {one} {percent(of[one])}%" for one in further)
         print(f"{name}: SGSAcc {percent(of['sgsacc'])}%{more}")
     for name, of in details["tampered_references"].items():
         print(f"{name}: F1 on tampered references {percent(of['f1'])}%")

@@ -12,6 +12,7 @@ import orjson
 
 from schemas.errors import InputError
 from schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json
+from transforms import plugins
 from transforms.corpora import dialogues_of
 from transforms.files import read_bytes
 from transforms.ood.places import domains_of, user_turns_of
@@ -19,7 +20,8 @@ from transforms.ood.pool import Foreign, foreign, is_text
 from transforms.rewrite.plan import DialogueFile
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
-KINDS = (TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD)
+PLUG_IN = "plug-in"
+KINDS = (TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
 _FIELDS = ("text", "utterance")
 _SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
 _SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})  # what DSTC2 has for what nobody said
@@ -28,7 +30,8 @@ _SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})  # 
 class SourceFile(msgspec.Struct, frozen=True):
     """A file of foreign utterances: its kind, its name below the source, its place.
 
-    Of DSTC2 it is the ``log.json`` of a call, with the ``label.json`` beside it.
+    Of DSTC2 it is the ``log.json`` of a call, with the ``label.json`` beside it. Of a plug-in it is all that the
+    plug-in has, and the place is what was given.
     """
 
     kind: str
@@ -38,8 +41,12 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 def list_sources(given: str) -> list[SourceFile]:
     """The files of ``--source``, sorted. Raises InputError where there are none, or one is of no kind we know."""
+    if chosen := plugin_of(given):
+        plugins.make(chosen, ["__iter__"])  # what it lacks is told before anything runs
+        return [SourceFile(PLUG_IN, chosen.plugin.name, given)]
     if not is_there(given):
-        raise InputError("there is no such file or folder; give one, or own", given, "--source")
+        other = f"or the name of a plug-in; {plugins.told(plugins.OOD_SOURCES)}"
+        raise InputError(f"there is no such file or folder; give one, or own, {other}", given, "--source")
     place = as_path(given)
     if place.is_file():
         return [SourceFile(kind_of(place), place.name, str(place))]
@@ -56,6 +63,11 @@ def list_sources(given: str) -> list[SourceFile]:
         raise InputError(reason + "corpus (.json), or an SGD corpus with its schema.json", given, "--source")
     found = [SourceFile(kinds[path], path.relative_to(place).as_posix(), str(path)) for path in files]
     return sorted(found, key=lambda file: file.name)
+
+
+def plugin_of(given: str) -> plugins.Chosen | None:
+    """The plug-in that ``--source`` names. A file or folder of that name goes first."""
+    return None if is_there(given) else plugins.find(plugins.OOD_SOURCES, given, "--source")
 
 
 def _walk(folder: Path) -> list[Path]:
@@ -119,6 +131,9 @@ def _kind_of_json(read: Any, path: Path) -> str:
 
 def read_source(file: SourceFile) -> Iterator[Foreign | InputError]:
     """The utterances of a file, and for each row that is none why not. Raises InputError: the file cannot be read."""
+    if file.kind == PLUG_IN:
+        yield from _plugged(file)
+        return
     try:
         data = b"" if file.kind == SGD else read_bytes(file.path).removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
@@ -228,6 +243,18 @@ def _sgd(file: SourceFile) -> Iterator[Foreign | InputError]:
         for turn in user_turns_of(dialogue):
             text = dialogue.turns[turn].utterance
             yield foreign(text, source_id(file.name, dialogue.dialogue_id, turn), domains)
+
+
+def _plugged(file: SourceFile) -> Iterator[Foreign | InputError]:
+    """The texts of a plug-in, numbered from 1."""
+    chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
+    for number, text in enumerate(plugins.make(chosen), 1):
+        if not isinstance(text, str):
+            yield InputError(f"no_utterance: is a {type(text).__name__}, not a text", file.name, f"[{number}]")
+        elif not is_text(text):
+            yield InputError("not_unicode: half a surrogate pair", file.name, f"[{number}]")
+        else:
+            yield foreign(text, f"{file.name}:{number}")
 
 
 def source_id(name: str, dialogue_id: str, turn: int) -> str:

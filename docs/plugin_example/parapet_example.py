@@ -1,0 +1,186 @@
+"""One plug-in of each kind for Parapet: small, offline, of no other use. docs/plugins.md explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from transforms.translation.engine import Limits
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parapet.translation_engines: parapet back_translate --engine pig_latin, or --engine pig_latin=ay
+
+
+class PigLatin:
+    """A translation engine, see ``transforms.translation.engine.Engine``.
+
+    "pig latin" becomes "latinway pigway" in whatever language, and that comes back as "latin pig".
+
+    Args:
+      ending: what each word ends with in the other language.
+    """
+
+    provider = "pig_latin"  # with the model, the key of what it translates in the memory
+    limits = Limits(texts=64, codepoints=10_000)
+    dollars_per_million = 0.0
+    parallel = 1
+
+    def __init__(self, ending: str = "way") -> None:
+        self.model = f"ending-{ending}"
+        self.ending = ending
+
+    def open(self) -> None:
+        """Nothing to connect to."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
+        """The translations, in order."""
+        return [self._back(text) if target == "en" else self._there(text) for text in texts]
+
+    def _there(self, text: str) -> str:
+        first, *others = text.split()
+        return " ".join(word + self.ending for word in (*others, first))
+
+    def _back(self, text: str) -> str:
+        return " ".join(word.removesuffix(self.ending) for word in text.split())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parapet.speech_engines: parapet speech_errors --engine modem
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz' -0123456789"
+_BITS, _LENGTH, _LOUD = 6, 2, 8000  # bits a letter, samples a bit, their level
+_MARK = 256  # samples that say where a text begins, and as many where it ends
+
+
+class Synthesiser:
+    """Speaks as a modem does: see ``transforms.speech.engine.Synthesiser``."""
+
+    name = "modem 1"
+    parallel = 1
+    dollars_per_million = 0.0
+    default_voice = "plain"  # where no --voices are given
+
+    def check(self, voices: list[str]) -> None:
+        """Raises InputError for a voice that it does not have."""
+        from schemas.errors import InputError
+
+        for voice in voices:
+            if voice != self.default_voice:
+                raise InputError(f"{voice!r} is no voice of the modem, which has one: plain", "--voices")
+
+    def open(self) -> None:
+        """Nothing to load."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def speak(self, text: str, voice: str) -> Any:
+        """The sound: of each bit a few samples above or below zero."""
+        import numpy as np  # where it is used: the names of plug-ins are listed without it
+
+        codes = [_LETTERS.index(letter) if letter in _LETTERS else 0 for letter in text.lower()]
+        bits = np.array([code >> place & 1 for code in codes for place in range(_BITS)])
+        begin, end = _marks()
+        return (_LOUD * np.concatenate([begin, np.repeat(2 * bits - 1, _LENGTH), end])).astype(np.int16)
+
+
+class Recogniser:
+    """Hears what the modem has said: see ``transforms.speech.engine.Recogniser``."""
+
+    name = "modem 1"
+    parallel = 1
+    dollars_per_hour = 0.0
+
+    def open(self) -> None:
+        """Nothing to load."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def hear(self, sound: Any) -> str:
+        """The text; noise turns letters into others."""
+        import numpy as np
+
+        begin, end = (int(np.correlate(sound.astype(float), mark).argmax()) for mark in _marks())
+        letters = max(0, end - begin - _MARK) // (_BITS * _LENGTH)
+        said = sound[begin + _MARK :][: letters * _BITS * _LENGTH].astype(float)
+        bits = said.reshape(letters, _BITS, _LENGTH).sum(axis=2) > 0
+        codes = (bits << np.arange(_BITS)).sum(axis=1)
+        return "".join(_LETTERS[code % len(_LETTERS)] for code in codes)
+
+
+def _marks() -> Any:
+    import numpy as np
+
+    return 2 * np.random.default_rng(1).integers(0, 2, (2, _MARK)) - 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parapet.ood_sources: parapet ood --source proverbs, or --source proverbs=12
+
+_PROVERBS = """\
+a watched kettle never whistles
+barking squirrels seldom bite
+cheese tastes better on mountains
+every goose praises her own pond
+grandmothers know how pancakes fly
+moss gathers under lazy donkeys
+nobody ploughs a glacier twice
+old violins hum in the rain
+snails also arrive at the castle
+the beaver blames its axe
+when whales yawn herrings pray
+wise owls skip breakfast on saturn"""
+
+
+def proverbs(times: str = "1") -> Iterator[str]:
+    """A source of utterances that are foreign to any corpus: the same ones in the same order, whenever it is called.
+
+    Args:
+      times: how often it goes through them, each time with other beasts.
+    """
+    for time in range(int(times)):
+        for one in _PROVERBS.splitlines():
+            yield f"{one}, said walrus number {time} to unicorn" if time else one
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parapet.metrics: parapet evaluate --task generation --metrics word_overlap
+
+
+class WordOverlap:
+    """A metric of generated utterances: the Jaccard index of their words and the reference's."""
+
+    def score(self, said: Sequence[str], references: Sequence[str]) -> list[float | None]:
+        """A share, 0 to 1, for each; None where there is no word on either side."""
+        return [
+            self._of(set(one.lower().split()), set(two.lower().split()))
+            for one, two in zip(said, references, strict=True)
+        ]
+
+    def _of(self, one: set[str], two: set[str]) -> float | None:
+        return len(one & two) / len(one | two) if one | two else None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parapet.models: parapet evaluate --task dst --model mention
+
+
+class Mention:
+    """A dialogue state tracker that takes every value it hears of for wanted: see ``evaluation.dst.model.Model``."""
+
+    def predict(self, batch: Sequence[Any]) -> list[dict[str, Any]]:
+        """A state for each example."""
+        return [self._state(example) for example in batch]
+
+    def _state(self, example: Any) -> dict[str, Any]:
+        values: dict[str, list[str]] = {}
+        for _, utterance in example.history:
+            for slot in example.service.slots:
+                for value in slot.possible_values if slot.is_categorical else ():
+                    if value.lower() in utterance.lower():
+                        values[slot.name] = [value]
+        return {"active_intent": "NONE", "requested_slots": [], "slot_values": values}

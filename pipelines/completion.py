@@ -1,0 +1,116 @@
+"""``parapet completion``: a script that makes a shell complete the command line; and what it asks at each Tab.
+
+The script calls ``parapet`` itself, which answers with argcomplete from the parsers of the commands: so the flags are
+those of the version that is installed, and plug-ins are among the choices. Only the parser of the command that stands
+on the line is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from pipelines.command import StrictParser, run_checked
+from schemas.errors import InputError
+
+SHELLS = ("bash", "zsh", "fish")
+
+DESCRIPTION = "Prints the script by which a shell completes pipelines, actions, flags and their values."
+
+EXAMPLE = """\
+  source <(parapet completion bash)                          # this shell; in ~/.bashrc, every shell
+  parapet completion zsh > ~/.zfunc/_parapet                 # a folder in $fpath, before compinit
+  parapet completion fish > ~/.config/fish/completions/parapet.fish"""
+
+
+def parser() -> StrictParser:
+    """The command line."""
+    made = StrictParser("completion", DESCRIPTION, EXAMPLE)
+    made.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    return made
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    return run_checked(parser(), argv, None, act, "nothing was written")
+
+
+def act(args: argparse.Namespace, _: list[str]) -> None:
+    """Prints the script. Raises InputError where argcomplete is missing."""
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        raise InputError("argcomplete is not installed: pip install argcomplete") from None
+    print(shellcode(["parapet"], shell=args.shell), end="")
+
+
+def answer() -> None:
+    """Answers a shell that asks what may stand at the cursor, and ends the process."""
+    try:
+        import argcomplete
+        from argcomplete.lexers import split_line
+    except ImportError:
+        sys.exit(1)  # the shell then completes files
+    line, cursor = os.environ.get("COMP_LINE", ""), int(os.environ.get("COMP_POINT", "0"))
+    _, _, _, words, _ = split_line(line, cursor)
+    argcomplete.autocomplete(tree(words[1:]), always_complete_options="long")
+
+
+def tree(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The whole command line as one parser, with the flags of the command that stands on it.
+
+    Args:
+      words: whole words before the cursor, without ``parapet``.
+    """
+    from pipelines.main import PIPELINES
+
+    root = argparse.ArgumentParser(prog="parapet")
+    root.add_argument("--version", action="store_true", help="print the version")
+    _add(root, PIPELINES, {name: _of_pipeline(name, words[1:]) for name in words[:1] if name in PIPELINES})
+    return root
+
+
+def _add(to: argparse.ArgumentParser, names: Mapping[str, str], known: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Adds sub-commands, of which but those that are known are only names."""
+    commands = to.add_subparsers()
+    for name, what in names.items():
+        parents = [known[name]] if name in known else []
+        commands.add_parser(name, help=what.replace("%", "%%"), parents=parents, add_help=False)
+
+
+def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
+    module = importlib.import_module(f"pipelines.{name}")
+    if name == "evaluate":
+        return _of_evaluate(module.TASKS, words)
+    families: Mapping[str, str] = getattr(module, "FAMILIES", {})
+    names: Mapping[str, str] | None = getattr(module, "MODELS" if families else "ACTIONS", None)
+    if names is None:
+        made: argparse.ArgumentParser = module.parser()
+        return made
+    known = {}
+    for action in words[:1]:
+        if action in names:
+            place = families.get(action, action.replace("-", "_"))
+            of = importlib.import_module(f"pipelines.{name}.{place}")
+            known[action] = of.parser(action) if families else of.parser()
+    group = argparse.ArgumentParser()
+    _add(group, names, known)
+    return group
+
+
+def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.ArgumentParser:
+    """Its flags are those of the task, which is itself a flag's value."""
+    named = [other for one, other in pairwise(words) if one == "--task"]
+    named += [one.removeprefix("--task=") for one in words if one.startswith("--task=")]
+    known = [importlib.import_module(f"pipelines.evaluate.{task}").parser() for task in named if task in tasks]
+    made = argparse.ArgumentParser(parents=known[:1], add_help=not known)
+    made.add_argument("--task", choices=tuple(tasks), help="what is evaluated")
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(run())

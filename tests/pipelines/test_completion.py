@@ -1,0 +1,156 @@
+"""Completion: a real bash that asks; and for every command the flags that its parser has."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.completion import SHELLS, tree
+from pipelines.evaluate import TASKS
+from pipelines.main import PIPELINES, main
+from pipelines.mturk import ACTIONS
+from pipelines.release import ACTIONS as RELEASE_ACTIONS
+
+# Sources the script, then asks what may follow each line that it reads.
+ASK = r"""
+source <(parapet completion bash)
+while IFS= read -r COMP_LINE; do
+  COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMPREPLY=()
+  _python_argcomplete parapet
+  (IFS=' '; echo "${COMPREPLY[*]}")
+done
+"""
+
+
+def asked(*lines: str, folder: Path | None = None) -> list[list[str]]:
+    """What bash offers at the end of each line."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    told = subprocess.run(
+        ["bash", "--norc", "-c", ASK],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=folder,
+    )
+    return [line.split() for line in told.stdout.splitlines()]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_completes_commands_flags_values_and_files(tmp_path: Path) -> None:
+    (tmp_path / "my_corpus").mkdir()
+    (tmp_path / "my_corpus" / "schema.json").touch()
+    found = asked(
+        "parapet lang",
+        "parapet mturk s",
+        "parapet mturk publish --min",
+        "parapet release ",
+        "parapet evaluate --task ",
+        "parapet evaluate --task ood --p",
+        "parapet evaluate --task ood --split ",
+        "parapet back_translate --engine=l",
+        "parapet hits --schemas my_corpus/s",
+        "parapet nosuch --x",
+        folder=tmp_path,
+    )
+    assert found == [
+        ["language_variations"],
+        ["status", "stop", "site-csv", "sandbox-server", "sandbox-workers"],
+        ["--min_approval", "--min_approved"],
+        ["--help", *RELEASE_ACTIONS],
+        list(TASKS),
+        ["--predictions", "--positive"],
+        ["train", "dev", "test"],
+        ["libretranslate", "local"],
+        ["my_corpus/schema.json"],
+        [],
+    ]
+
+
+def leaf(words: list[str]) -> argparse.ArgumentParser:
+    """The parser that a command line ends in."""
+    found = tree(words)
+    for word in words:
+        for action in found._actions:
+            if isinstance(action, argparse._SubParsersAction) and word in action.choices:
+                found = action.choices[word]
+    return found
+
+
+def flags_of(parser: argparse.ArgumentParser) -> set[str]:
+    return {flag for action in parser._actions for flag in action.option_strings}
+
+
+GROUPS = {"mturk": ACTIONS, "release": RELEASE_ACTIONS}
+
+
+@pytest.mark.parametrize("name", [name for name in PIPELINES if name not in ("evaluate", "train", "predict")])
+def test_every_flag_of_every_command_is_offered(name: str) -> None:
+    if name not in GROUPS:
+        assert flags_of(leaf([name])) == flags_of(importlib.import_module(f"pipelines.{name}").parser())
+    for action in GROUPS.get(name, ()):
+        module = importlib.import_module(f"pipelines.{name}.{action.replace('-', '_')}")
+        assert flags_of(leaf([name, action])) == flags_of(module.parser())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_flags_of_evaluate_are_those_of_the_task(task: str) -> None:
+    flags = flags_of(importlib.import_module(f"pipelines.evaluate.{task}").parser())
+    assert flags_of(leaf(["evaluate", "--task", task])) == flags | {"--task"}
+    assert flags_of(leaf(["evaluate", f"--task={task}", "--quiet"])) == flags | {"--task"}
+    assert flags_of(leaf(["evaluate"])) == {"-h", "--help", "--task"}
+
+
+@pytest.mark.parametrize("group", ["train", "predict"])
+def test_each_model_has_flags_of_its_own(group: str) -> None:
+    if group not in PIPELINES:
+        pytest.skip("not there yet")
+    for model in importlib.import_module(f"pipelines.{group}").MODELS:
+        assert {"--output"} <= flags_of(leaf([group, model]))
+
+
+def test_what_stands_on_the_line_may_be_anything() -> None:
+    for words in ([], ["nosuch"], ["mturk", "nosuch"], ["evaluate", "--task"], ["evaluate", "--task", "nosuch"]):
+        assert leaf(words).prog.startswith("parapet")
+
+
+def test_completing_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from pipelines.completion import tree\n"
+        f"for name in {[*PIPELINES]}: tree([name])\n"
+        "heavy = {'apache_beam', 'spacy', 'nltk', 'pyarrow', 'numpy', 'torch', 'boto3', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_is_one_that_the_shell_reads(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "parapet" in script
+    assert "_ARGCOMPLETE" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_another_shell_is_an_error_that_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "cmd"]) == 2
+    assert "choose from 'bash', 'zsh', 'fish'" in capsys.readouterr().err
+
+
+def test_without_argcomplete_the_error_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "argcomplete.shell_integration", None)
+    assert main(["completion", "bash"]) == 1
+    assert "argcomplete is not installed: pip install argcomplete" in capsys.readouterr().err

@@ -1,0 +1,330 @@
+"""``parapet doctor``: what it says of the core, extras, models, credentials and the machine; nothing that is secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, metadata, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+from pipelines import doctor
+from pipelines.main import main
+from transforms.crowd import worker_key
+from transforms.doctor import credentials, machine, models, requirements
+from transforms.doctor.findings import Finding
+
+SECRETS = {
+    "AWS_ACCESS_KEY_ID": "AKIAHUSHHUSH",
+    "AWS_SECRET_ACCESS_KEY": "hush-aws",
+    "AZURE_SPEECH_KEY": "hush-azure",
+    "LIBRETRANSLATE_API_KEY": "hush-libre",
+    "PARAPET_WORKER_KEY": "hush-worker-key-of-many-letters",
+}
+
+
+@pytest.fixture(autouse=True)
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with nothing in it, an environment without accounts, and no network."""
+    for name in os.environ:
+        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "LIBRETRANSLATE_", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.delenv(worker_key.VARIABLE)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    requirements.installed.cache_clear()
+    yield tmp_path
+    requirements.installed.cache_clear()
+
+
+def absent(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
+    """As if these distributions were of other versions, or not there (None)."""
+    others = {name.replace("_", "-"): given for name, given in versions.items()}
+
+    def told(name: str) -> str:
+        given = others.get(name, version(name) if name not in others else None)
+        if given is None:
+            raise PackageNotFoundError(name)
+        return given
+
+    monkeypatch.setattr(requirements, "version", told)
+    requirements.installed.cache_clear()
+
+
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    return {one.name: one for one in findings}
+
+
+def report(capsys: pytest.CaptureFixture[str], *flags: str, status: int = 0) -> dict[str, Any]:
+    assert main(["doctor", "--format", "json", *flags]) == status
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_it_works_here(capsys: pytest.CaptureFixture[str]) -> None:
+    found = report(capsys)
+    assert found["core_works"] is True
+    assert list(found) == ["core_works", "core", "extras", "models", "credentials", "plug-ins", "machine"]
+    assert [one["name"] for one in found["extras"]] == sorted(metadata("parapet").get_all("Provides-Extra") or [])
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("Core\n")
+    assert re.search(r"^The core works; \d+ things? not there, \d+ amiss\.$", told, re.M)
+    assert main(["doctor", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_every_extra_is_said_to_be_for_something() -> None:
+    assert set(requirements.ENABLES) >= set(metadata("parapet").get_all("Provides-Extra") or [])
+
+
+def test_a_core_requirement_that_is_missing_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent(monkeypatch, orjson=None, jinja2="1.0")
+    found = {one["name"]: one for one in report(capsys, status=1)["core"]}
+    assert found["orjson"]["detail"] == "orjson is not installed"
+    assert found["orjson"]["next"] == f"pip install 'orjson{specifier_of('orjson')}'"
+    assert found["jinja2"]["detail"] == f"jinja2 1.0 is not {specifier_of('jinja2')}"
+    assert main(["doctor", "--quiet"]) == 1
+    assert "The core does not work: see above." in capsys.readouterr().out
+
+
+def specifier_of(name: str) -> str:
+    return next(str(one.specifier) for one in requirements.requirements_of("parapet") if one.name == name)
+
+
+def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    absent(monkeypatch, python_Levenshtein=None)
+    found = {one["name"]: one for one in report(capsys)["core"]}["python-Levenshtein"]
+    assert (found["state"], found["detail"]) == ("missing", "absent: rapidfuzz gives the same values")
+    absent(monkeypatch, python_Levenshtein="0.1")
+    assert report(capsys, status=1)["core_works"] is False
+
+
+def test_extras_that_are_missing_and_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent(monkeypatch, boto3=None, google_cloud_translate="1.0")
+    found = by_name(requirements.extras())
+    assert found["mturk"] == Finding(
+        "mturk", "missing", "mturk", "boto3 is not installed", "pip install 'parapet[mturk]'"
+    )
+    assert found["google"].state == "wrong"
+    assert found["google"].detail.startswith("google-cloud-translate 1.0 is not ")
+    assert found["speech"].state == "there"
+    assert f"jiwer {version('jiwer')}" in found["speech"].detail
+
+
+def test_an_extra_of_a_requirement_is_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent(monkeypatch, google_cloud_storage=None)
+    assert "google-cloud-storage is not installed" in list(requirements.problems(Requirement("apache-beam[gcp]>=2")))
+    assert list(requirements.problems(Requirement("apache-beam>=2"))) == []
+    assert by_name(requirements.extras())["gcp"].next == "pip install 'parapet[gcp]'"
+
+
+def test_another_python_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(machine.platform, "python_version", lambda: "3.9.1")
+    found = report(capsys, status=1)["core"][0]
+    assert (found["name"], found["state"]) == ("Python", "wrong")
+    assert found["detail"].endswith(">=3.11 is needed")
+
+
+def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PARAPET_DEBUG", "1")
+    for form in ("text", "json"):
+        assert main(["doctor", "--format", form]) == 0
+        told = "".join(capsys.readouterr())
+        assert "AWS_" not in told or "AZURE_SPEECH_KEY is set" in told
+        assert not [value for value in SECRETS.values() if value in told]
+        assert "hush" not in told.lower()
+
+
+def test_where_aws_credentials_are_from(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("boto3")
+    assert credentials._aws().state == "missing"
+    folder = bare / ".aws"
+    folder.mkdir()
+    (folder / "config").write_text(
+        "[profile role]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = default\n"
+        "[profile login]\nsso_start_url = https://example.org\n"
+        "[profile program]\ncredential_process = touch ran\n",
+        encoding="utf-8",
+    )
+    keys = "aws_access_key_id = AKIAHUSH\naws_secret_access_key = hush\n"
+    (folder / "credentials").write_text(f"[default]\n{keys}[lab]\n{keys}", encoding="utf-8")
+    assert credentials._aws().detail == "from the profile 'default', shared-credentials-file"
+    for profile, said in {
+        "lab": "the profile 'lab', shared-credentials-file",
+        "role": "a role, as the profile 'role' says; not tried here",
+        "login": "single sign-on, as the profile 'login' says; not tried here",
+        "program": "a program, as the profile 'program' says; not tried here",
+    }.items():
+        monkeypatch.setenv("AWS_PROFILE", profile)
+        assert credentials.aws_source() == said
+    assert not (Path.cwd() / "ran").exists()
+    monkeypatch.setenv("AWS_PROFILE", "nosuch")
+    found = credentials._aws()
+    assert (found.state, "nosuch" in found.detail) == ("wrong", True)
+    monkeypatch.delenv("AWS_PROFILE")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAHUSH")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    assert credentials.aws_source() == "the environment"
+
+
+def test_google_credentials(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [one.state for one in credentials._google()] == ["missing", "missing"]
+    place = bare / ".config" / "gcloud" / "application_default_credentials.json"
+    place.parent.mkdir(parents=True)
+    place.write_text('{"type": "authorized_user", "refresh_token": "hush"}', encoding="utf-8")
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
+    adc, project = credentials._google()
+    assert (adc.state, adc.detail) == ("there", f"from {place} (authorized_user)")
+    assert (project.state, project.detail) == ("there", "my-project")
+    for content in ("", "[]", "{"):
+        place.write_text(content, encoding="utf-8")
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(place))
+        assert next(credentials._google()).state == "wrong"
+
+
+def test_the_worker_key_is_looked_at_and_not_made(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = bare / ".config" / "parapet" / "worker_key"
+    assert credentials._worker_key().detail == f"{place} is made on the first run"
+    assert not place.exists()
+    worker_key.load_worker_key()
+    assert credentials._worker_key().detail == str(place)
+    place.chmod(0o644)
+    assert credentials._worker_key().next == f"chmod 600 {place}"
+    monkeypatch.setenv(worker_key.VARIABLE, "short")
+    assert credentials._worker_key().state == "wrong"
+
+
+def test_models_that_come_as_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {one.name for one in models.installed_models()} >= {"PocketSphinx model", "eSpeak NG voices"}
+    info = tmp_path / "en_tiny-3.8.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: en_tiny\nVersion: 3.8.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[spacy_models]\nen_tiny = en_tiny\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = by_name(models.installed_models())["en_tiny"]
+    assert (found.state, found.detail) == ("there", f"en_tiny 3.8.0, spaCy {version('spacy')}")
+    assert models._data("voices", "nosuch_module", "data", "").state == "missing"
+    assert models._data("voices", "json", "data", "").state == "wrong"
+
+
+# config.json, the files beside it; and what is said of the folder.
+FOLDERS: dict[str, tuple[dict[str, Any] | None, list[str], str, str]] = {
+    "t5": (
+        {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]},
+        ["model.safetensors", "spiece.model"],
+        *("there", "train t5dst, ft_t5, pt_t5 --checkpoint DIR"),
+    ),
+    "marian": (
+        {"model_type": "marian"},
+        ["pytorch_model.bin", "source.spm", "target.spm", "vocab.json"],
+        *("there", "back_translate --engine local --model DIR"),
+    ),
+    "nli": (
+        {
+            "model_type": "roberta",
+            "architectures": ["RobertaForSequenceClassification"],
+            "id2label": {"0": "contradiction", "1": "neutral", "2": "entailment"},
+        },
+        ["model.safetensors", "tokenizer.json"],
+        *("there", "evaluate --task generation --scorer nli --nli_model DIR; train classifier --checkpoint DIR"),
+    ),
+    "bare": (
+        {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]},
+        [],
+        "wrong",
+        "GPT2LMHeadModel: has no weights",
+    ),
+    "vision": ({"model_type": "vit"}, ["model.safetensors"], "wrong", "a model of type 'vit': no command takes it"),
+    "empty": (None, [], "wrong", "has no config.json"),
+}
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_what_a_folder_could_be_used_for(kind: str, tmp_path: Path) -> None:
+    config, files, state, said = FOLDERS[kind]
+    if config is not None:
+        (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    for name in files:
+        (tmp_path / name).touch()
+    found = doctor.inspect(str(tmp_path))
+    assert found.state == state
+    told = (found.enables or found.detail).replace(str(tmp_path), "DIR")
+    assert told.startswith(said)
+
+
+def test_a_model_of_our_own(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text('{"model": "memn2n", "format": 1}', encoding="utf-8")
+    assert doctor.inspect(str(tmp_path)).enables == f"predict memn2n --model {tmp_path}"
+    (tmp_path / "model.json").write_text("[", encoding="utf-8")
+    assert doctor.inspect(str(tmp_path)).state == "wrong"
+
+
+def test_gpus_and_the_torch_that_is_built_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "0000:01:00.0").mkdir()
+    (tmp_path / "0000:01:00.0" / "information").write_text("Model: \t\t NVIDIA H200\nIRQ: 1\n", encoding="utf-8")
+    assert machine.gpus(tmp_path) == ["NVIDIA H200"]
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError", encoding="utf-8")
+    for cuda, expected in (("'12.6'", "12.6"), ("None", "")):
+        (tmp_path / "torch" / "version.py").write_text(f"cuda: Optional[str] = {cuda}\n", encoding="utf-8")
+        with monkeypatch.context() as patched:
+            patched.setattr(machine, "find_spec", lambda _: spec_in(tmp_path / "torch"))
+            assert machine.torch_cuda() == expected
+    monkeypatch.setattr(machine, "gpus", lambda: ["NVIDIA H200"])
+    monkeypatch.setattr(machine, "torch_cuda", lambda: "")
+    found = machine._torch()
+    assert (found.state, found.enables) == ("missing", "training on the GPU")
+    monkeypatch.setattr(machine, "torch_cuda", lambda: "12.6")
+    assert machine._torch().detail.endswith("built for CUDA 12.6; NVIDIA H200: computes on the GPU")
+
+
+def spec_in(folder: Path) -> Any:
+    from importlib.util import spec_from_file_location
+
+    return spec_from_file_location("torch", folder / "__init__.py", submodule_search_locations=[str(folder)])
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    assert machine._writable(tmp_path).state == "there"
+    found = machine._writable(tmp_path / "nosuch")
+    assert (found.state, found.next) == ("missing", "cd elsewhere, or --output elsewhere")
+
+
+def test_marks_in_ascii_where_the_terminal_has_no_others() -> None:
+    found = {"extras": [Finding("mturk", "missing", "mturk", "boto3 is not installed", "pip install x")]}
+    told = [line for line, _ in doctor.lines(found, works=True, plain=True)]
+    assert told[:4] == [
+        "Extras",
+        "  -- mturk  mturk",
+        "            boto3 is not installed",
+        "            -> pip install x",
+    ]
+    assert all(line.isascii() for line in told)
+
+
+def test_it_imports_nothing_large() -> None:
+    code = (
+        "import sys\n"
+        "from pipelines.main import main\n"
+        "main(['doctor', '--quiet'])\n"
+        "heavy = {'apache_beam', 'spacy', 'nltk', 'pyarrow', 'numpy', 'torch', 'transformers', 'google.auth'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

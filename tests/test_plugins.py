@@ -1,0 +1,348 @@
+"""Plug-ins: the example of docs/plugin_example, installed and used by the commands; and those that are broken."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.main import main
+from schemas.errors import InputError
+from transforms import plugins
+from transforms.speech.engine import Recogniser
+from transforms.speech.plugged import PluggedSynthesiser, engine_of
+from transforms.translation.engine import Engine
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "docs" / "plugin_example"
+FROM = {"distribution": "parapet-example", "version": "1.2.0"}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the example is installed, as pip installs it."""
+    folder = tmp_path_factory.mktemp("example")
+    shutil.copytree(EXAMPLE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "install", "-q", *offline, "--target", str(folder / "site")]
+    subprocess.run([*pip, str(folder / "source")], check=True)
+    return folder / "site"
+
+
+@pytest.fixture
+def example(built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The example, for this process and those that it starts."""
+    monkeypatch.syspath_prepend(str(built))
+    monkeypatch.setenv("PYTHONPATH", str(built))
+    yield built
+    sys.modules.pop("parapet_example", None)
+
+
+def bring(site: Path, name: str, group: str, plugin: str, target: str, code: str = "", version: str = "0.3") -> None:
+    """A distribution in a folder, as if it were installed there."""
+    info = site / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{plugin} = {target}\n", encoding="utf-8")
+    (site / f"{name}.py").write_text(code, encoding="utf-8")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        if name.startswith("broken"):
+            del sys.modules[name]
+
+
+def refusal(group: str, given: str, wanted: tuple[str, ...] = (), part: str = "") -> str:
+    with pytest.raises(InputError) as caught:
+        plugins.make(plugins.choose(group, given, "--flag"), wanted, part)
+    return str(caught.value)
+
+
+# Each: the code of a module, what is called, what is given, and what is told.
+BROKEN = {
+    "raises": ("raise RuntimeError('no licence')", "made", "", "cannot be imported: RuntimeError: no licence"),
+    "syntax": ("def (", "made", "", "cannot be imported: SyntaxError"),
+    "needs": ("import nosuch_package", "made", "", "cannot be imported: ModuleNotFoundError"),
+    "attribute": ("", "made", "", "cannot be imported: AttributeError"),
+    "number": ("made = 7", "made", "", "is a int, which cannot be called"),
+    "none": ("def made(): pass", "made", "=x", "takes no argument: give it alone"),
+    "one": ("def made(path): pass", "made", "", "needs an argument: give it=ARGUMENT"),
+    "fails": ("def made(): raise OSError('down')", "made", "", "failed: OSError: down"),
+    "lacks": ("def made(): return 7", "made", "", "gives a int without predict"),
+    "told": (
+        "from schemas.errors import InputError\ndef made(): raise InputError('set PIG_KEY')",
+        *("made", "", "set PIG_KEY"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_plugin_is_told_with_where_it_is_from(kind: str, site: Path) -> None:
+    code, called, argument, said = BROKEN[kind]
+    bring(site, f"broken_{kind}", plugins.MODELS, "it", f"broken_{kind}:{called}", code)
+    assert plugins.names(plugins.MODELS) == ["it"]  # nothing of it is imported for that
+    told = refusal(plugins.MODELS, f"it{argument}", ("predict",))
+    assert told.startswith(f"--flag: the plug-in 'it' (broken_{kind} 0.3) ")
+    assert said in told
+    assert main(["evaluate", "--task", "dst", "--model", f"it{argument}", "--output", str(site / "out")]) == 2
+    assert not (site / "out").exists()
+
+
+def test_a_plugin_without_the_part_that_a_flag_asks_for(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "class Synthesiser:\n    name = 'mute'\n"
+    bring(site, "broken_speech", plugins.SPEECH_ENGINES, "mute", "broken_speech", code)
+    assert "has no Recogniser" in refusal(plugins.SPEECH_ENGINES, "mute", part="Recogniser")
+    assert main(["speech_errors", "--speaker", "mute", "--output", str(site / "out")]) == 2
+    told = capsys.readouterr().err
+    assert "--speaker: the plug-in 'mute' (broken_speech 0.3) gives a Synthesiser without parallel, " in told
+    assert "default_voice, check" in told
+
+
+def test_two_plugins_of_one_name_are_told(site: Path) -> None:
+    for name in ("broken_a", "broken_b"):
+        bring(site, name, plugins.METRICS, "same", f"{name}:made")
+    assert plugins.names(plugins.METRICS) == ["same"]
+    with pytest.raises(InputError, match=r"'same', of broken_a 0\.3 and broken_b 0\.3: uninstall one"):
+        plugins.find(plugins.METRICS, "same", "--metrics")
+
+
+def test_what_is_not_there_is_told_with_what_is(site: Path) -> None:
+    with pytest.raises(InputError, match="no metric 'x': installed plug-ins: none"):
+        plugins.choose(plugins.METRICS, "x", "--metrics")
+    bring(site, "broken_a", plugins.METRICS, "same", "broken_a:made")
+    with pytest.raises(InputError, match="no metric 'x': installed plug-ins: same"):
+        plugins.choose(plugins.METRICS, "x=1", "--metrics")
+
+
+def test_names_are_those_built_in_and_those_installed(site: Path) -> None:
+    flags = plugins.Names(plugins.TRANSLATION_ENGINES, ("memory", "google"))
+    assert list(flags) == ["memory", "google"]
+    bring(site, "broken_engine", plugins.TRANSLATION_ENGINES, "pig", "broken_engine:made", "raise RuntimeError")
+    bring(site, "broken_other", plugins.TRANSLATION_ENGINES, "google", "broken_other:made")
+    assert list(flags) == ["memory", "google", "pig"]
+    assert "pig" in flags
+    assert "pig=a=b" in flags
+    assert "memory" in flags
+    assert "memory=x" not in flags
+    assert None not in flags
+    chosen = plugins.find(plugins.TRANSLATION_ENGINES, "pig=a=b", "--engine")
+    assert chosen is not None
+    assert chosen.argument == "a=b"
+
+
+def test_help_names_plugins_and_imports_none(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bring(site, "broken_engine", plugins.TRANSLATION_ENGINES, "pig", "broken_engine:made", "raise RuntimeError")
+    assert main(["back_translate", "--help"]) == 0
+    assert "libretranslate, local, pig (default" in " ".join(capsys.readouterr().out.split())
+    assert "broken_engine" not in sys.modules
+
+
+def test_members_are_what_a_protocol_names() -> None:
+    asked = ["provider", "model", "limits", "dollars_per_million", "parallel", "open", "close", "translate"]
+    assert plugins.members(Engine) == asked
+    assert plugins.members(Recogniser) == ["name", "parallel", "dollars_per_hour", "open", "close", "hear"]
+    assert set(plugins.members(PluggedSynthesiser)) == {
+        *("name", "parallel", "dollars_per_million", "open", "close", "speak"),
+        *("default_voice", "check"),
+    }
+
+
+def test_records_name_the_distribution_and_not_the_argument(example: Path) -> None:
+    chosen = plugins.find(plugins.TRANSLATION_ENGINES, "pig_latin=secret", "--engine")
+    one = {"group": plugins.TRANSLATION_ENGINES, "name": "pig_latin", **FROM}
+    assert plugins.recorded(chosen, None, chosen) == {"plugins": [one]}
+    assert plugins.recorded(None) == {}
+
+
+def record(output: Path) -> list[tuple[str, str]]:
+    """The plug-ins of a run: group and name."""
+    found = json.loads((output / "run.json").read_text())["plugins"]
+    assert all({key: one[key] for key in FROM} == FROM for one in found)
+    return [(one["group"], one["name"]) for one in found]
+
+
+def test_a_translation_engine_with_an_argument(example: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["back_translate", "--engine", "pig_latin=ay", "--pivots", "de", "--quiet", "--output", str(out)]) == 0
+    rows = pq.read_table(out / "memory.parquet").to_pylist()
+    assert {(row["provider"], row["model"]) for row in rows} == {("pig_latin", "ending-ay")}
+    there = {row["text"]: row["translation"] for row in rows if row["target"] == "de"}
+    assert there["day of the crossing".capitalize()] == "ofay theay crossingay Dayay"
+    services = json.loads((out / "de" / "train" / "schema.json").read_text())
+    original = json.loads((ROOT / "schemas" / "sample" / "train" / "schema.json").read_text())
+    words = original[0]["description"].split()
+    assert services[0]["description"].split() == [*words[1:], words[0]]
+    assert record(out) == [(plugins.TRANSLATION_ENGINES, "pig_latin")]
+
+
+@pytest.mark.thorough
+def test_a_source_of_utterances(example: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    flags = ["--source", "proverbs=6", "--split", "test", "--rates", "0.2", "--quiet"]
+    assert main(["ood", *flags, "--output", str(out)]) == 0
+    rows = pq.read_table(out / "ood-20" / "turns").to_pylist()
+    injected = {row["source"]: row["utterance"] for row in rows if row["label"] == "ood"}
+    import parapet_example
+
+    said = list(parapet_example.proverbs("6"))
+    assert len(injected) == 10
+    assert all(said[int(place.removeprefix("proverbs:")) - 1] == text for place, text in injected.items())
+    assert record(out) == [(plugins.OOD_SOURCES, "proverbs")]
+    assert "proverbs (plug-in)" in (out / "README.md").read_text()
+
+
+def test_a_file_goes_before_a_source_of_its_name(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transforms.ood.sources import list_sources, read_source
+
+    assert [file.kind for file in list_sources("proverbs")] == ["plug-in"]
+    monkeypatch.chdir(tmp_path)
+    Path("proverbs").write_text("a line\n", encoding="utf-8")
+    assert [one.text for file in list_sources("proverbs") for one in read_source(file)] == ["a line"]  # type: ignore[union-attr]
+
+
+def test_what_a_source_gives_that_is_no_text(site: Path) -> None:
+    from transforms.ood.sources import list_sources, read_source
+
+    bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7, '\\ud800']")
+    found = [str(one) if isinstance(one, InputError) else one.text for one in read_source(list_sources("odd")[0])]
+    assert found == [
+        "a",
+        "odd: [2]: no_utterance: is a int, not a text",
+        "odd: [3]: not_unicode: half a surrogate pair",
+    ]
+
+
+def test_a_metric(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, said = tmp_path / "out", tmp_path / "said.jsonl"
+    corpus = json.loads((ROOT / "schemas" / "sample" / "dev" / "dialogues_001.json").read_text())
+    turns = [
+        {"dialogue_id": one["dialogue_id"], "turn": i, "utterance": f"{turn['utterance']} indeed"}
+        for one in corpus
+        for i, turn in enumerate(one["turns"])
+        if turn["speaker"] == "SYSTEM"
+    ]
+    said.write_text("\n".join(map(json.dumps, turns)), encoding="utf-8")
+    flags = ["--split", "dev", "--predictions", str(said), "--metrics", "word_overlap", "--no_validation"]
+    assert main(["evaluate", "--task", "generation", *flags, "--output", str(out)]) == 0
+    expected = []
+    for turn in turns:
+        words = set(turn["utterance"].removesuffix(" indeed").lower().split())
+        expected.append(len(words) / len(words | {"indeed"}))
+    value = json.loads((out / "metrics.json").read_text())["#ALL"]["word_overlap"]
+    assert value == pytest.approx(sum(expected) / len(expected))
+    rows = [row for row in pq.read_table(out / "rows.parquet").to_pylist() if row["kind"] == "turn"]
+    assert sorted(row["word_overlap"] for row in rows) == pytest.approx(sorted(expected))
+    assert f"word_overlap {100 * value:.2f}%" in capsys.readouterr().out
+    assert "word_overlap" in (out / "report.html").read_text()
+    assert record(out) == [(plugins.METRICS, "word_overlap")]
+
+
+WRONG_METRICS = {
+    "few": ("[1.0]", "gave 1 values for "),
+    "high": ("[1.5] * len(said)", "gave what is no share, 0 to 1, for "),
+    "nan": ("[float('nan')] * len(said)", "gave what is no share, 0 to 1, for "),
+    "text": ("['good'] * len(said)", "gave what is no share, 0 to 1, for "),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_METRICS)
+def test_a_metric_that_gives_no_shares(
+    kind: str, site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, told = WRONG_METRICS[kind]
+    code = f"class Made:\n    def score(self, said, references):\n        return {given}\n"
+    bring(site, f"broken_{kind}", plugins.METRICS, "odd", f"broken_{kind}:Made", code)
+    flags = ["--split", "dev", "--predictions", "reference", "--metrics", "odd", "--no_validation"]
+    assert main(["evaluate", "--task", "generation", *flags, "--output", str(tmp_path / "out")]) == 1
+    assert f"the plug-in 'odd' (broken_{kind} 0.3) {told}" in capsys.readouterr().err
+
+
+def test_a_metric_cannot_have_a_name_that_is_taken(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("bleu", "kind"):
+        code = "class Made:\n    def score(self, said, references): ..."
+        bring(site, f"broken_{name}", plugins.METRICS, name, f"broken_{name}:Made", code)
+        flags = ["--predictions", "reference", "--metrics", name]
+        assert main(["evaluate", "--task", "generation", *flags, "--output", str(site / "out")]) == 2
+        assert "the rows have a column of that name" in capsys.readouterr().err
+
+
+def plainly_mentioned(folder: Path) -> tuple[list[str], list[float]]:
+    """The intent of each user frame; and of those with categorical values the share that was mentioned last."""
+    slots = {
+        (service["service_name"], slot["name"]): slot["possible_values"]
+        for service in json.loads((folder / "schema.json").read_text())
+        for slot in service["slots"]
+        if slot["is_categorical"]
+    }
+    intents, accuracies = [], []
+    for dialogue in json.loads((folder / "dialogues_001.json").read_text()):
+        said: list[str] = []
+        for turn in dialogue["turns"]:
+            said.append(turn["utterance"].lower())
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                intents.append(frame["state"]["active_intent"])
+                right = []
+                for slot, wanted in frame["state"]["slot_values"].items():
+                    if (frame["service"], slot) in slots:
+                        values = slots[frame["service"], slot]
+                        heard = [value for text in said for value in values if value.lower() in text]
+                        right.append(heard[-1:] == wanted[:1])
+                accuracies += [sum(right) / len(right)] if right else []
+    return intents, accuracies
+
+
+def test_a_model(example: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    flags = ["--split", "dev", "--model", "mention", "--replicates", "0", "--quiet"]
+    assert main(["evaluate", "--task", "dst", *flags, "--output", str(out)]) == 0
+    metrics = json.loads((out / "metrics.json").read_text())["#ALL_SERVICES"]
+    intents, accuracies = plainly_mentioned(ROOT / "schemas" / "sample" / "dev")
+    assert metrics["active_intent_accuracy"] == intents.count("NONE") / len(intents)  # it always says NONE
+    assert metrics["average_cat_accuracy"] == pytest.approx(sum(accuracies) / len(accuracies))
+    assert metrics["average_noncat_accuracy"] == 0
+    assert record(out) == [(plugins.MODELS, "mention")]
+
+
+def test_the_speech_engine_hears_what_it_says(example: Path) -> None:
+    chosen, speaker = engine_of("speaker", "modem")
+    _, listener = engine_of("listener", "modem")
+    text = "a table for two at 7 o'clock"
+    assert listener.hear(speaker.speak(text, speaker.default_voice)) == text
+    assert chosen.plugin.name == "modem"
+    with pytest.raises(InputError, match="no voice of the modem"):
+        speaker.check(["plain", "fancy"])
+
+
+@pytest.mark.thorough
+def test_a_speech_engine(example: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    flags = ["--engine", "modem", "--wer", "0.2", "--snr", "9,7,5", "--sample", "15", "--quiet"]
+    assert main(["speech_errors", *flags, "--output", str(out)]) == 0
+    assert json.loads((out / "statistics.json").read_text())["sets"]["SR-20"]["wer"] == pytest.approx(0.2, abs=0.02)
+    options = json.loads((out / "run.json").read_text())["options"]
+    assert (options["synthesiser"], options["recogniser"]) == ("modem 1", "modem 1")
+    assert record(out) == [(plugins.SPEECH_ENGINES, "modem")]
+
+
+@pytest.mark.thorough
+def test_two_processes_write_the_same(example: Path, tmp_path: Path) -> None:
+    two = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    for name, more in (("one", []), ("two", two)):
+        flags = ["--source", "proverbs=6", "--rates", "0.1", "--quiet", *more]
+        assert main(["ood", *flags, "--output", str(tmp_path / name)]) == 0
+    assert (tmp_path / "one" / "run.json").read_bytes() == (tmp_path / "two" / "run.json").read_bytes()
