@@ -50,11 +50,14 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Python keeps what it compiled, even where it is told not to: the tests start many processes.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal
+
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST)
 
 test-all: lint
-	PARAPET_KILLS=230 $(BIN)/python -m pytest -n 2 --dist worksteal -m ""
+	PARAPET_THOROUGH=1 PARAPET_KILLS=230 $(PYTEST) -m ""
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compose

@@ -6,16 +6,29 @@ import os
 from pathlib import Path
 
 import pytest
+import quick_beam
+from hypothesis import HealthCheck, settings
 
 from schemas import layout
 
 KEY = "a worker key for tests only"
+
+# How quickly examples are made is the machine's, and what else it does.
+settings.register_profile("parapet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("parapet")
 
 
 @pytest.fixture(autouse=True)
 def worker_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests must not make, or depend on, the key of whoever runs them."""
     monkeypatch.setenv("PARAPET_WORKER_KEY", KEY)
+
+
+@pytest.fixture(autouse=True)
+def _quick_beam() -> None:
+    """Pipelines that run in this process are made quickly, from when a test has loaded Beam."""
+    if quick_beam.wanted():
+        quick_beam.install()
 
 
 @pytest.fixture(scope="session")

@@ -159,7 +159,8 @@ def browser() -> Iterator[playwright_api.Browser]:
         started.close()
 
 
-@pytest.fixture(params=WIDTHS)
+# Every page is looked at in both widths, by fits(); that it works is shown on a telephone.
+@pytest.fixture(params=[WIDTHS[0], pytest.param(WIDTHS[1], marks=pytest.mark.thorough)])
 def page(request: pytest.FixtureRequest, browser: playwright_api.Browser) -> Iterator[playwright_api.Page]:
     opened = browser.new_page(viewport={"width": request.param, "height": 800})
     troubles: list[str] = []
@@ -190,7 +191,13 @@ def answers(task: str) -> dict[str, str]:
 
 
 def fits(page: playwright_api.Page) -> bool:
-    return page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    """Whether nothing is beside the page, at every width."""
+    found, size = [], page.viewport_size
+    for width in WIDTHS:
+        page.set_viewport_size({**size, "width": width})
+        found.append(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+    page.set_viewport_size(size)
+    return all(found)
 
 
 def error_of(page: playwright_api.Page, field: str) -> str:

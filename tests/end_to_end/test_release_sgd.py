@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from two_workers import TWO_PROCESSES
 
 from pipelines.main import main
 from schemas import layout
 from schemas.dialogue_table import DIALOGUES, dialogue_file, schema_file
-
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 
 TOML = """
 name = "sgd_slice"

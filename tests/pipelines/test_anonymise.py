@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from two_workers import TWO_WORKERS
 
 from pipelines.anonymise import run as command
 from schemas.errors import InputError
@@ -14,7 +15,6 @@ from transforms.anonymise.balance import check_counts
 from transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
 from transforms.babi.reading import Exchange, parse_dialogues
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 
 
@@ -147,9 +147,9 @@ def test_no_file_tells_what_was_replaced(made: Path) -> None:
         )
 
 
-def test_the_same_on_two_processes(given: Path, made: Path, tmp_path: Path) -> None:
+def test_the_same_on_two_workers(given: Path, made: Path, tmp_path: Path) -> None:
     names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
-    assert run(tmp_path / "out", "--chats", *names, "--bots", "zyx", "--leave_out", *TWO_PROCESSES) == 0
+    assert run(tmp_path / "out", "--chats", *names, "--bots", "zyx", "--leave_out", *TWO_WORKERS) == 0
     assert files_of(tmp_path / "out") == files_of(made)
 
 

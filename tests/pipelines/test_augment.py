@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from two_workers import TWO_WORKERS
 
 from benchmarks.rewrite_reference import names_of, rename
 from pipelines import augment
@@ -21,7 +22,6 @@ from schemas.dialogue import problems_of, read_dialogues
 from schemas.dialogue_table import dialogue_of
 from transforms.variants import compose_variant
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 ALL = "none,backtrans,oracle,corrupted,backtrans+oracle"
 VERSIONS = {
     "none": [],
@@ -167,12 +167,12 @@ def test_references_hold_ids_are_unique_and_rows_are_the_json(name: str, made: P
         assert (row["layout"], row["source_json"]) == ("published", None)
 
 
-def test_two_processes_and_many_shards_give_the_same_bytes(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_workers_and_many_shards_give_the_same_bytes(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transforms.augment.plan.SHARD_BYTES", 700_000)
     edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[3].update(services=["None_1"]))
     flags = ["--leave_out", "--quiet"]
     assert run(corpus, *flags, sets="corrupted") == 0
-    assert run(corpus, *flags, *TWO_PROCESSES, sets="corrupted", out="two") == 0
+    assert run(corpus, *flags, *TWO_WORKERS, sets="corrupted", out="two") == 0
     found = files_of(corpus / "out")
     assert files_of(corpus / "two") == found
     shards = [name for name in found if name.startswith("corrupted/parquet/")]

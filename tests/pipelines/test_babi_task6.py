@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from dstc2_calls import WELCOME, asian_oriental, cheap_chinese, write_lists
+from two_workers import TWO_WORKERS
 
 from pipelines.babi_task6 import run as command
 from schemas.dialogue import Dialogue, parse_dialogues, problems_of
 from schemas.layout import read_root, services_by_name
 from transforms.corpora import dialogues_of, read_corpus
 from transforms.variations.said import said_by_user
-
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 
 CHEAP = f"""\
 1 <SILENCE>\t{WELCOME}
@@ -168,7 +167,7 @@ def test_other_pipelines_take_it(made: Path) -> None:
     assert not [one for one in said if one.wrong or one.odd]
 
 
-def test_the_same_in_any_order_on_two_processes(root: Path, made: Path, tmp_path: Path) -> None:
+def test_the_same_in_any_order_on_two_workers(root: Path, made: Path, tmp_path: Path) -> None:
     other = tmp_path / "logs"
     (other / "data").mkdir(parents=True)
     for path in (root / "data").iterdir():
@@ -178,7 +177,7 @@ def test_the_same_in_any_order_on_two_processes(root: Path, made: Path, tmp_path
         train=["Mar13_S2A0/voip-4", "Mar13_S0A0/voip-2", "Mar13_S0A0/voip-1"],
         dev=["Mar13_S1A0/voip-3"],
     )
-    assert run(other, tmp_path / "out", *TWO_PROCESSES) == 0
+    assert run(other, tmp_path / "out", *TWO_WORKERS) == 0
     assert babi(tmp_path / "out", "trn") == CHEAP + ASIAN + CHEAP
     assert babi(tmp_path / "out", "candidates") == babi(made, "candidates")
     assert babi(tmp_path / "out", "kb") == babi(made, "kb")

@@ -17,6 +17,7 @@ import pytest
 from google_server import GoogleServer, Request
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
+from two_workers import TWO_WORKERS
 
 from pipelines.main import main
 from schemas import layout
@@ -25,7 +26,6 @@ from transforms.naming import name_words
 from transforms.translation.batches import make_batches
 from transforms.translation.engine import Limits
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 PIVOTS = ("zh", "ja", "ko")
 
 
@@ -134,8 +134,8 @@ def test_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert lines[3].split()[-1] == "1"
 
 
-def test_two_processes_and_a_rerun_give_the_same(replayed: Path, tmp_path: Path) -> None:
-    assert run(tmp_path / "out", "--quiet", *TWO_PROCESSES) == 0
+def test_two_workers_and_a_rerun_give_the_same(replayed: Path, tmp_path: Path) -> None:
+    assert run(tmp_path / "out", "--quiet", *TWO_WORKERS) == 0
     assert files_of(tmp_path / "out") == files_of(replayed)
     assert run(tmp_path / "out", "--quiet") == 0
     assert files_of(tmp_path / "out") == files_of(replayed)

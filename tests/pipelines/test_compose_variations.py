@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 import pyarrow.parquet as pq
 import pytest
+from two_workers import TWO_WORKERS
 
 from pipelines.compose_variations import run as command
 from pipelines.hits import run as hits
@@ -20,7 +21,6 @@ from schemas.layout import sample_root
 from schemas.rewritings import REWRITINGS
 from transforms.mturk.top_up import read_lacks
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 CROWD = sample_root() / "crowd"
 COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase", "Answer.typos", "Answer.simplified"]
 
@@ -128,7 +128,7 @@ def test_what_is_short_can_be_asked_again(composed: Path) -> None:
     assert all(response in page for response in held)
 
 
-def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_processes(composed: Path, tmp_path: Path) -> None:
+def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_workers(composed: Path, tmp_path: Path) -> None:
     rows = sheet(CROWD / "rewrites.csv")
     folder = tmp_path / "batch"
     folder.mkdir()
@@ -136,7 +136,7 @@ def test_the_same_bytes_from_the_api_twice_in_pieces_and_on_two_processes(compos
     first = write_batch(tmp_path / "b.csv", *(list(row.values()) for row in rows[30:]), columns=list(rows[0]))
     last = write_batch(tmp_path / "a.csv", *(list(row.values()) for row in rows[:30]), columns=list(rows[0]))
     out = tmp_path / "out"
-    assert run(out, "--responses", folder, last, first, last, *TWO_PROCESSES) == 0
+    assert run(out, "--responses", folder, last, first, last, *TWO_WORKERS) == 0
     assert files_of(out) == files_of(composed)
 
 

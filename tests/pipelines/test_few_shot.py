@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from two_workers import TWO_WORKERS
 
 from pipelines.few_shot import run as run_few_shot
 from schemas.layout import read_root
 from transforms.rewrite.text import dialogue_text
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 FLAGS = ["--sizes", "1,3,4", "--test", "2"]
 
 
@@ -96,14 +96,14 @@ def test_what_is_short_is_told(made: Path, tmp_path: Path, capsys: pytest.Captur
         assert (tmp_path / "out" / path).read_bytes() == (made / path).read_bytes()
 
 
-def test_in_any_order_on_two_processes(made: Path, sample: Path, tmp_path: Path) -> None:
+def test_in_any_order_on_two_workers(made: Path, sample: Path, tmp_path: Path) -> None:
     for split in ("train", "test"):
         (tmp_path / "sgd" / split).mkdir(parents=True)
         (tmp_path / "sgd" / split / "schema.json").write_bytes((sample / split / "schema.json").read_bytes())
         every = dialogues_of(sample / split)[::-1]
         for n, part in enumerate((every[:3], every[3:]), 1):
             (tmp_path / "sgd" / split / f"dialogues_00{n}.json").write_text(json.dumps(part))
-    assert run(tmp_path / "out", "--sgd", str(tmp_path / "sgd"), *FLAGS, "--quiet", *TWO_PROCESSES) == 0
+    assert run(tmp_path / "out", "--sgd", str(tmp_path / "sgd"), *FLAGS, "--quiet", *TWO_WORKERS) == 0
     made_files, files = files_of(made), files_of(tmp_path / "out")
     assert json.loads(files.pop("run.json"))["files"].keys() == json.loads(made_files.pop("run.json"))["files"].keys()
     assert files == made_files

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from two_workers import TWO_PROCESSES, TWO_WORKERS
 
 from pipelines import hits
 from pipelines.main import main
@@ -83,7 +84,7 @@ def test_everything_of_the_contract_is_there(made):
 
 
 def test_two_processes_and_a_rerun_give_the_same_bytes(made, tmp_path):
-    flags = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    flags = TWO_PROCESSES
     for _ in range(2):
         assert main(["hits", "--output", str(tmp_path), "--quiet", *flags]) == 0
         assert tree(tmp_path) == tree(made)
@@ -162,9 +163,8 @@ def test_rewrites_of_the_sample(rewritten):
     assert len({record["page"] for record in records}) == len(records)
 
 
-def test_two_processes_give_the_same_rewrites(rewritten, tmp_path):
-    flags = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    assert rewrites(tmp_path / "out", "--split", "test", *flags) == 0
+def test_two_workers_give_the_same_rewrites(rewritten, tmp_path):
+    assert rewrites(tmp_path / "out", "--split", "test", *TWO_WORKERS) == 0
     assert tree(tmp_path / "out") == tree(rewritten)
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from two_workers import TWO_PROCESSES
 
 from pipelines.language_variations import run as command
 from schemas.layout import sample_root
 from schemas.varied_turns import VARIED_TURNS
 from transforms.perturb.edits import Edit, edited, moved
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 KINDS = ("typos", "verbose", "simple")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from libretranslate_server import LibreTranslateServer, Request
 from pseudo_translator import translate
+from two_workers import TWO_WORKERS
 
 from pipelines.language_variations import run as command
 from schemas.dialogue import Dialogue, read_dialogues
@@ -23,7 +24,6 @@ from transforms.variations.kinds import Settings, vary
 from transforms.variations.paraphrase import hidden as hidden_form
 from transforms.variations.said import said_by_user
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 Turn = tuple[str, int]
 
 
@@ -134,7 +134,7 @@ def test_rewritten_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "3 lines cannot be used (--leave_out goes on without): b.jsonl: line 4: duplicate: a.jsonl line 48" in said
     assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
-    assert run(tmp_path / "out", *flags, "--leave_out", *TWO_PROCESSES) == 0
+    assert run(tmp_path / "out", *flags, "--leave_out", *TWO_WORKERS) == 0
     assert "left out or as it was: 5 dialogue, turn, line or file" in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(one["where"], one["reason"].partition(":")[0]) for one in letters] == [

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from two_workers import TWO_WORKERS
 
 from pipelines.ood import run as run_ood
 from schemas.dialogue import Dialogue, problems_of
@@ -18,7 +19,6 @@ from schemas.ood_turns import OOD_TURNS
 from transforms.ood.fallbacks import FALLBACKS
 from transforms.ood.texts import key_of
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 
 
@@ -135,7 +135,7 @@ def test_card_and_page(made: Path) -> None:
     assert json.loads((made / "run.json").read_bytes())["counts"]["overlapping"] == 0
 
 
-def test_in_any_order_on_two_processes(made: Path, sample: Path, talk: Path, tmp_path: Path) -> None:
+def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_path: Path) -> None:
     """The source shuffled, dialogues in other files and another order: the same dialogues and numbers."""
     for split in ("train", "test"):
         every = list(dialogues_of(sample, split).values())[::-1]
@@ -150,7 +150,7 @@ def test_in_any_order_on_two_processes(made: Path, sample: Path, talk: Path, tmp
     shuffled = tmp_path / "talk.jsonl"
     shuffled.write_text("\n".join(talk.read_text().split("\n")[::-1]))
     flags = ["--sgd", str(tmp_path / "sgd"), "--source", str(shuffled), "--quiet"]
-    assert run(tmp_path / "out", *flags, *TWO_PROCESSES) == 0
+    assert run(tmp_path / "out", *flags, *TWO_WORKERS) == 0
     for name in SETS:
         for split in ("train", "test"):
             assert dialogues_of(tmp_path / "out" / name, split) == dialogues_of(made / name, split)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from two_workers import TWO_WORKERS
 
 from pipelines.hits import run as run_hits
 from pipelines.reminders import run
@@ -14,7 +15,6 @@ from pipelines.unseen_entities import run as run_unseen_entities
 from schemas.dialogue import problems_of, read_dialogues
 from schemas.layout import read_root, services_by_name
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 SIZES = ["--dialogues", "40,0,12"]
 
 
@@ -58,8 +58,8 @@ def test_the_corpus(made: Path) -> None:
     assert counts == {"again/test": 0, "again/train": 0, "different": 52, "written/test": 12, "written/train": 40}
 
 
-def test_on_two_processes_and_in_other_files(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--output", str(tmp_path / "out"), *SIZES, "--per_file", "7", *TWO_PROCESSES]) == 0
+def test_on_two_workers_and_in_other_files(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--output", str(tmp_path / "out"), *SIZES, "--per_file", "7", *TWO_WORKERS]) == 0
     assert "train: 40 dialogues, " in capsys.readouterr().out
     for split in ("train", "test"):
         assert dialogues_of(tmp_path / "out" / split) == dialogues_of(made / split)

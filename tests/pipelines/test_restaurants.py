@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from two_workers import TWO_WORKERS
 
 from pipelines.language_variations import run as run_language_variations
 from pipelines.restaurants import run as run_restaurants
@@ -19,7 +20,6 @@ from transforms.restaurants import apart, balance, plan, simulating
 from transforms.restaurants.ontology import default_ontology
 from transforms.restaurants.world import World
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 SIZES = {"train": 24, "dev": 8, "test": 8, "oov": 12}
 FLAGS = ["--sizes", ",".join(f"{split}={n}" for split, n in SIZES.items()), "--babi_plus"]
 
@@ -154,9 +154,9 @@ def test_numbers_are_those_of_the_files(made: Path) -> None:
     assert sum(n for name, n in counts.items() if name != "files") == 4 * 5 * sum(SIZES.values())
 
 
-def test_any_sharding_on_two_processes(made: Path, tmp_path: Path) -> None:
+def test_any_sharding_on_two_workers(made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert run(out, *FLAGS, "--tasks", "3", "--quiet", "--dialogues_per_file", "10", *TWO_PROCESSES) == 0
+    assert run(out, *FLAGS, "--tasks", "3", "--quiet", "--dialogues_per_file", "10", *TWO_WORKERS) == 0
     before, after = files_of(made), files_of(out)
     for plus in ("", "babi_plus/"):
         for split, n in SIZES.items():

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from two_workers import TWO_WORKERS
 
 from benchmarks.rewrite_reference import rewrite as reference
 from pipelines.main import main
 from schemas import layout
 from transforms.variants import compose_variant
-
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -134,10 +133,10 @@ def test_the_output_is_a_set_of_corpora_and_of_variants(corpus: Path) -> None:
     assert same == first
 
 
-def test_two_processes_give_the_same_bytes(corpus: Path) -> None:
+def test_two_workers_give_the_same_bytes(corpus: Path) -> None:
     edit(corpus / "sgd/dev/dialogues_001.json", lambda d: d[3].update(services=["None_1"]))
     assert run(corpus, "--leave_out", "--quiet") == 0
-    assert run(corpus, "--leave_out", "--quiet", *TWO_PROCESSES, out="two") == 0
+    assert run(corpus, "--leave_out", "--quiet", *TWO_WORKERS, out="two") == 0
     assert files_of(corpus / "two") == files_of(corpus / "out")
     assert len(letters_of(corpus / "two")) == 2
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from two_workers import TWO_WORKERS
 
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
@@ -23,17 +24,16 @@ from transforms.speech.noise import plain, through_noise
 from transforms.speech.sphinx import Sphinx
 from transforms.speech.spoken import load_normalisation, spoken_words
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 EMBEDDED = ["--wer", "0.2", "--language_model", "own", "--snr", "14,7"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def some(tmp_path_factory: pytest.TempPathFactory) -> Some:
     """Three dialogues of the sample in two files, the dialogues, and their schema."""
     return three_dialogues(tmp_path_factory)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a worker that comes back to this module does not listen again
 def heard(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """These as the embedded engines hear them."""
     out = tmp_path_factory.mktemp("heard") / "out"
@@ -112,11 +112,11 @@ def test_what_was_listened_to_can_be_listened_to(heard: Path) -> None:
     assert [digest(read_sound(file.read_bytes())) for file in files] == [row["audio_sha256"] for row in rows]
 
 
-def test_the_same_in_any_order_on_two_processes(heard: Path, some: Some, tmp_path: Path) -> None:
-    """Dialogues in another order and other files, workers in processes of their own, nothing known from before."""
+def test_the_same_in_any_order_on_two_workers(heard: Path, some: Some, tmp_path: Path) -> None:
+    """Dialogues in another order and other files, two workers, nothing known from before."""
     _, chosen, schema = some
     root = write_corpus(tmp_path / "sgd", schema, [chosen[2], chosen[0]], [chosen[1]])
-    assert run(tmp_path / "out", "--sgd", str(root), *EMBEDDED, *TWO_PROCESSES, "--quiet") == 0
+    assert run(tmp_path / "out", "--sgd", str(root), *EMBEDDED, *TWO_WORKERS, "--quiet") == 0
     assert dialogues_of(tmp_path / "out" / "SR-20") == dialogues_of(heard / "SR-20")
     for name in ("statistics.json", "calibration.json", "README.md"):
         assert (tmp_path / "out" / name).read_bytes() == (heard / name).read_bytes(), name

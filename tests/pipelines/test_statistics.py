@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from two_workers import TWO_PROCESSES
 
 from pipelines.main import main
 
@@ -162,7 +163,7 @@ def test_report_page_shows_the_numbers(corpus: Path) -> None:
 def test_same_bytes_again_in_another_folder_and_with_two_processes(corpus: Path) -> None:
     assert run(corpus) == 0
     assert run(corpus, out="again") == 0
-    assert run(corpus, "--direct_running_mode=multi_processing", "--direct_num_workers=2", out="two") == 0
+    assert run(corpus, *TWO_PROCESSES, out="two") == 0
     for name in FILES:
         expected = (corpus / "out" / name).read_bytes()
         assert (corpus / "again" / name).read_bytes() == expected

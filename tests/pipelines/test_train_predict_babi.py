@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from babi_toy import CANDIDATES, dialogues, unseen, write_toy
+from two_workers import TWO_WORKERS
 
 from evaluation.models.saving import MODEL, WEIGHTS
 from pipelines.evaluate import run as evaluate
@@ -16,7 +17,6 @@ from pipelines.predict import run as predict
 from pipelines.train import run as train
 from transforms.babi.writing import dialogue_text
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 SMALL = ["--size", "32", "--batch_size", "8", "--epochs", "30", "--quiet"]
 RATES = {  # a memory network learns the toy set at once: slowly, so that it can be stopped on the way
     "memn2n": ["--learning_rate", "0.002"],
@@ -116,7 +116,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes(memn2n: Path, toy: tuple[Pa
     assert files_of(out) == files_of(memn2n)
 
 
-def test_predictions_are_the_same_on_two_processes_and_are_evaluated(
+def test_predictions_are_the_same_on_two_workers_and_are_evaluated(
     memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     test, oov = toy[0] / "toy-task1-tst.txt", toy[0] / "toy-task1-tst-OOV.txt"
@@ -126,7 +126,7 @@ def test_predictions_are_the_same_on_two_processes_and_are_evaluated(
     flags = ["memn2n", "--quiet", "--model", str(memn2n), "--reference", *map(str, (test, oov, many))]
     one, two = tmp_path / "one", tmp_path / "two"
     assert predict([*flags, "--output", str(one)]) == 0
-    assert predict([*flags, "--batch_size", "7", "--output", str(two), *TWO_PROCESSES]) == 0
+    assert predict([*flags, "--batch_size", "7", "--output", str(two), *TWO_WORKERS]) == 0
     assert files_of(one) == files_of(two)
     answers = answers_of(one / "predictions" / "toy-task1-tst.jsonl")
     assert answers_of(one / "predictions" / "toy-many.jsonl") == (answers * 5)[::-1]

@@ -9,10 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from two_workers import TWO_WORKERS
 
 from pipelines.unseen_entities import run as command
-
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 
 
 def run(out: Path, *flags: str) -> int:
@@ -108,7 +107,7 @@ def test_the_sample(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
                 assert row["canonical"].casefold() not in text
 
 
-def test_two_processes_and_another_order(sample: Path, tmp_path: Path) -> None:
+def test_two_workers_and_another_order(sample: Path, tmp_path: Path) -> None:
     dialogues = read(sample / "test" / "dialogues_001.json")
     root = tmp_path / "sgd"
     (root / "test").mkdir(parents=True)
@@ -117,7 +116,7 @@ def test_two_processes_and_another_order(sample: Path, tmp_path: Path) -> None:
     (root / "test" / "dialogues_002.json").write_text(json.dumps(dialogues[4::-1]))
     train = ["--training", str(sample)]
     assert run(tmp_path / "one", "--sgd", str(root), *train, "--quiet") == 0
-    assert run(tmp_path / "two", "--sgd", str(root), *train, "--quiet", *TWO_PROCESSES) == 0
+    assert run(tmp_path / "two", "--sgd", str(root), *train, "--quiet", *TWO_WORKERS) == 0
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
     assert run(tmp_path / "ordered", "--quiet") == 0
     made = {

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from two_workers import TWO_WORKERS
 
 from pipelines.unseen_services import run
 from schemas.layout import read_root
 from transforms.table1 import count_seen, names_of
-
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 
 
 def dialogues_of(folder: Path) -> list[Any]:
@@ -85,10 +84,10 @@ def test_the_splits_as_given(made: Path, sample: Path) -> None:
     assert given["train"]["unseen_services"] == []
 
 
-def test_by_service_on_two_processes(made: Path, tmp_path: Path) -> None:
+def test_by_service_on_two_workers(made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     flags = ["--by", "service", "--hold_out", "Gyms_1, Libraries_2", "--test_seen", "--quiet"]
-    assert run(["--output", str(out), *flags, *TWO_PROCESSES]) == 0
+    assert run(["--output", str(out), *flags, *TWO_WORKERS]) == 0
     # Gyms has one service: held out as a service it is what it is as a domain.
     assert files_of(out / "Gyms_1") == files_of(made / "Gyms")
     trained = {service for one in dialogues_of(out / "Libraries_2" / "train") for service in one["services"]}

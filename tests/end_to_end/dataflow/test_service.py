@@ -26,7 +26,12 @@ from schemas.layout import sample_root
 
 ROOT = Path(__file__).parents[3]
 IMAGE = "us-central1-docker.pkg.dev/p-x/images/parapet:1"
-CONTAINER = [f"--sdk_container_image={IMAGE}", "--sdk_location=container"]
+CONTAINER = [
+    f"--sdk_container_image={IMAGE}",
+    "--sdk_location=container",
+    # Beam asks pip what is installed, which takes a second; the job of the staged package does so.
+    "--experiments=disable_logging_submission_environment",
+]
 NOWHERE = "http://localhost:9"
 
 

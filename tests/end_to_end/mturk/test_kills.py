@@ -25,7 +25,7 @@ from transforms.mturk_server.server import LocalMTurk
 from transforms.mturk_server.workers import invented, play
 
 # Random points of all commands; PARAPET_KILLS=210 takes two minutes, and 742 is every point, twice.
-KILLS = int(os.environ.get("PARAPET_KILLS", "20"))
+KILLS = int(os.environ.get("PARAPET_KILLS", "12"))
 
 DAY_AND_HOUR = 25 * 3_600  # after this no request token is known any more
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from two_workers import TWO_WORKERS
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from evaluation.dst.model import Example
@@ -24,7 +25,6 @@ from schemas.errors import InputError
 from schemas.layout import sample_root
 from schemas.service import Service
 
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 VARIANTS = ("v1", "v2", "v3")
 JGA = "joint_goal_accuracy"
 FILE = "dialogues_001.json"
@@ -180,7 +180,7 @@ def json_lines(dialogues: Any) -> str:
     return "\n".join(reversed(lines)) + "\n"
 
 
-def test_other_layouts_and_two_processes_give_the_same(place: Path, scores: Path, tmp_path: Path) -> None:
+def test_other_layouts_and_two_workers_give_the_same(place: Path, scores: Path, tmp_path: Path) -> None:
     for name in ("original", *VARIANTS):
         dialogues = [
             one
@@ -193,7 +193,7 @@ def test_other_layouts_and_two_processes_give_the_same(place: Path, scores: Path
         (folder / "first.jsonl").write_text(json_lines(dialogues[half:]))
         (folder / "rest.json").write_text(json.dumps(dialogues[:half]))
     flags = ["--variants", place / "variants", "--predictions", tmp_path / "predictions"]
-    assert run(tmp_path / "out", *flags, "--system", "A <b>tracker</b>", *TWO_PROCESSES) == 0
+    assert run(tmp_path / "out", *flags, "--system", "A <b>tracker</b>", *TWO_WORKERS) == 0
     assert files_of(tmp_path / "out") == files_of(scores)
 
 

@@ -16,13 +16,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from release_corpora import AUDIT, MEMORY, Built, build, edit, files_of
+from two_workers import TWO_WORKERS
 
 from pipelines.main import main
 from schemas import layout
 from schemas.dialogue_table import dialogue_row, service_row
 from transforms.release import publishing
-
-TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
 
 
 def manifest_of(root: Path) -> dict[str, Any]:
@@ -119,10 +118,10 @@ def test_what_was_built_passes_verification(built: Built, capsys: pytest.Capture
     assert main(["release", "verify", str(built.root)]) == 0, capsys.readouterr()
 
 
-def test_it_says_what_it_made_and_two_processes_make_the_same(
+def test_it_says_what_it_made_and_two_workers_make_the_same(
     built: Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert build(built.toml, tmp_path / "elsewhere", *TWO_PROCESSES) == 0
+    assert build(built.toml, tmp_path / "elsewhere", *TWO_WORKERS) == 0
     root = tmp_path / "elsewhere" / "small" / "1.0.0"
     assert files_of(root) == files_of(built.root)
     lines = capsys.readouterr().out.splitlines()
