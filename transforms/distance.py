@@ -6,6 +6,7 @@ computed for a text is remembered, so that each distinct text costs once per pro
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -83,9 +84,11 @@ def load_stopwords(choice: str) -> frozenset[str]:
 
 def check_spacy_model(name: str) -> None:
     """Raises InputError where the trained pipeline is not installed."""
+    if not name:
+        return
     import spacy
 
-    if name and not spacy.util.is_package(name) and not Path(name).exists():
+    if not spacy.util.is_package(name) and not Path(name).exists():
         raise InputError(f"spaCy model {name!r} is not installed: python -m spacy download {name}", "--spacy_model")
 
 
@@ -104,8 +107,14 @@ def _lemmas(text: str) -> Iterable[str]:
 
 @cache
 def _tokenizer() -> Any:
-    import spacy
-
+    # spaCy imports torch where it is installed, for models; a tokenizer needs none, and would wait for seconds.
+    without = {} if {"spacy", "torch"} & sys.modules.keys() else {"torch": None}
+    sys.modules.update(without)  # type: ignore[arg-type]
+    try:
+        import spacy
+    finally:
+        for name in without:
+            del sys.modules[name]
     return spacy.blank("en").tokenizer
 
 

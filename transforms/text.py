@@ -42,8 +42,10 @@ def as_description(text: str, original: str) -> str:
     letters = [c for c in text if c.isalpha()]
     if len(letters) > 4 and " " in text and all(c.isupper() for c in letters):
         text = text.lower()
-    if text[:2].islower():  # "iPhone repair" begins as it should
-        text = text[0].upper() + text[1:]
+    capital = text[:1].upper() + text[1:]
+    # "iPhone repair" begins as it should; an accent that would join its new capital makes another letter of it.
+    if text[:2].islower() and unicodedata.is_normalized("NFC", capital):
+        text = capital
     if text.endswith(".") and not text.endswith("..") and not original.endswith("."):
         text = text[:-1].rstrip()
     return text

@@ -23,7 +23,7 @@ ENABLES = {
     "gcp": "Dataflow; gs:// paths in every pipeline",
     "google": "back_translate, language_variations: --engine google",
     "lint": "make lint (for developers)",
-    "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train and predict: checkpoints",
+    "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",
     "mturk": "mturk",
     "speech": "speech_errors, offline",
