@@ -160,7 +160,8 @@ def _done(log: list[Epoch], schedule: Schedule) -> bool:
     if not log:
         return False
     best = max(log, key=lambda row: row.dev)  # the first of those that are equally good
-    return best.dev >= PERFECT or len(log) >= schedule.epochs or len(log) - best.epoch >= schedule.patience
+    impatient = best.dev > 0 and len(log) - best.epoch >= schedule.patience  # until something is right, it may begin
+    return best.dev >= PERFECT or len(log) >= schedule.epochs or impatient
 
 
 def train_epoch(learner: Learner, schedule: Schedule, number: int, progress: bool = False) -> tuple[float, int]:

@@ -76,6 +76,7 @@ def test_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
 
 def test_stops_when_it_is_no_better_or_cannot_be(tmp_path: Path) -> None:
     assert [row.best for row in run(tmp_path / "a", Line([0.5, 0.4, 0.5]), patience=2).log] == [True, False, False]
+    assert len(run(tmp_path / "c", Line([0.0, 0.0, 0.0, 0.2, 0.1, 0.2]), patience=2).log) == 6  # slow to begin
     assert len(run(tmp_path / "b", Line([0.5, 1.0])).log) == 2
     assert len(run(tmp_path / "b", Line([])).log) == 2  # what was done is not done again
 
