@@ -1,0 +1,87 @@
+"""What the models learn from: the system turns of corpora, with the templates of their acts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from evaluation.generation.corpus import ORIGINAL, read
+from evaluation.models.generation.templates import text_of
+from schemas.errors import InputError
+from schemas.layout import SINGLE, read_root
+from transforms.corpora import hashed, read_corpus
+
+
+class Example(msgspec.Struct, frozen=True):
+    """A system turn.
+
+    Attributes:
+      text: the templates of its acts.
+      said: the utterance.
+      opening: of the dialogue, the utterance before its first system turn.
+    """
+
+    text: str
+    said: str
+    opening: str
+
+
+class Examples(msgspec.Struct, frozen=True):
+    """The system turns of a corpus's split that have acts and an utterance; ``paths`` are the files that were read."""
+
+    rows: list[Example]
+    paths: list[str]
+
+
+def read_examples(root: str, split: str) -> Examples:
+    """The system turns of a split, in the order of dialogue ids.
+
+    Args:
+      root: a corpus.
+      split: ``train``.
+
+    Raises:
+      InputError: a file cannot be read; there is no such split, no act, no utterance.
+    """
+    corpus = read(root, split)
+    openings: dict[str, str] = {}
+    for turn in corpus.turns:
+        openings.setdefault(turn.dialogue_id, turn.previous)
+    rows = [
+        Example(
+            text_of(turn.acts, corpus.words[ORIGINAL]), " ".join(turn.utterance.split()), openings[turn.dialogue_id]
+        )
+        for turn in corpus.turns
+        if turn.acts and turn.utterance.strip()
+    ]
+    if not rows:
+        raise InputError(f"no system turn of {split!r} has acts and an utterance: there is nothing to learn", root)
+    if len(rows) < len(corpus.turns):
+        left = len(corpus.turns) - len(rows)
+        logging.warning("%s: %s system turns have no act or no utterance: they are left out", root, f"{left:,}")
+    schemas = {one.split: one.path for one in read_root(root, leave_out_bad=True)}
+    files = sorted(file.path for file in read_corpus(root, [split]).files)
+    return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])
+
+
+def held_out(rows: Iterable[Example], share: float, seed: str) -> tuple[list[Example], list[Example]]:
+    """Turns in two: those that are learned from, and those of the dialogues that choose the best epoch.
+
+    The opening of a dialogue decides: the versions of one that ``parapet augment`` makes share it, not their ids.
+
+    Args:
+      rows: of a training set.
+      share: of the dialogues.
+      seed: of the draw.
+    """
+    parts: tuple[list[Example], list[Example]] = ([], [])
+    for one in rows:
+        parts[hashed(seed, "held out", one.opening) / 2**64 < share].append(one)
+    return parts
+
+
+def texts_of(rows: Sequence[Example]) -> tuple[list[str], list[str]]:
+    """(inputs, utterances)."""
+    return [one.text for one in rows], [one.said for one in rows]

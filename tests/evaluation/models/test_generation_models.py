@@ -1,0 +1,297 @@
+"""Utterances from acts: templates, prefixes beside a frozen T5, beam search that no batch changes, the reranker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from generation_toy import texts, write_toy
+from tiny_t5 import save_t5
+
+from evaluation.generation.lexical import Lexical
+from evaluation.generation.predictions import Candidate
+from evaluation.generation.references import Act
+from evaluation.generation.turns import SystemTurn
+from evaluation.generation.words import ServiceWords, Words
+from evaluation.models.generation.data import held_out, read_examples
+from evaluation.models.generation.decoding import Search, Speaker
+from evaluation.models.generation.learning import GenerationLearner, Settings
+from evaluation.models.generation.prefixes import KINDS, Prefixes, attach, shape_of
+from evaluation.models.generation.ranking import chosen, merged
+from evaluation.models.generation.saving import Card, Loaded, load_t5
+from evaluation.models.generation.templates import sentence, text_of
+from transforms.checkpoints import inspect
+
+WORDS = {
+    "Cafes_1": ServiceWords(
+        {"city": Words("city", "City of the cafe"), "has_garden": Words("has garden", "Whether it has a garden")},
+        {"FindCafe": Words("find cafe", "find a cafe")},
+    )
+}
+
+
+def act(name: str, slot: str = "", *values: str, kind: Any = "free") -> Act:
+    return Act("Cafes_1", name, slot, values, values, kind)
+
+
+def test_templates() -> None:
+    told = {
+        act("REQUEST", "city"): "Request City of the cafe.",
+        act("REQUEST", "city", "Oslo", "Rome"): "Request City of the cafe: Oslo or Rome.",
+        act("INFORM", "city", "Oslo"): "City of the cafe is Oslo.",
+        act("OFFER", "city", "Oslo"): "How about this: City of the cafe is Oslo.",
+        act("CONFIRM", "city", "Oslo"): "Please confirm: City of the cafe is Oslo.",
+        act("RECOMMEND_IT", "city", "St. Louis Mo."): "Recommend it: City of the cafe is St. Louis Mo.",
+        act("INFORM", "has_garden", "False", kind="boolean"): "Whether it has a garden? No.",
+        act("CONFIRM", "has_garden", "True", kind="boolean"): "Please confirm: Whether it has a garden? Yes.",
+        act("INFORM_COUNT", "count", "3", kind="marker"): "There are 3 results.",
+        act("OFFER_INTENT", "intent", "FindCafe", kind="marker"): "Offer to find a cafe.",
+        act("GOODBYE", kind="none"): "Goodbye.",
+        act("SOMETHING", kind="none"): "Something.",
+    }
+    assert {one: sentence(one, WORDS["Cafes_1"]) for one in told} == told
+    both = [act("OFFER", "city", "Oslo"), act("REQ_MORE", kind="none")]
+    assert text_of(both, WORDS) == "How about this: City of the cafe is Oslo. Request more."
+    assert text_of([], WORDS) == ""
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_toy(tmp_path_factory.mktemp("toy") / "toy")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # The seed is one whose utterances are long and many.
+    return save_t5(tmp_path_factory.mktemp("models") / "t5", texts(toy), size=16, layers=2, vocabulary=200)
+
+
+def loaded(checkpoint: Path, max_input: int = 64, max_output: int = 12) -> tuple[Any, Any, Loaded]:
+    tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
+    for name, one in t5.named_parameters():  # or a random model says the same to all
+        if "relative" not in name and "norm" not in name:
+            one.data.mul_(1.5)
+    card = Card(model="ft_t5", checkpoint="", max_input=max_input, max_output=max_output)
+    return tokenizer, t5.double(), Loaded(card, tokenizer, t5)
+
+
+def drawn(t5: Any, length: int, scale: float = 1.0) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    of = shape_of(t5)
+    return {kind: scale * torch.randn(of.of(kind, length), generator=generator).double() for kind in KINDS}
+
+
+def logits(t5: Any, tokenizer: Any, inputs: list[str], said: list[str]) -> list[torch.Tensor]:
+    """Of each pair, as one batch."""
+    given = tokenizer(inputs, return_tensors="pt", padding=True)
+    labels = tokenizer(said, return_tensors="pt", padding=True)
+    with torch.inference_mode():
+        found = t5(**given, labels=labels["input_ids"]).logits
+    return [row[: int(mask.sum())] for row, mask in zip(found, labels["attention_mask"], strict=True)]
+
+
+INPUTS = ["Request City of the cafe.", "There are 5 results.", "How about this: Name of the cafe is Opa. Request more."]
+SAID = ["Which city ?", "I have 5 cafes .", "Opa is nice . Anything else ?"]
+
+
+def test_no_prefix_is_the_plain_t5(checkpoint: Path) -> None:
+    tokenizer, t5, _ = loaded(checkpoint)
+    plain = logits(t5, tokenizer, INPUTS, SAID)
+    held = attach(t5)
+    for given in ({}, drawn(t5, 0)):
+        held.of = given
+        for one, other in zip(logits(t5, tokenizer, INPUTS, SAID), plain, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_each_prefix_counts_and_is_the_same_in_any_batch(checkpoint: Path) -> None:
+    tokenizer, t5, _ = loaded(checkpoint)
+    plain = logits(t5, tokenizer, INPUTS, SAID)
+    held, every = attach(t5), drawn(t5, 3)
+    for kind in KINDS:
+        held.of = {kind: every[kind]}
+        assert (logits(t5, tokenizer, INPUTS, SAID)[0] - plain[0]).abs().max() > 1e-3
+    held.of = every
+    together = logits(t5, tokenizer, INPUTS, SAID)
+    for i in range(3):
+        alone = logits(t5, tokenizer, INPUTS[i : i + 1], SAID[i : i + 1])[0]
+        torch.testing.assert_close(alone, together[i], rtol=0, atol=1e-12)
+
+
+def slow_attention(module: Any, query: Any, key: Any, value: Any, prefix: Any, bias: Any) -> torch.Tensor:
+    """Attention of one example, head by head: the prefix has no bias."""
+    heads = []
+    for h in range(query.shape[1]):
+        keys, values = torch.cat([prefix[0, h], key[0, h]]), torch.cat([prefix[1, h], value[0, h]])
+        own = torch.cat([torch.zeros(query.shape[2], prefix.shape[2]).double(), bias[0, h]], 1)
+        heads.append((query[0, h] @ keys.T + own).softmax(1) @ values)
+    return torch.stack(heads, 1)[None]
+
+
+def test_attention_is_that_of_the_paper(checkpoint: Path) -> None:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    _, t5, _ = loaded(checkpoint)
+    held = attach(t5)
+    held.of = drawn(t5, 3)
+    module = t5.decoder.block[1].layer[1].EncDecAttention
+    query, key, value, bias = (torch.randn(1, 4, *of).double() for of in ((5, 4), (7, 4), (7, 4), (5, 7)))
+    found, _ = ALL_ATTENTION_FUNCTIONS["parapet_prefixes"](
+        module, query, key, value, None, scaling=1.0, position_bias=bias
+    )
+    torch.testing.assert_close(found, slow_attention(module, query, key, value, held.of["cross"][1], bias))
+
+
+SETTINGS = Settings(
+    model="pt_t5",
+    max_input=64,
+    max_output=16,
+    prefix_length=4,
+    prefix_size=8,
+    batch=9,
+    rate=0.05,
+    epochs=1,
+    patience=1,
+    seed="0",
+    threads=1,
+    device="cpu",
+)
+
+
+def test_prefixes_learn_and_the_t5_stays_bit_for_bit(checkpoint: Path, toy: Path) -> None:
+    tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
+    before = {name: value.clone() for name, value in t5.state_dict().items()}
+    rows = read_examples(str(toy), "train").rows
+    learner = GenerationLearner(SETTINGS, tokenizer, t5, rows, rows)
+    assert isinstance(learner.module, Prefixes)
+    assert {name.split(".")[1] for name in learner.module.state_dict()} == set(KINDS)
+    learner.module.train()
+    losses = []
+    for batch in [*learner.batches(torch.Generator().manual_seed(0))] * 3:
+        loss = learner.loss(batch)
+        learner.optimiser.zero_grad()
+        loss.backward()
+        assert all(one.grad is not None and one.grad.abs().sum() > 0 for one in learner.module.parameters())
+        learner.optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    assert all(one.grad is None for one in t5.parameters())
+    assert t5.training
+    learner.module.eval()
+    with torch.inference_mode():
+        assert 0 < learner.dev() < 1
+    after = t5.state_dict()
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+
+
+def test_dev_is_one_over_the_perplexity(checkpoint: Path, toy: Path) -> None:
+    tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
+    rows = read_examples(str(toy), "dev").rows[:7]
+    learner = GenerationLearner(SETTINGS, tokenizer, t5, rows, rows)
+    learner.module.eval()
+    told = []
+    with torch.inference_mode():
+        for one in rows:
+            ids = tokenizer(one.said)["input_ids"]
+            (row,) = logits(t5, tokenizer, [one.text], [one.said])
+            told += row.log_softmax(1)[range(len(ids)), ids].tolist()
+        assert learner.dev() != pytest.approx(torch.tensor(told).mean().exp().item())  # the prefixes count
+        learner.prefixes, learner.held.of = None, {}
+        assert learner.dev() == pytest.approx(torch.tensor(told).mean().exp().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_no_batch_and_no_order_changes_what_is_said(checkpoint: Path, toy: Path, prefixed: bool) -> None:
+    tokenizer, t5, model = loaded(checkpoint)
+    if prefixed:
+        attach(t5).of = drawn(t5, 3)
+    asked = sorted({one.text for one in read_examples(str(toy), "test").rows})[::2]
+    wide = Speaker(model, Search(64, 4, 3)).say(asked * 2)
+    narrow = Speaker(model, Search(1, 4, 3)).say(asked[::-1])[::-1]
+    assert wide == narrow * 2
+    assert len({one.candidates for one in wide}) > 3
+    for one in narrow:
+        scores = [candidate.score for candidate in one.candidates]
+        assert scores == sorted(scores, reverse=True)
+        assert len({candidate.utterance for candidate in one.candidates}) == len(scores)
+    # The most likely token, one after another, by the whole model each time: no cache.
+    greedy = Speaker(model, Search(5, 1, 1)).say(asked[:4])
+    for text, one in zip(asked[:4], greedy, strict=True):
+        tokens, score = slow_greedy(t5, tokenizer, text, 12)
+        assert " ".join(tokenizer.decode(tokens, skip_special_tokens=True).split()) == one.candidates[0].utterance
+        assert one.candidates[0].score == pytest.approx(score, abs=1e-6)
+        assert one.endless == (tokens[-1] != tokenizer.eos_token_id)
+
+
+def slow_greedy(t5: Any, tokenizer: Any, text: str, most: int) -> tuple[list[int], float]:
+    given = tokenizer(text, return_tensors="pt")
+    tokens, told = [0], []
+    while len(tokens) <= most and tokens[-1] != tokenizer.eos_token_id:
+        with torch.inference_mode():
+            row = t5(**given, decoder_input_ids=torch.tensor([tokens])).logits[0, -1].log_softmax(0)
+        tokens.append(int(row.argmax()))
+        told.append(float(row.max()))
+    return tokens[1:], sum(told) / len(told)
+
+
+def test_what_is_too_long_loses_its_beginning(checkpoint: Path, caplog: pytest.LogCaptureFixture, toy: Path) -> None:
+    tokenizer, _, model = loaded(checkpoint, max_input=8)
+    long = "How about this: Name of the cafe is Opa. Request City of the cafe."
+    end = tokenizer.decode(tokenizer(long)["input_ids"][-8:-1])
+    said, other, short = Speaker(model, Search(4, 1, 1)).say([long, f"Request more. {long}", "Request more."])
+    assert (said.cut, other.cut, short.cut) == (True, True, False)
+    assert said == other
+    assert len(tokenizer(end)["input_ids"]) == 8
+    tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
+    rows = read_examples(str(toy), "train").rows
+    learner = GenerationLearner(
+        Settings(**{**as_dict(SETTINGS), "max_input": 8, "max_output": 4}), tokenizer, t5, rows, rows[:5]
+    )
+    assert "train: 36 of 60 templates are longer than --max_input, 8 tokens: the beginning is cut off" in caplog.text
+    assert "of 5 utterances are longer than --max_output, 4 tokens: the end is cut off" in caplog.text
+    assert int(learner.train[0].lengths.max()) == 8
+    ends = [
+        int(learner.train[0].flat[start + n - 1])
+        for start, n in zip(*(of.tolist() for of in (learner.train[0].starts, learner.train[0].lengths)), strict=True)
+    ]
+    assert set(ends) == {tokenizer.eos_token_id}
+
+
+def as_dict(settings: Settings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in settings.__struct_fields__}
+
+
+def test_held_out_dialogues_are_whole(toy: Path) -> None:
+    rows = read_examples(str(toy), "train").rows
+    opened = [type(one)(one.text, one.said, f"hello {i // 5}") for i, one in enumerate(rows)]
+    train, dev = held_out(opened, 0.3, "1")
+    assert {one.opening for one in train}.isdisjoint({one.opening for one in dev})
+    assert len(train) + len(dev) == 60
+    assert dev
+
+
+def test_the_reranker_takes_what_says_most_then_what_is_likely() -> None:
+    turn = SystemTurn("d", 1, "", "", (act("INFORM", "city", "Oslo"), act("REQ_MORE", kind="none")))
+    both, one, none = "The city is Oslo. Anything else?", "The city is Oslo.", "The city is Rome."
+    plain = "It is the city of Oslo. Anything else?"
+
+    def best(*given: tuple[str, float]) -> str:
+        found = [Candidate(*each) for each in given]
+        return chosen([turn], {turn.place: found}, WORDS, Lexical())[turn.place]
+
+    assert best((none, -0.1), (one, -0.2), (both, -3.0)) == both
+    assert best((none, -0.1), (one, -0.2)) == one
+    assert best((both, -2.0), (plain, -1.0), (none, -0.1)) == plain
+    assert best((both, -1.0), (plain, -1.0)) == both
+    assert best((none, -5.0)) == none
+    silent = SystemTurn("d", 3, "", "", ())
+    assert chosen([silent], {silent.place: [Candidate("", 0.0)]}, WORDS, Lexical()) == {silent.place: ""}
+
+
+def test_candidates_of_several_systems() -> None:
+    first = [Candidate("b", -1.0), Candidate("a", -2.0)]
+    second = [Candidate("a", -0.5), Candidate("c", -1.0)]
+    assert merged(first, second) == (Candidate("a", -0.5), Candidate("b", -1.0), Candidate("c", -1.0))

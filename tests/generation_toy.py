@@ -1,0 +1,120 @@
+"""A small corpus of made-up cafes whose system turns a tiny model can learn by heart and put together anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+NAMES, CITIES, COUNTS, GARDENS = ("Opa", "Nisa"), ("Oslo", "Rome"), ("2", "5"), ("True", "False")
+DIALOGUES = 6
+
+SCHEMA: list[dict[str, Any]] = [
+    {
+        "service_name": "Cafes_1",
+        "description": "Find a place for coffee",
+        "slots": [
+            {"name": "cafe_name", "description": "Name of the cafe", "is_categorical": False, "possible_values": []},
+            {"name": "city", "description": "City of the cafe", "is_categorical": False, "possible_values": []},
+            {
+                "name": "has_garden",
+                "description": "Whether there is a garden",
+                "is_categorical": True,
+                "possible_values": ["True", "False"],
+            },
+        ],
+        "intents": [
+            {
+                "name": "FindCafe",
+                "description": "find a cafe in a city",
+                "is_transactional": False,
+                "required_slots": ["city"],
+                "optional_slots": {"has_garden": "dontcare"},
+                "result_slots": ["cafe_name", "city", "has_garden"],
+            }
+        ],
+    }
+]
+
+
+VARIED: list[dict[str, Any]] = json.loads(
+    json.dumps(SCHEMA)
+    .replace("Cafes_1", "Cafes_11")
+    .replace('"cafe_name"', '"title"')
+    .replace("Name of the cafe", "What the place is called")
+    .replace('"city"', '"town"')
+    .replace("City of the cafe", "Town where it stands")
+    .replace("has_garden", "is_green")
+    .replace("Whether there is a garden", "Whether it has a garden")
+)
+SLOTS = dict(zip((one["name"] for one in SCHEMA[0]["slots"]), (one["name"] for one in VARIED[0]["slots"]), strict=True))
+
+
+def turns(number: int, other: bool) -> Iterator[tuple[str, list[tuple[str, str, list[str]]]]]:
+    """(utterance, its acts) of the system turns of a dialogue, in one of two ways to speak."""
+    name, city = NAMES[number % 2], CITIES[number // 2 % 2]
+    count, garden = COUNTS[(number + number // 2) % 2], GARDENS[number // 3 % 2]
+    yield ("Which city ?", "Tell me the city .")[other], [("REQUEST", "city", [])]
+    yield (f"You want {city} ?", f"So it is {city} .")[other], [("CONFIRM", "city", [city])]
+    offer = (f"{name} is nice .", f"I found {name} for you .")[other]
+    yield f"{offer} Anything else ?", [("OFFER", "cafe_name", [name]), ("REQ_MORE", "", [])]
+    yield f"I have {count} cafes .", [("INFORM_COUNT", "count", [count])]
+    said = {"True": ("They have a garden .", "A garden is there ."), "False": ("There is no garden .", "No garden .")}
+    yield said[garden][other], [("INFORM", "has_garden", [garden])]
+
+
+def dialogues(numbers: Sequence[int], varied: bool, other: bool) -> list[dict[str, Any]]:
+    """Some of them."""
+    service = (VARIED if varied else SCHEMA)[0]["service_name"]
+    return [
+        {
+            "dialogue_id": f"{number:02}",
+            "services": [service],
+            "turns": [turn for one in turns(number, other) for turn in _exchange(service, varied, *one)],
+        }
+        for number in numbers
+    ]
+
+
+def _exchange(
+    service: str, varied: bool, said: str, acts: Sequence[tuple[str, str, list[str]]]
+) -> list[dict[str, Any]]:
+    actions = [
+        {"act": act, "slot": SLOTS.get(slot, slot) if varied else slot, "values": values, "canonical_values": values}
+        for act, slot, values in acts
+    ]
+    frame = {"service": service, "slots": [], "actions": actions}
+    return [
+        {"speaker": "USER", "utterance": "Go on .", "frames": []},
+        {"speaker": "SYSTEM", "utterance": said, "frames": [frame]},
+    ]
+
+
+def write_toy(root: Path, varied: bool = False, other: bool = False) -> Path:
+    """Writes a corpus: train has dev and test twice, or more epochs would be needed.
+
+    Args:
+      root: a new folder.
+      varied: with the words of the variant.
+      other: with the other way to speak.
+    """
+    for split, times in (("train", 2), ("dev", 1), ("test", 1)):
+        made = dialogues(range(times * DIALOGUES), varied, other)
+        write_split(root / split, VARIED if varied else SCHEMA, made)
+    return root
+
+
+def write_split(folder: Path, schema: object, of: object) -> None:
+    """Writes the files of one."""
+    folder.mkdir(parents=True)
+    (folder / "schema.json").write_text(json.dumps(schema))
+    (folder / "dialogues_001.json").write_text(json.dumps(of))
+
+
+def texts(*roots: Path) -> list[str]:
+    """What a tokenizer should know of corpora."""
+    from evaluation.models.generation.data import read_examples
+
+    rows = [one for root in roots for one in read_examples(str(root), "train").rows]
+    return [text for one in rows for text in (one.text, one.said)]

@@ -1,0 +1,281 @@
+"""``parapet train`` and ``parapet predict`` for system utterances, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from generation_toy import VARIED, texts, write_split, write_toy
+from tiny_t5 import save_t5
+from two_workers import TWO_WORKERS
+
+from evaluation.models.generation import learning
+from evaluation.models.saving import MODEL, WEIGHTS
+from pipelines.evaluate import run as evaluate
+from pipelines.predict import run as predict
+from pipelines.train import run as train
+from transforms.checkpoints import digest
+
+LEARNING = ["--batch_size", "10", "--patience", "50", "--max_input", "64", "--max_output", "16", "--quiet"]
+OFTEN = ["--learning_rate", "0.015", "--epochs", "18", *LEARNING]
+PREFIX = ["--learning_rate", "0.01", "--epochs", "16", "--prefix_length", "8", "--prefix_size", "64", *LEARNING]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Corpora, variants, and a new T5."""
+    folder = tmp_path_factory.mktemp("made")
+    roots = write_toy(folder / "toy"), write_toy(folder / "varied", varied=True, other=True)
+    write_toy(folder / "other", other=True)
+    write_split(folder / "variants" / "v1" / "test", VARIED, [])
+    save_t5(folder / "t5", texts(*roots), vocabulary=250)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tuned(made: Path) -> Path:
+    """A T5 that speaks in one way of the schema's own words, and in the other of the variant's."""
+    out = made / "ft"
+    corpora = ["--train", str(made / "toy"), str(made / "varied"), "--checkpoint", str(made / "t5")]
+    assert train(["ft_t5", *corpora, *OFTEN, "--output", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def prefixed(made: Path, tuned: Path) -> Path:
+    """Prefixes that let the same T5 speak in the other way of the schema's own words."""
+    out = made / "pt"
+    given = ["--train", str(made / "other"), "--checkpoint", str(tuned / "checkpoint")]
+    before = digest(str(tuned / "checkpoint"))
+    assert train(["pt_t5", *given, *PREFIX, "--output", str(out)]) == 0
+    assert digest(str(tuned / "checkpoint")) == before
+    return out
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def truth(root: Path) -> dict[tuple[str, int], str]:
+    dialogues = json.loads((root / "test" / "dialogues_001.json").read_text())
+    return {
+        (one["dialogue_id"], i): turn["utterance"]
+        for one in dialogues
+        for i, turn in enumerate(one["turns"])
+        if turn["speaker"] == "SYSTEM"
+    }
+
+
+def right(path: Path, root: Path) -> float:
+    wanted, rows = truth(root), rows_of(path)
+    assert {(row["dialogue_id"], row["turn"]) for row in rows} == wanted.keys()
+    assert len(rows) == len(wanted)
+    return sum(row["utterance"] == wanted[row["dialogue_id"], row["turn"]] for row in rows) / len(rows)
+
+
+def scores(predictions: Path, reference: Path, out: Path) -> dict[str, Any]:
+    flags = ["--quiet", "--reference", str(reference), "--predictions", str(predictions), "--output", str(out)]
+    assert evaluate(["--task", "generation", *flags]) == 0
+    found: dict[str, Any] = json.loads((out / "metrics.json").read_text())
+    return found
+
+
+def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made: Path, tuned: Path, tmp_path: Path) -> None:
+    assert sorted(files_of(tuned)) == [
+        *(f"checkpoint/{name}" for name in sorted(path.name for path in (tuned / "checkpoint").iterdir())),
+        "log.jsonl",
+        MODEL,
+        "run.json",
+    ]
+    head, card = (json.loads((tuned / name).read_text()) for name in ("run.json", MODEL))
+    assert head["checkpoint"] == card["checkpoint"] == digest(str(made / "t5"))
+    assert [one["flag"] for one in head["inputs"]] == ["train"] * 4 + ["dev"] * 2
+    sets = ["--variants", str(made / "variants"), "--sets", f"named={made / 'varied'}"]
+    given = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), *sets]
+    assert predict([*given, "--output", str(tmp_path / "one")]) == 0
+    said = tmp_path / "one" / "predictions"
+    assert sorted(path.name for path in said.iterdir()) == ["named.jsonl", "original.jsonl", "v1.jsonl"]
+    assert right(said / "original.jsonl", made / "toy") > 0.95
+    # The variant's words, for the original's acts.
+    assert right(said / "v1.jsonl", made / "varied") > 0.95
+    assert (said / "v1.jsonl").read_bytes() == (said / "named.jsonl").read_bytes()
+    assert scores(said / "original.jsonl", made / "toy", tmp_path / "s")["#ALL"]["sgsacc"] > 0.95
+    # Other batches, dialogues in another order, two workers.
+    turned = tmp_path / "turned"
+    shutil.copytree(made / "toy", turned)
+    place = turned / "test" / "dialogues_001.json"
+    place.write_text(json.dumps(json.loads(place.read_text())[::-1]))
+    again = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(turned), "--batch_size", "3", *TWO_WORKERS]
+    assert predict([*again, "--output", str(tmp_path / "two")]) == 0
+    rows = rows_of(tmp_path / "two" / "predictions" / "original.jsonl")
+    assert [row["dialogue_id"] for row in rows[:5]] == ["05"] * 5
+    assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(said / "original.jsonl")
+
+
+def test_prefixes_learn_predict_and_need_their_t5(
+    made: Path, tuned: Path, prefixed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "run.json", WEIGHTS]
+    assert json.loads((prefixed / MODEL).read_text())["checkpoint"] == digest(str(tuned / "checkpoint"))
+    given = ["pt_t5", "--quiet", "--model", str(prefixed), "--reference", str(made / "other")]
+    out = tmp_path / "out"
+    assert predict([*given, "--checkpoint", str(tuned / "checkpoint"), "--output", str(out)]) == 0
+    assert right(out / "predictions" / "original.jsonl", made / "other") > 0.95
+    told = refused([*given, "--checkpoint", str(made / "t5"), "--output", str(tmp_path / "no")], capsys)
+    assert "--checkpoint: is not the T5 that the prefixes are for: that has the digest" in told.replace(str(made), "")
+    cut = tmp_path / "cut"
+    shutil.copytree(prefixed, cut)
+    (cut / WEIGHTS).write_bytes((prefixed / WEIGHTS).read_bytes()[:-9])
+    flags = ["--checkpoint", str(tuned / "checkpoint"), "--output", str(tmp_path / "no")]
+    told = refused(["pt_t5", "--quiet", "--model", str(cut), "--reference", str(made / "other"), *flags], capsys, 1)
+    assert "is cut off or damaged" in told
+
+
+class Stopped(KeyboardInterrupt):
+    """Someone presses Ctrl-C."""
+
+
+@pytest.mark.parametrize("model", ["ft_t5", "pt_t5"])
+def test_a_stopped_training_goes_on_to_the_same_bytes(
+    model: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = [model, "--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--epochs", "2", *LEARNING]
+    given += ["--prefix_length", "3", "--prefix_size", "8"] if model == "pt_t5" else []
+    assert train([*given, "--output", str(tmp_path / "whole")]) == 0
+    steps, loss = [], learning.GenerationLearner.loss
+
+    def counted(self: learning.GenerationLearner, batch: Any) -> Any:
+        steps.append(1)
+        if len(steps) == 8:  # of 6 an epoch
+            raise Stopped
+        return loss(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learning.GenerationLearner, "loss", counted)
+        assert train([*given, "--output", str(tmp_path / "cut")]) == 1
+    assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]
+    assert train([*given, "--output", str(tmp_path / "cut")]) == 0
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+
+
+def test_the_reranker_raises_sgsacc(
+    made: Path, tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weak = tmp_path / "weak"
+    few = ["--learning_rate", "0.015", "--epochs", "5", *LEARNING]
+    given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
+    assert train(["ft_t5", *given, *few, "--output", str(weak)]) == 0
+    asked = ["ft_t5", "--quiet", "--model", str(weak), "--reference", str(made / "toy"), "--candidates", "5"]
+    found = {}
+    for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items():
+        assert predict([*asked, *flags, "--output", str(tmp_path / name)]) == 0
+        found[name] = scores(tmp_path / name / "predictions" / "original.jsonl", made / "toy", tmp_path / f"s-{name}")
+    assert found["ranked"]["#ALL"]["sgsacc"] > found["plain"]["#ALL"]["sgsacc"] + 0.1
+    assert found["ranked"]["#ALL"] == found["ranked"]["#RANKED"] == found["plain"]["#RANKED"]
+    rows = {name: rows_of(tmp_path / name / "predictions" / "original.jsonl") for name in found}
+    assert [row["candidates"] for row in rows["plain"]] == [row["candidates"] for row in rows["ranked"]]
+    counts = json.loads((tmp_path / "ranked" / "run.json").read_text())["counts"]
+    differ = sum(one["utterance"] != other["utterance"] for one, other in zip(*rows.values(), strict=True))
+    assert counts["reranked/original"] == differ > 0
+    # Two models, the best of each: what either of them says well is said.
+    both = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), "--rerank", "lexical"]
+    assert predict([*both, "--also", str(tmp_path / "plain"), "--output", str(tmp_path / "both")]) == 0
+    assert right(tmp_path / "both" / "predictions" / "original.jsonl", made / "toy") > 0.95
+    # What cannot be.
+    told = {
+        "--rerank: there is nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
+        "--also: is of --rerank: add it": ["--also", str(tmp_path / "plain")],
+        "--nli_model: a folder with a model is needed": ["--rerank", "nli", "--candidates", "2"],
+        "--beams: 5 candidates need as many beams: 2 are fewer": ["--beams", "2", "--candidates", "5"],
+        "--also: has no predictions of original": ["--rerank", "lexical", "--also", str(made)],
+    }
+    for reason, flags in told.items():
+        given = [*both[:6], *flags, "--output", str(tmp_path / "no")]
+        assert reason in refused(given, capsys).replace(f"{made / 'predictions'}: ", ""), reason
+
+
+def refused(argv: list[str], capsys: pytest.CaptureFixture[str], status: int = 2, run: Any = predict) -> str:
+    capsys.readouterr()
+    assert run(argv) == status
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    return told
+
+
+def test_turns_without_acts_are_told(
+    made: Path, tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(made / "toy", bare)
+    place = bare / "test" / "dialogues_001.json"
+    dialogues = json.loads(place.read_text())[:2]
+    dialogues[0]["turns"][1]["frames"][0]["actions"] = []
+    place.write_text(json.dumps(dialogues))
+    flags = ["--reference", str(bare), "--candidates", "2", "--rerank", "lexical", "--output", str(tmp_path / "out")]
+    assert predict(["ft_t5", "--model", str(tuned), *flags]) == 0
+    told = capsys.readouterr()
+    assert "original.jsonl: 10 turns, of 0 not the most likely" in told.out
+    assert "original: 1 turn has no act: nothing is said" in told.err
+    rows = rows_of(tmp_path / "out" / "predictions" / "original.jsonl")
+    assert rows[0] == {"dialogue_id": "00", "turn": 1, "utterance": "", "candidates": [{"utterance": "", "score": 0.0}]}
+    assert all(len(row["candidates"]) > 1 for row in rows[1:])
+    place.write_text(json.dumps([{**dialogues[0], "turns": "none"}]))
+    told_of = refused(["ft_t5", "--model", str(tuned), *flags[:-1], str(tmp_path / "no")], capsys, 1)
+    assert "dialogues_001.json: [0].turns: not_sgd: Expected `array`" in told_of
+
+
+def test_bad_training_input_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--output", str(tmp_path / "out")]
+
+    def told(*given: str, model: str = "ft_t5", corpus: Path = made / "toy", checkpoint: Path = made / "t5") -> str:
+        flags = ["--train", str(corpus), "--checkpoint", str(checkpoint), *given, *out]
+        return refused([model, *flags], capsys, run=train)
+
+    bert = tmp_path / "bert"
+    shutil.copytree(made / "t5", bert)
+    (bert / "config.json").write_text('{"model_type": "bert"}')
+    assert "holds a model of type 'bert': t5 or mt5 is needed" in told(checkpoint=bert)
+    bare = tmp_path / "bare"
+    shutil.copytree(made / "t5", bare)
+    (bare / "tokenizer.json").unlink()
+    assert "lacks the files of a tokenizer" in told(checkpoint=bare)
+    assert "there is no such folder; models are not downloaded here" in told(checkpoint=Path("google-t5/t5-small"))
+    endless = tmp_path / "endless"
+    shutil.copytree(made / "t5", endless)
+    tokenizer = json.loads((endless / "tokenizer.json").read_text())
+    (endless / "tokenizer.json").write_text(json.dumps({**tokenizer, "post_processor": None}))
+    (endless / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    flags = ["--train", str(made / "toy"), "--checkpoint", str(endless), *out]
+    assert "its tokenizer has no token that pads, or puts none" in refused(["ft_t5", *flags], capsys, 1, train)
+    mute = tmp_path / "mute"
+    shutil.copytree(made / "toy", mute)
+    place = mute / "train" / "dialogues_001.json"
+    dialogues = json.loads(place.read_text())
+    for turn in (turn for one in dialogues for turn in one["turns"]):
+        turn["utterance"] = " "
+    place.write_text(json.dumps(dialogues))
+    assert "no system turn of 'train' has acts and an utterance: there is nothing to learn" in told(corpus=mute)
+    place.write_text("[]")
+    assert "no system turn has an action" in told(corpus=mute)
+    assert "--prefix_length: 0: give 1 or more" in told("--prefix_length", "0", model="pt_t5")
+    assert "unknown flag --prefix_length" in told("--prefix_length", "3")
+    assert "--held_out: 1.5: give a share above 0 and below 1" in told("--held_out", "1.5")
+    assert "of so few dialogues that leaves a part empty" in told("--held_out", "0.0001")
+    assert "there are no dialogues in 'validation'" in told("--dev_split", "validation")
+    assert "is a model of another kind, 'ft_t5'" in refused(
+        ["pt_t5", "--model", str(_card(tmp_path)), "--checkpoint", str(made / "t5"), *out], capsys
+    )
+
+
+def _card(folder: Path) -> Path:
+    place = folder / "card"
+    place.mkdir()
+    (place / MODEL).write_text('{"model": "ft_t5", "format": 1}')
+    return place
