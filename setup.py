@@ -74,7 +74,7 @@ setup(
     package_data={
         "schemas": ["py.typed", "json/*.json", "sample/**/*"],
         "transforms": ["py.typed", "**/*.toml"],
-        "evaluation": ["py.typed", "**/*.toml", "**/*.md"],
+        "evaluation": ["py.typed", "**/*.toml"],
         "pipelines": ["py.typed"],
         "crowd_templates": ["*.jinja", "*.css", "*.js"],
     },
