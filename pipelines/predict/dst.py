@@ -68,14 +68,19 @@ def check(args: argparse.Namespace) -> None:
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files of all sets -> chunks of dialogues -> states -> files."""
-    from evaluation.models.dst.inference import Job, Predict, check_counts
+    from functools import partial
+
+    from evaluation.models.dst.inference import Job, Predict
+    from evaluation.models.inference import check_balance
     from transforms import files
 
     files.prepare(args.output, f"predict_{args.name}")
     sets = args.plan.sets
     job = Job(args.output, args.name, args.model, args.device, args.threads, args.batch_size, sets, args.inputs)
     written, counts = pipeline | "Predict" >> Predict(job)
-    _ = written | "Publish" >> files.Publish(args.output, header(args), counts, check_counts)
+    _ = written | "Publish" >> files.Publish(
+        args.output, header(args), counts, partial(check_balance, asked="asked", told="predicted")
+    )
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:

@@ -108,8 +108,11 @@ def _reranker(args: argparse.Namespace, names: Sequence[str]) -> Reranker | None
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files of all sets -> chunks of turns -> candidates -> a file for each set."""
+    from functools import partial
+
     from evaluation.models.generation.decoding import Search
-    from evaluation.models.generation.inference import Job, Predict, check_counts
+    from evaluation.models.generation.inference import Job, Predict
+    from evaluation.models.inference import check_balance
     from transforms import files
 
     files.prepare(args.output, f"predict_{args.name}")
@@ -126,7 +129,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         args.reranker,
     )
     written, counts = pipeline | "Predict" >> Predict(job)
-    _ = written | "Publish" >> files.Publish(args.output, header(args), counts, check_counts)
+    _ = written | "Publish" >> files.Publish(
+        args.output, header(args), counts, partial(check_balance, asked="turns", told="said")
+    )
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from functools import partial
 
 import apache_beam as beam
 import msgspec
-from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
+from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
 from evaluation.models.babi.data import dialogues_in
 from evaluation.models.babi.saving import Answerer, load
+from evaluation.models.inference import ChunkHandler
 from transforms import files
 from transforms.babi.reading import BabiDialogue
 
@@ -18,8 +19,6 @@ CHUNK = 64  # dialogues that are one element of Beam's: always the same ones, so
 
 Dialogues = tuple[BabiDialogue, ...]
 Place = tuple[int, int]  # which file, which chunk of it
-
-KINDS = ("turns", "answers")
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -60,34 +59,17 @@ class Rows(msgspec.Struct, frozen=True):
     empty: int
 
 
-class BabiModelHandler(ModelHandler[Dialogues, list[list[str]], Answerer]):
-    """How RunInference loads and runs a model: once in a process, a chunk at a time.
+def handler(job: Job) -> ChunkHandler:
+    """How RunInference answers."""
+    return ChunkHandler(job.threads, partial(_load, job), _answers)
 
-    Args:
-      job: what is predicted.
-    """
 
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
+def _load(job: Job) -> Answerer:
+    return load(job.folder, job.model, job.device, job.batch)[1]
 
-    def load_model(self) -> Answerer:
-        """The model."""
-        import torch
 
-        torch.set_num_threads(self.job.threads)
-        return load(self.job.folder, self.job.model, self.job.device, self.job.batch)[1]
-
-    def run_inference(
-        self, batch: Sequence[Dialogues], model: Answerer, inference_args: dict[str, Any] | None = None
-    ) -> Iterator[list[list[str]]]:
-        """The answers to each chunk."""
-        for dialogues in batch:
-            yield model.answers(dialogues)
-
-    def batch_elements_kwargs(self) -> dict[str, int]:
-        """A chunk is a batch already."""
-        return {"min_batch_size": 1, "max_batch_size": 1}
+def _answers(model: Answerer, dialogues: Dialogues) -> list[list[str]]:
+    return model.answers(dialogues)
 
 
 class Predict(beam.PTransform):
@@ -109,11 +91,7 @@ class Predict(beam.PTransform):
             | "Read" >> beam.FlatMap(chunks_of, self.job)
             | "Spread" >> beam.Reshuffle()
         )
-        rows = (
-            chunks
-            | "Answer" >> RunInference(KeyedModelHandler(BabiModelHandler(self.job)))
-            | "Rows" >> beam.Map(rows_of)
-        )
+        rows = chunks | "Answer" >> RunInference(KeyedModelHandler(handler(self.job))) | "Rows" >> beam.Map(rows_of)
         written = rows | "By file" >> beam.GroupByKey() | "Write answers" >> beam.Map(write, self.job)
         turns = chunks | "Turns" >> beam.Map(turns_in, self.job)
         answers = rows | "Answers" >> beam.FlatMap(answers_in, self.job)
@@ -159,14 +137,3 @@ def answers_in(one: tuple[int, Rows], job: Job) -> Iterator[tuple[str, int]]:
     yield f"answers/{job.inputs[file][1]}", rows.answers
     if rows.empty:
         yield f"empty/{job.inputs[file][1]}", rows.empty
-
-
-def check_counts(counts: dict[str, int]) -> dict[str, int]:
-    """The counts as they are. Raises RuntimeError where a turn has no answer."""
-    sums = {
-        kind: {name.partition("/")[2]: n for name, n in counts.items() if name.partition("/")[0] == kind}
-        for kind in KINDS
-    }
-    if sums["turns"] != sums["answers"]:
-        raise RuntimeError(f"the counts do not balance: {counts}")
-    return counts

@@ -110,6 +110,6 @@ def _load_net(folder: str, card: Card, device: str, batch: int) -> Answerer:
         net = make(card.model, vocabulary, card.settings)
     except (KeyError, RuntimeError) as error:  # settings that are missing
         told = " ".join(str(error).split())[:300]
-        raise InputError(f"lacks a setting of the net: {told}", files.join(folder, MODEL)) from None
+        raise InputError(f"does not fit {MODEL} beside it: {told}", files.join(folder, WEIGHTS)) from None
     saving.load_weights(net, folder)
     return NetAnswers(net, vocabulary, device_of(device), batch)

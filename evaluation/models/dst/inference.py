@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import apache_beam as beam
 import msgspec
-from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
+from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
 from evaluation.dst.files import Dialogue, Frame, Turn, parse_dialogues
 from evaluation.dst.frames import State
 from evaluation.dst.model import Model, predicted
 from evaluation.dst.sets import Set
+from evaluation.models.devices import enough_memory
 from evaluation.models.dst.loading import load
+from evaluation.models.inference import ChunkHandler
 from transforms import files
 
 CHUNK = 32  # dialogues that are one element of Beam's: always the same ones, so the same is computed
 
 Place = tuple[str, str, int]  # the set, the file below the predictions, the chunk's number
 Asked = tuple[str, tuple[Dialogue, ...]]  # the set, its dialogues
-States = list[dict[str, Any]]
 
 PREDICTIONS = "predictions"
 
@@ -49,38 +50,20 @@ class Job(msgspec.Struct, frozen=True):
     inputs: tuple[tuple[str, str, str], ...]
 
 
-class TrackerHandler(ModelHandler[Asked, list[Dialogue], Model]):
-    """How RunInference loads and runs a tracker: once in a process, a chunk at a time.
+def handler(job: Job) -> ChunkHandler:
+    """How RunInference tracks."""
+    load_it = partial(load, job.folder, job.model, job.device, job.batch)
+    return ChunkHandler(job.threads, load_it, partial(tracked, job))
 
-    Args:
-      job: what is predicted.
-    """
 
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
-
-    def load_model(self) -> Model:
-        """The model."""
-        import torch
-
-        torch.set_num_threads(self.job.threads)
-        return load(self.job.folder, self.job.model, self.job.device, self.job.batch)
-
-    def run_inference(
-        self, batch: Sequence[Asked], model: Model, inference_args: dict[str, Any] | None = None
-    ) -> Iterator[list[Dialogue]]:
-        """The dialogues of each chunk, with predicted states."""
-        for name, dialogues in batch:
-            services = self.job.sets[name].services
-            # The model makes its own batches: it knows which examples are alike.
-            everything = sum(len(turn.frames) for one in dialogues for turn in one.turns) or 1
-            found = predicted(model, dialogues, services, everything, self.job.model)
-            yield [with_texts(one, found[one.dialogue_id]) for one in dialogues]
-
-    def batch_elements_kwargs(self) -> dict[str, int]:
-        """A chunk is a batch already."""
-        return {"min_batch_size": 1, "max_batch_size": 1}
+def tracked(job: Job, model: Model, asked: Asked) -> list[Dialogue]:
+    """The dialogues of a chunk, with predicted states."""
+    name, dialogues = asked
+    # The model makes its own batches: it knows which examples are alike.
+    everything = sum(len(turn.frames) for one in dialogues for turn in one.turns) or 1
+    with enough_memory(f"lower --batch_size, which is {job.batch}"):
+        found = predicted(model, dialogues, job.sets[name].services, everything, job.model)
+    return [with_texts(one, found[one.dialogue_id]) for one in dialogues]
 
 
 class Predict(beam.PTransform):
@@ -102,7 +85,7 @@ class Predict(beam.PTransform):
             | "Read" >> beam.FlatMap(chunks_of)
             | "Spread" >> beam.Reshuffle()
         )
-        states = chunks | "Track" >> RunInference(KeyedModelHandler(TrackerHandler(self.job)))
+        states = chunks | "Track" >> RunInference(KeyedModelHandler(handler(self.job)))
         written = (
             states
             | "By file" >> beam.Map(by_file)
@@ -162,14 +145,3 @@ def write(of_file: tuple[str, Iterable[tuple[int, bytes]]], output: str) -> file
     relative, chunks = of_file
     data = b",\n".join(data for _, data in sorted(chunks) if data)
     return files.write_staged(output, relative, b"[" + data + b"]\n")
-
-
-def check_counts(counts: dict[str, int]) -> dict[str, int]:
-    """The counts as they are. Raises RuntimeError where a frame has no state."""
-    asked, told = (
-        {name.partition("/")[2]: n for name, n in counts.items() if name.partition("/")[0] == kind}
-        for kind in ("asked", "predicted")
-    )
-    if asked != told:
-        raise RuntimeError(f"the counts do not balance: {counts}")
-    return counts

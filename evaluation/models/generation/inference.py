@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
 import msgspec
-from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
+from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
 from evaluation.generation.predictions import Candidate
 from evaluation.generation.turns import SystemTurn
@@ -15,6 +16,7 @@ from evaluation.models.generation.decoding import Said, Search, Speaker
 from evaluation.models.generation.ranking import chosen, merged, read_candidates, scorer_of
 from evaluation.models.generation.saving import load
 from evaluation.models.generation.sources import Asked, Source, turns_of
+from evaluation.models.inference import ChunkHandler
 from schemas.errors import InputError
 from transforms import files
 
@@ -82,41 +84,24 @@ class Lines(msgspec.Struct, frozen=True):
     counts: dict[str, int]
 
 
-class SpeakerHandler(ModelHandler[Sequence[Asked], list[Spoken], Speaker]):
-    """How RunInference loads and runs a model: once in a process, a chunk at a time.
+def handler(job: Job) -> ChunkHandler:
+    """How RunInference speaks."""
+    return ChunkHandler(job.threads, partial(_load, job), spoken)
 
-    Args:
-      job: what is predicted.
-    """
 
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
+def _load(job: Job) -> Speaker:
+    from evaluation.models.devices import device_of
 
-    def load_model(self) -> Speaker:
-        """The model."""
-        import torch
+    return Speaker(load(job.folder, job.model, job.checkpoint, device_of(job.device)), job.search)
 
-        from evaluation.models.devices import device_of
 
-        torch.set_num_threads(self.job.threads)
-        loaded = load(self.job.folder, self.job.model, self.job.checkpoint, device_of(self.job.device))
-        return Speaker(loaded, self.job.search)
+def spoken(model: Speaker, chunk: Sequence[Asked]) -> list[Spoken]:
+    """What a model says in each turn of a chunk."""
+    from evaluation.models.devices import enough_memory
 
-    def run_inference(
-        self, batch: Sequence[Sequence[Asked]], model: Speaker, inference_args: dict[str, Any] | None = None
-    ) -> Iterator[list[Spoken]]:
-        """What it says in each turn of each chunk."""
-        from evaluation.models.devices import enough_memory
-
-        for chunk in batch:
-            with enough_memory("lower --batch_size, --beams or --candidates"):
-                said = iter(model.say([one.text for one in chunk if one.text]))
-            yield [Spoken(one.turn, next(said) if one.text else None) for one in chunk]
-
-    def batch_elements_kwargs(self) -> dict[str, int]:
-        """A chunk is a batch already."""
-        return {"min_batch_size": 1, "max_batch_size": 1}
+    with enough_memory("lower --batch_size, --beams or --candidates"):
+        said = iter(model.say([one.text for one in chunk if one.text]))
+    return [Spoken(one.turn, next(said) if one.text else None) for one in chunk]
 
 
 class Predict(beam.PTransform):
@@ -141,7 +126,7 @@ class Predict(beam.PTransform):
         )
         lines = (
             chunks
-            | "Say" >> RunInference(KeyedModelHandler(SpeakerHandler(self.job)))
+            | "Say" >> RunInference(KeyedModelHandler(handler(self.job)))
             | "Lines" >> beam.Map(lines_of, self.job)
         )
         gathered = lines | "By set" >> beam.Map(lambda one: (one[0][0], one)) | "Gather" >> beam.GroupByKey()
@@ -224,14 +209,3 @@ def write(of_set: tuple[int, Iterable[tuple[Place, Lines]]], job: Job) -> files.
 def relative_of(name: str) -> str:
     """The file of a set's predictions, below the output folder."""
     return f"{PREDICTIONS}/{name}.jsonl"
-
-
-def check_counts(counts: dict[str, int]) -> dict[str, int]:
-    """The counts as they are. Raises RuntimeError where a turn has no prediction."""
-    turns, said = (
-        {name.partition("/")[2]: n for name, n in counts.items() if name.partition("/")[0] == kind}
-        for kind in ("turns", "said")
-    )
-    if turns != said:
-        raise RuntimeError(f"the counts do not balance: {counts}")
-    return counts

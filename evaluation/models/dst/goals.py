@@ -1,0 +1,53 @@
+"""How good a tracker is on frames whose states are known, as ``parapet evaluate --task dst`` tells it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
+from evaluation.dst.model import Model
+from evaluation.models.dst.data import Labelled
+from transforms.corpora import hashed
+
+
+def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:
+    """The mean over all frames whose service has slots; 0 where there are none."""
+    given = model.predict([one.asked for one in frames])
+    slots: dict[int, Slots] = {}
+    found = []
+    for one, state in zip(frames, given, strict=True):
+        service = one.asked.service
+        if service.slots:
+            known = slots.setdefault(id(service), slots_of(service))
+            values, _ = score_frame(one.state, msgspec.convert(state, State, from_attributes=True), known)
+            found.append(values[JOINT])
+    return sum(found) / len(found) if found else 0.0
+
+
+def some(frames: Sequence[Labelled], most: int, seed: str) -> list[Labelled]:
+    """The frames of some dialogues, drawn, as many as make ``most`` frames at most, in their order; at least one.
+
+    Whole dialogues: what a model computes for a turn serves those after it too.
+
+    Args:
+      frames: to draw from.
+      most: 0 for all.
+      seed: of the draw.
+    """
+    if not most or len(frames) <= most:
+        return list(frames)
+    sizes = Counter(_dialogue(one) for one in frames)
+    chosen: set[tuple[str, str]] = set()
+    room = most
+    for key in sorted(sizes, key=lambda key: hashed(seed, "dev", *key)):
+        if sizes[key] <= room or not chosen:
+            chosen.add(key)
+            room -= sizes[key]
+    return [one for one in frames if _dialogue(one) in chosen]
+
+
+def _dialogue(one: Labelled) -> tuple[str, str]:
+    return one.asked.dialogue_id, one.asked.history[0][1]

@@ -1,0 +1,190 @@
+"""Training of the small tracker: at each step from the true state before it, all slots at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from evaluation.dst.frames import JOINT, score_frame, slots_of
+from evaluation.models.batching import bucketed
+from evaluation.models.devices import enough_memory, seed_all
+from evaluation.models.dst.data import Labelled
+from evaluation.models.dst.tiny.batch import Wanted, batch_of, wanted_of
+from evaluation.models.dst.tiny.matching import NEVER
+from evaluation.models.dst.tiny.net import Scores, TinyNet
+from evaluation.models.dst.tiny.reading import Read
+from evaluation.models.dst.tiny.steps import Reader, Track
+from evaluation.models.dst.tiny.targets import Target, grouped, step_of, target
+from evaluation.models.dst.tiny.tracking import Tracking, rows_of
+from evaluation.models.training import Schedule, Trained, fit
+
+BUCKETS = 8192
+SCORED = 64  # dialogues at a time where nothing is trained
+ACCEPTS, REQUESTED = 3.0, 10.0  # what these losses weigh beside the others
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the net is trained.
+
+    Attributes:
+      buckets: of the tables of embeddings.
+      size: of an embedding.
+      batch: dialogues of a batch.
+      rate: the learning rate of Adam.
+      drop: the share of words that are hidden where the net reads what is said, not how it meets the schema.
+      rare: a word that n dialogues have is taken for an unknown one in ``rare / (rare + n)`` of batches.
+      epochs, patience: when to stop.
+      seed: of all that is drawn.
+      threads: of the CPU.
+      device: where to compute.
+    """
+
+    buckets: int = BUCKETS
+    size: int
+    batch: int
+    rate: float
+    drop: float = 0.5
+    rare: float = 2.0
+    epochs: int
+    patience: int
+    seed: str
+    threads: int
+    device: str
+
+
+def train(
+    settings: Settings,
+    frames: Sequence[Labelled],
+    dev: Sequence[Labelled],
+    output: str,
+    header: Mapping[str, Any],
+    progress: bool,
+) -> Trained:
+    """Trains a net, or goes on where a training was stopped.
+
+    Args:
+      settings: how.
+      frames: on what.
+      dev: what chooses the best epoch.
+      output: the folder that keeps the state after each epoch.
+      header: what the training depends on.
+      progress: shows it on the terminal.
+
+    Raises:
+      InputError: there is not enough memory, or the state in the folder is of another training.
+    """
+    torch.set_num_threads(settings.threads)
+    seed_all(settings.seed, "parameters")
+    with enough_memory(f"lower --batch_size, which is {settings.batch}, or --size, which is {settings.size}"):
+        learner = TinyLearner(settings, frames, dev)
+        schedule = Schedule(settings.epochs, settings.patience, settings.seed, decay=True, clip=1.0)
+        return fit(learner, schedule, output, header, progress)
+
+
+class TinyLearner:
+    """A net with its data, as :func:`evaluation.models.training.fit` takes it.
+
+    Args:
+      settings: how it is trained.
+      frames: on what.
+      dev: what chooses the best epoch.
+    """
+
+    metric = "joint goal accuracy"
+
+    def __init__(self, settings: Settings, frames: Sequence[Labelled], dev: Sequence[Labelled]) -> None:
+        self.settings, self.device = settings, torch.device(settings.device)
+        self.module = TinyNet(settings.buckets, settings.size, settings.drop).to(self.device)
+        self.reader = Reader(settings.buckets)
+        self.tracks, self.targets = read_targets(self.reader, frames)
+        self._dev = list(dev)
+        # Of one kernel for all parameters; the results are those of a loop over them.
+        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=settings.rate, fused=True)
+        counts = dialogues_with(self.tracks, len(self.reader.lexicon.rows))
+        self._rare = (settings.rare / (settings.rare + counts)).to(self.device)
+        self._lengths = torch.tensor([one.steps * len(one.keys) for one in self.tracks])
+        missed = sum(int((~one.findable()).sum()) for one in self.targets)
+        if missed:
+            told = "%s values stand in no utterance, or cannot be told apart there: nothing is learned from them"
+            logging.warning(told, f"{missed:,}")
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """The batches of an epoch."""
+        return bucketed(self._lengths, self.settings.batch, generator)
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """The mean loss."""
+        ids = batch.tolist()
+        given = batch_of([self.tracks[i] for i in ids], self.device)
+        wanted = wanted_of([self.targets[i] for i in ids], self.device)
+        read = self.module.read(given, rows_of(self.reader.lexicon, given.vocabulary), self._rare[given.vocabulary])
+        # Which number stands for no intent differs from service to service; side by side it is the last.
+        none, here = given.intent_there.shape[1], given.intent_there.sum(1)[:, None]
+        before, intent = (torch.where(one == here, none, one) for one in (wanted.intent_before, wanted.intent))
+        return loss_of(read, self.module.score(read, 0, wanted.before, before), wanted, intent)
+
+    def dev(self) -> float:
+        """The mean joint goal accuracy of the frames."""
+        tracking = Tracking(self.module, self.reader, self.device)
+        found = tracking.states([one.asked for one in self._dev], SCORED)
+        total = 0.0
+        for one, state in zip(self._dev, found, strict=True):
+            values, _ = score_frame(one.state, state, slots_of(one.asked.service))
+            total += values[JOINT] if one.asked.service.slots else 1.0
+        return total / len(self._dev)
+
+
+def read_targets(reader: Reader, frames: Sequence[Labelled]) -> tuple[list[Track], list[Target]]:
+    """The dialogues of some frames, and what is right for them."""
+    tracks, targets = [], []
+    for group in grouped([one.asked for one in frames]):
+        longest = frames[group[-1]].asked
+        tracks.append(reader.track(longest.service, longest.history))
+        targets.append(target(tracks[-1], {step_of(frames[i].asked): frames[i].state for i in group}))
+    return tracks, targets
+
+
+def dialogues_with(tracks: Sequence[Track], words: int) -> Tensor:
+    """Of each word, how many dialogues and schemas have it."""
+    counts = np.zeros(words)
+    for one in tracks:
+        counts[np.unique(one.words)] += 1
+    for schema in {id(one.schema): one.schema for one in tracks}.values():
+        for told in (schema.slots, schema.intents, schema.values):
+            counts[np.unique(told)] += 1
+    return torch.from_numpy(counts).float()
+
+
+def loss_of(read: Read, scores: Scores, wanted: Wanted, intent: Tensor) -> Tensor:
+    """The sum of the losses: of values, intents and requested slots, of whose the mentions are, of what is accepted."""
+    there = read.batch.slot_there
+    options = torch.cat([scores.fixed, scores.values, scores.mentions], 3).float()
+    right = torch.cat([wanted.fixed, wanted.values, wanted.mentions], 3) & (options > NEVER)
+    counted = right.any(3) & there[:, None]
+    # Of a value that stands in several places, any will do.
+    values = -(_log_sum(options.log_softmax(3), right, 3) * counted).sum() / counted.sum().clamp(min=1)
+    intents = F.cross_entropy(scores.intents.float()[wanted.known], intent[wanted.known])
+    asked = (wanted.known[:, :, None] & there[:, None]).float()
+    requested = F.binary_cross_entropy_with_logits(
+        scores.requested.float(), wanted.requested.float(), asked, reduction="sum"
+    ) / asked.sum().clamp(min=1)
+    owned = wanted.owners.any(1)
+    owners = -(_log_sum(read.owners.float(), wanted.owners, 1) * owned).sum() / owned.sum().clamp(min=1)
+    offered = wanted.offered.float()
+    accepts = F.binary_cross_entropy_with_logits(
+        read.accepts.float(), wanted.accepts.float(), offered, reduction="sum"
+    ) / offered.sum().clamp(min=1)
+    slots = there.sum(1).float().mean()
+    return slots * values + intents + REQUESTED * requested + owners + ACCEPTS * accepts
+
+
+def _log_sum(logs: Tensor, right: Tensor, dimension: int) -> Tensor:
+    """The logarithm of the summed probabilities of what is right."""
+    return logs.masked_fill(~right, NEVER).logsumexp(dimension)

@@ -1,0 +1,118 @@
+"""Tracking: step by step, each from the state that was predicted before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from evaluation.dst.frames import State
+from evaluation.dst.model import Example
+from evaluation.models.batching import by_length
+from evaluation.models.dst.tiny.batch import batch_of
+from evaluation.models.dst.tiny.net import TinyNet
+from evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Reader, Track
+from evaluation.models.dst.tiny.targets import ANY, KEEP, grouped, step_of
+from evaluation.models.dst.tiny.words import Lexicon
+
+DIGITS = 6  # scores that are the same to so many are equal, whatever the order in which sums were computed
+NO_INTENT = "NONE"
+
+
+class Tracking:
+    """A net that is asked for states.
+
+    Args:
+      net: in evaluation mode.
+      reader: with the net's number of buckets.
+      device: where the net is, or shall be.
+    """
+
+    def __init__(self, net: TinyNet, reader: Reader, device: torch.device) -> None:
+        self.net, self.reader, self.device = net.to(device), reader, device
+
+    def states(self, asked: Sequence[Example], batch: int) -> list[State]:
+        """The states of some examples.
+
+        Args:
+          asked: of any dialogues; those of one dialogue and service are read together, where one continues the other.
+          batch: dialogues at a time.
+        """
+        groups = list(grouped(asked))
+        tracks = [self.reader.track(asked[of[-1]].service, asked[of[-1]].history) for of in groups]
+        found: dict[int, State] = {}
+        for ids in by_length([len(one.words) for one in tracks], batch):
+            for i, states in zip(ids, self.track([tracks[i] for i in ids]), strict=True):
+                found |= {example: states[step_of(asked[example])] for example in groups[i]}
+        return [found[i] for i in range(len(asked))]
+
+    @torch.inference_mode()
+    def track(self, tracks: Sequence[Track]) -> list[list[State]]:
+        """The states of each track after each of its steps."""
+        batch = batch_of(tracks, self.device)
+        read = self.net.read(batch, rows_of(self.reader.lexicon, batch.vocabulary))
+        slots, values = batch.value_keys.shape[1:]
+        none = batch.intent_there.shape[1]
+        option_keys = torch.cat([batch.value_keys, batch.keys[:, None].expand(-1, slots, -1)], 2)
+        keys = torch.full((len(tracks), 1, slots, 1), EMPTY, device=self.device)
+        intent = torch.full((len(tracks), 1), none, device=self.device)
+        now: list[dict[str, str]] = [{} for _ in tracks]
+        states: list[list[State]] = [[] for _ in tracks]
+        for step in range(int(batch.steps.max())):
+            scores = self.net.score(read, step, keys, intent)
+            chosen = first_best(torch.cat([scores.fixed, scores.values, scores.mentions], 3)[:, 0])
+            chosen = chosen.masked_fill(~batch.slot_there, KEEP)
+            new = option_keys.gather(2, (chosen - 2).clamp(min=0)[..., None]).squeeze(2)
+            new = torch.where(chosen == ANY, CARELESS, torch.where(chosen == KEEP, keys[:, 0, :, 0], new))
+            keys, intent = new[:, None, :, None], first_best(scores.intents)
+            for i, s, option in _nonzero(chosen):
+                slot = tracks[i].schema.service.slots[s]
+                now[i][slot.name] = text_of(tracks[i], s, option, values)
+            requested: list[list[str]] = [[] for _ in tracks]
+            for i, s, _ in _nonzero((scores.requested[:, 0] > 0) & batch.slot_there):
+                requested[i].append(tracks[i].schema.service.slots[s].name)
+            for i, (track, number) in enumerate(zip(tracks, intent[:, 0].tolist(), strict=True)):
+                if step < track.steps:
+                    named = track.schema.service.intents[number].name if number < none else NO_INTENT
+                    states[i].append(State(named, requested[i], {slot: [text] for slot, text in now[i].items()}))
+        return states
+
+
+def text_of(track: Track, slot: int, option: int, values: int) -> str:
+    """The value that an option stands for.
+
+    Args:
+      track: the dialogue.
+      slot: its number.
+      option: ``ANY``, a listed value or a mention.
+      values: for how many listed values there is room.
+    """
+    of = track.schema.service.slots[slot]
+    if option == ANY:
+        return "dontcare"
+    if option - 2 < values:
+        return of.possible_values[option - 2]
+    mention = option - 2 - values
+    if of.is_categorical:
+        return of.possible_values[track.value_keys[slot].tolist().index(track.keys[mention])]
+    return track.texts[mention]
+
+
+def rows_of(lexicon: Lexicon, vocabulary: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of some words in the table, one behind the other, and where those of each begin."""
+    rows = [lexicon.rows[i] for i in vocabulary.tolist()]
+    starts = torch.tensor([0, *(len(row) for row in rows)]).cumsum(0)
+    flat = torch.tensor([i for row in rows for i in row], dtype=torch.long)
+    return flat.to(vocabulary.device), starts.to(vocabulary.device)
+
+
+def first_best(scores: Tensor) -> Tensor:
+    """The number of the best; of those that are equal the first."""
+    return torch.round(scores.double(), decimals=DIGITS).argmax(-1)
+
+
+def _nonzero(table: Tensor) -> Iterator[tuple[int, int, int]]:
+    """(row, column, what stands there)."""
+    places = table.nonzero()
+    yield from zip(places[:, 0].tolist(), places[:, 1].tolist(), table[tuple(places.T)].tolist(), strict=True)

@@ -1,0 +1,79 @@
+"""``parapet train t5dst``: a T5 that is asked for one slot at a time."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pipelines.command import StrictParser, run_checked
+from pipelines.train.corpora import OPTIONS as CORPORA
+from pipelines.train.corpora import add_corpora, read_corpora
+from pipelines.train.fine_tuning import FINE_TUNING, LEAST, add_checkpoint, add_fine_tuning, begin, end, read_checkpoint
+from pipelines.train.flags import RESUMED, STOPPED, TRAINING, Defaults, add_training, check_numbers
+
+if TYPE_CHECKING:
+    from evaluation.models.dst.t5.learning import Settings
+
+DESCRIPTION = """\
+Fine-tunes a T5 that is asked for one slot of a service at a time (Lee, Cheng and Ostendorf 2021, "Dialogue State
+Tracking with a Language Model using Schema-Driven Prompting")."""
+EXAMPLE = """\
+  hf download google-t5/t5-small --local-dir t5-small
+  parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
+OPTIONS = (*TRAINING, *CORPORA, *FINE_TUNING)
+
+
+def parser(model: str = "t5dst") -> StrictParser:
+    """The command line."""
+    made = StrictParser(f"train {model}", DESCRIPTION, EXAMPLE, RESUMED)
+    add_checkpoint(made, "a T5 as save_pretrained writes it: t5, mt5, umt5 or longt5")
+    add_corpora(made)
+    made.add_argument("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+    add = add_training(made, Defaults(epochs=3, patience=2, batch=32, rate=1e-4, unit="prompts", optimiser="AdamW"))
+    add_fine_tuning(add, warmup=0.0, length=512)
+    made.set_defaults(model="t5dst")
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+    from evaluation.models.dst.t5.saving import KINDS
+
+    check_numbers(args, LEAST)
+    args.found = read_checkpoint(args, KINDS, "sentencepiece")
+    args.sets = read_corpora(args)
+
+
+def act(args: argparse.Namespace, _: list[str]) -> None:
+    """Trains and writes."""
+    head = begin(args, OPTIONS)
+    from evaluation.models.dst.t5.learning import train
+    from evaluation.models.dst.t5.saving import files_of
+
+    card, tokenizer, t5, trained = train(settings_of(args), args.found, args.sets, args.output, head, not args.quiet)
+    end(args, head, files_of(card, tokenizer, t5), trained)
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """How it is trained."""
+    from evaluation.models.dst.t5.learning import Settings
+
+    return Settings(
+        batch=args.batch_size,
+        rate=args.learning_rate,
+        warmup=args.warmup,
+        length=args.max_length,
+        negatives=args.negatives,
+        dev_frames=args.dev_frames,
+        epochs=args.epochs,
+        patience=args.patience,
+        seed=args.seed,
+        threads=args.threads,
+        device=args.device,
+    )
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs ``parapet train t5dst ...``; ``argv`` begins with the model. Returns the exit status."""
+    return run_checked(parser(argv[0]), argv[1:], check, act, STOPPED)

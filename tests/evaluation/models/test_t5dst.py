@@ -1,0 +1,257 @@
+"""T5DST: what is asked, what is understood, rows in batches, greedy answers, decisions that depend on no batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_dialogues import FOOD, TAXI, texts, write_corpus
+from tiny_t5 import save_t5
+
+from evaluation.dst.frames import State
+from evaluation.dst.model import Example
+from evaluation.models.dst.data import Labelled, read_labels
+from evaluation.models.dst.goals import joint_goal_accuracy, some
+from evaluation.models.dst.pairs import Histories, Pairs, Stretch, Tokens
+from evaluation.models.dst.settling import DOUBT, settled
+from evaluation.models.dst.t5.encoding import Questions
+from evaluation.models.dst.t5.learning import Settings, T5Learner
+from evaluation.models.dst.t5.prompts import (
+    Prompt,
+    nearest,
+    prompts_of,
+    said_last,
+    state_of,
+    target,
+    turn_text,
+    value_of,
+)
+from evaluation.models.dst.t5.saving import KINDS
+from evaluation.models.dst.t5.tracking import T5Tracker
+from evaluation.models.pretrained import load
+from schemas.service import Service
+from transforms.checkpoints import inspect
+
+SERVICE = msgspec.convert(FOOD, Service)
+DISH, AREA, PLACE, PHONE = SERVICE.slots
+
+
+def test_what_is_asked() -> None:
+    domain = " [domain] Food_1 places to eat"
+    assert [prompt.text for prompt in prompts_of(SERVICE)] == [
+        f"{domain} [slot] dish what to eat",
+        f"{domain} [slot] area part of town [PVs] north, south",
+        f"{domain} [slot] place the house",
+        f"{domain} [slot] phone its number",
+        f"{domain} [intent] FindFood look for food, BookTable book",
+        f"{domain} [requested] dish, area, place, phone",
+    ]
+    assert turn_text("USER", "i want pizza") == " [USER] i want pizza"
+
+
+def test_what_should_be_answered() -> None:
+    state = State("FindFood", ["phone", "area"], {"dish": ["Soup", "a soup"], "area": ["south", "north"]})
+    history = (("USER", "SOUP"), ("SYSTEM", "a soup?"), ("USER", "soup, south or north"))
+    assert [target(prompt, SERVICE, state, history) for prompt in prompts_of(SERVICE)] == [
+        "Soup",
+        "south",
+        "NONE",
+        "NONE",
+        "FindFood",
+        "area, phone",
+    ]
+    empty = State("NONE", [], {})
+    assert [target(prompt, SERVICE, empty, history) for prompt in prompts_of(SERVICE)] == ["NONE"] * 6
+
+
+def test_of_several_values_that_is_taken_which_was_said_last() -> None:
+    history = (("USER", "at 5 or 5 pm"), ("SYSTEM", "17:00, then"), ("USER", "yes"))
+    assert said_last(["5 pm", "17:00"], history) == "17:00"
+    assert said_last(["5 pm", "5"], history[:1]) == "5 pm"  # behind the other
+    assert said_last(["noon", "12"], history) == "noon"
+
+
+@pytest.mark.parametrize(
+    ("answer", "meant"),
+    [("north", "north"), ("NORTH", "north"), ("nort", "north"), ("dontcare", "dontcare"), ("NONE", ""), ("", "")],
+)
+def test_answers_for_categorical_slots(answer: str, meant: str) -> None:
+    assert value_of(answer, AREA) == meant
+
+
+def test_answers_that_are_near_nothing() -> None:
+    assert value_of("pizza", AREA) == ""
+    assert value_of("pizza", DISH) == "pizza"
+    assert value_of("NONE", DISH) == ""
+    assert nearest("ab", []) == ""
+    assert nearest("abcx", ["abcy", "abcz"]) == "abcy"
+
+
+@given(st.text(), st.text(), st.text())
+def test_any_answers_make_a_state(value: str, intent: str, requested: str) -> None:
+    told = {"slot": value, "intent": intent, "requested": requested}
+    state = state_of(SERVICE, [(prompt, told[prompt.kind]) for prompt in prompts_of(SERVICE)])
+    assert state.active_intent in ("NONE", "FindFood", "BookTable")
+    assert set(state.requested_slots) <= {slot.name for slot in SERVICE.slots}
+    assert state.slot_values.get("area", ["north"])[0] in ("north", "south", "dontcare")
+    assert all(
+        len(values) == 1 and values[0] == " ".join(value.split()) != ""
+        for name, values in state.slot_values.items()
+        if name != "area"
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(1, 9), max_size=8), st.lists(st.integers(1, 9), min_size=1, max_size=5)),
+        min_size=1,
+    ),
+    st.integers(1, 10),
+    st.sampled_from([None, 99]),
+    st.randoms(),
+)
+def test_rows_are_those_of_a_plain_loop(
+    parts: list[tuple[list[int], list[int]]], limit: int, first: int | None, random: Random
+) -> None:
+    tokens = Tokens()
+    pairs = Pairs(tokens, [(tokens.add(a), tokens.add(b)) for a, b in parts], limit, first)
+    lead = [] if first is None else [first]
+    expected = []
+    for a, b in parts:
+        room = max(0, limit - len(lead) - len(b))
+        expected.append(lead + a[max(0, len(a) - room) :] + b)
+    assert pairs.lengths.tolist() == [len(row) for row in expected]
+    assert pairs.cut == sum(len(row) < len(lead) + len(a) + len(b) for row, (a, b) in zip(expected, parts, strict=True))
+    numbers = random.sample(range(len(parts)), random.randint(1, len(parts)))
+    found, mask = pairs.padded(torch.tensor(numbers), -1)
+    width = max(len(expected[number]) for number in numbers)
+    assert found.tolist() == [expected[number] + [-1] * (width - len(expected[number])) for number in numbers]
+    assert mask.tolist() == [[1] * len(expected[number]) + [0] * (width - len(expected[number])) for number in numbers]
+
+
+def test_a_dialogue_is_written_once() -> None:
+    tokens = Tokens()
+    turns = tuple(("USER" if i % 2 == 0 else "SYSTEM", "x" * (i + 1)) for i in range(5))
+    known = Histories(tokens, lambda turn: [len(turn[1])] * len(turn[1]))
+    assert known.add(turns[:1]) == [Stretch(0, 1)]
+    assert known.add(turns[:3]) == [Stretch(0, 1), Stretch(1, 3), Stretch(3, 6)]
+    assert known.add(turns[:3])[-1] == Stretch(3, 6)
+    assert known.add(turns)[3:] == [Stretch(6, 10), Stretch(10, 15)]
+    assert len(tokens.flat) == 15
+    assert known.add(turns[1:3]) == [Stretch(15, 17), Stretch(17, 20)]  # another dialogue
+    assert known.add(turns[:1]) == [Stretch(20, 21)]
+
+
+def test_close_choices_are_made_alone() -> None:
+    computed: list[tuple[int, ...]] = []
+
+    def decide(numbers: Sequence[int]) -> list[tuple[str, float]]:
+        computed.append(tuple(numbers))
+        margins = {0: 1.0, 1: DOUBT / 2, 2: float("nan"), 3: DOUBT}
+        return [(f"{number} of {len(numbers)}", margins[number]) for number in numbers]
+
+    assert settled([[3, 1], [2, 0]], decide) == ["0 of 2", "1 of 1", "2 of 1", "3 of 2"]
+    assert computed == [(3, 1), (1,), (2, 0), (2,)]
+
+
+class Right:
+    """Knows the states."""
+
+    def __init__(self, frames: Sequence[Labelled]) -> None:
+        self.states = {(one.asked.dialogue_id, one.asked.turn): one.state for one in frames}
+
+    def predict(self, batch: Sequence[Example]) -> list[State]:
+        return [self.states[one.dialogue_id, one.turn] for one in batch]
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Labelled]:
+    return read_labels(str(write_corpus(tmp_path_factory.mktemp("toy") / "corpus")), "train").frames
+
+
+def test_joint_goal_accuracy_and_the_frames_it_is_of(frames: list[Labelled]) -> None:
+    assert joint_goal_accuracy(Right(frames), frames) == 1.0
+    wrong = [Labelled(one.asked, State("NONE", [], {"dish": ["nothing of that"]})) for one in frames]
+    found = joint_goal_accuracy(Right(frames), [*frames, *wrong])
+    assert 0.5 <= found < 0.75
+    drawn = some(frames, 20, "0")
+    ids = {one.asked.dialogue_id for one in drawn}
+    assert drawn == [one for one in frames if one.asked.dialogue_id in ids]  # whole dialogues, in their order
+    assert 15 < len(drawn) <= 20
+    assert drawn != some(frames, 20, "1")
+    assert len(some(frames, 1, "0")) >= 1
+    assert some(frames, 0, "0") == frames
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    folder = save_t5(tmp_path_factory.mktemp("t5") / "t5", texts())
+    return load(inspect(str(folder), KINDS), "AutoModelForSeq2SeqLM")
+
+
+def test_answers_are_those_of_generate(loaded, frames: list[Labelled]) -> None:  # type: ignore[no-untyped-def]
+    tokenizer, t5 = loaded
+    asked = [one.asked for one in frames[:4]]
+    questions = Questions(tokenizer, asked, 512)
+    numbers = torch.arange(len(questions.pairs))
+    tokens, mask = questions.pairs.padded(numbers, tokenizer.pad_token_id)
+    first = tokenizer.decode(tokens[0][mask[0].bool()])
+    assert first.replace(" ", "") == "[USER]iwantpizza[domain]Food_1placestoeat[slot]dishwhattoeat</s>"
+    with torch.inference_mode():
+        theirs = t5.generate(tokens, attention_mask=mask, max_new_tokens=6, do_sample=False, num_beams=1)
+        ours = T5Tracker(tokenizer, t5, 512, 6, 64).greedy(tokens, mask)
+    for (found, margin), row in zip(ours, theirs[:, 1:].tolist(), strict=True):
+        width = min(len(found), len(row))
+        assert [token for token in found[:width] if token > 1] == [token for token in row[:width] if token > 1]
+        assert margin > 0
+
+
+def test_predictions_do_not_depend_on_batches(loaded, frames: list[Labelled]) -> None:  # type: ignore[no-untyped-def]
+    tokenizer, t5 = loaded
+    asked = [one.asked for one in frames[:7]]
+    together = T5Tracker(tokenizer, t5, 512, 4, 64).predict(asked)
+    assert T5Tracker(tokenizer, t5, 512, 4, 5).predict(asked[::-1])[::-1] == together
+    alone = T5Tracker(tokenizer, t5, 512, 4, 1)
+    assert [alone.predict([one])[0] for one in asked] == together
+    assert alone.predict([]) == []
+
+
+def test_an_epoch_has_all_values_and_a_share_of_the_others(loaded, frames: list[Labelled]) -> None:  # type: ignore[no-untyped-def]
+    settings = Settings(
+        batch=8,
+        rate=0.01,
+        warmup=0.0,
+        length=24,
+        negatives=0.25,
+        dev_frames=0,
+        epochs=1,
+        patience=1,
+        seed="0",
+        threads=1,
+        device="cpu",
+    )
+    learner = T5Learner(settings, loaded[0], loaded[1], frames, frames[:3])
+    generator = torch.Generator().manual_seed(1)
+    drawn, again = (sorted(i for batch in learner.batches(generator) for i in batch.tolist()) for _ in range(2))
+    full = set(learner.full.tolist())
+    assert full < set(drawn)
+    assert len(set(drawn)) == len(drawn) == len(full) + round(0.25 * len(learner.empty))
+    assert drawn != again
+    assert learner.inputs.cut > 0
+    assert torch.isfinite(learner.loss(torch.tensor([0, 5])))
+
+
+def test_a_taxi_is_asked_for_its_own_slots() -> None:
+    prompts = prompts_of(msgspec.convert(TAXI, Service))
+    assert [prompt.slot.name if prompt.slot else prompt.kind for prompt in prompts] == [
+        "goal",
+        "seats",
+        "intent",
+        "requested",
+    ]
+    assert isinstance(prompts[0], Prompt)

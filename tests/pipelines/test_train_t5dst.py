@@ -1,0 +1,155 @@
+"""``parapet train t5dst`` on a tiny random checkpoint, and what comes of it: predicted, scored, gone on with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_dialogues import FOOD, texts, write_corpus
+from tiny_t5 import save_t5
+
+from evaluation.models.dst.data import read_labels
+from evaluation.models.dst.t5 import learning, saving
+from pipelines.evaluate import run as evaluate
+from pipelines.predict import run as predict
+from pipelines.train import run as train
+
+SMALL = ["--batch_size", "8", "--learning_rate", "0.005", "--warmup", "0.1", "--seed", "1", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of the first two user turns, and a checkpoint."""
+    folder = tmp_path_factory.mktemp("toy")
+    write_corpus(folder / "corpus", turns=3)
+    save_t5(folder / "t5", texts(), seed=1)
+    return folder
+
+
+def flags(toy: Path, out: Path, *more: str) -> list[str]:
+    given = ["--checkpoint", str(toy / "t5"), "--train", str(toy / "corpus"), "--output", str(out)]
+    return ["t5dst", *given, *SMALL, *more]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def model(toy: Path) -> Path:
+    """One that learned the toy set."""
+    out = toy / "model"
+    assert train(flags(toy, out, "--epochs", "30", "--patience", "30")) == 0
+    return out
+
+
+def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -> None:
+    head = json.loads((model / "run.json").read_text())
+    log = [json.loads(row) for row in (model / "log.jsonl").read_text().splitlines()]
+    assert head["result"]["dev"] == max(row["dev"] for row in log) > 0.95
+    assert log[0]["loss"] > 10 * log[-1]["loss"]
+    assert head["pipeline"] == "train_t5dst"
+    assert {"checkpoint", "torch", "transformers"} < head.keys()
+    assert [one["flag"] for one in head["inputs"]] == ["train", "train", "dev", "dev"]
+    assert {"model.json", "checkpoint/config.json", "checkpoint/model.safetensors"} < files_of(model).keys()
+    states, scores = tmp_path / "states", tmp_path / "scores"
+    reference = ["--reference", str(toy / "corpus")]
+    assert predict(["t5dst", "--quiet", "--model", str(model), *reference, "--output", str(states)]) == 0
+    given = ["--predictions", str(states / "predictions"), "--output", str(scores)]
+    assert evaluate(["--task", "dst", "--quiet", *reference, *given]) == 0
+    metrics = json.loads((scores / "metrics.json").read_text())
+    found = metrics["#ALL_SERVICES"]
+    assert found["joint_goal_accuracy"] == pytest.approx(head["result"]["dev"])
+    assert found["active_intent_accuracy"] == found["requested_slots_f1"] == 1.0
+
+
+def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
+    frames = read_labels(str(toy / "corpus"), "train").frames
+    asked = [one.asked for one in frames]
+    together = saving.load(str(model), "cpu", 64).predict(asked)
+    assert sum(state == one.state for state, one in zip(together, frames, strict=True)) > 0.95 * len(frames)
+    alone = saving.load(str(model), "cpu", 1)
+    assert [alone.predict([one])[0] for one in asked[:10]] == together[:10]
+    assert saving.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
+
+
+def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--epochs", "3", "--negatives", "0.2", "--dev_frames", "4", "--batch_size", "16"]
+    assert train(flags(toy, tmp_path / "whole", *few)) == 0
+    steps, loss = [], learning.T5Learner.loss
+
+    def stopped(self, batch):  # type: ignore[no-untyped-def]
+        steps.append(1)
+        if len(steps) == 11:  # of 8 an epoch
+            raise KeyboardInterrupt
+        return loss(self, batch)
+
+    monkeypatch.setattr(learning.T5Learner, "loss", stopped)
+    assert train(flags(toy, tmp_path / "cut", *few)) == 1
+    assert "run the same command again" in capsys.readouterr().err
+    assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]
+    assert train(flags(toy, tmp_path / "cut", *few)) == 0
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+
+
+def test_what_cannot_be_trained_is_told(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*more: str, status: int = 2) -> str:
+        assert train(flags(toy, tmp_path / "out", *more)) == status
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        return said
+
+    assert "there is no such folder; models are not downloaded here" in told("--checkpoint", "google-t5/t5-small")
+    other = tmp_path / "other"
+    shutil.copytree(toy / "t5", other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
+    assert "holds a model of type 'bert': t5 or mt5 or umt5 or longt5 is needed" in told("--checkpoint", str(other))
+    (other / "config.json").write_text(json.dumps(config))
+    for path in other.glob("tokenizer*"):
+        path.unlink()
+    assert "lacks the files of a tokenizer" in told("--checkpoint", str(other))
+    assert "--negatives: 1.5: give a share, from 0 to 1" in told("--negatives", "1.5")
+    assert "--max_length: 3: give 16 or more" in told("--max_length", "3")
+    empty = write_corpus(tmp_path / "empty")
+    (empty / "train" / "dialogues_001.json").write_text("[]")
+    assert "no user turn of 'train' has a frame with a state" in told("--train", str(empty))
+    bare = write_corpus(tmp_path / "bare")
+    without = {**FOOD, "slots": [], "intents": []}
+    (bare / "train" / "schema.json").write_text(json.dumps([without]))
+    assert "no service of the schema has a slot" in told("--train", str(bare))
+
+    def full(self, batch):  # type: ignore[no-untyped-def]
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(learning.T5Learner, "loss", full)
+    assert "out of memory: lower --batch_size, which is 8, or --max_length" in told(status=1)
+
+
+def test_what_cannot_predict_is_told(
+    model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+
+    def told() -> str:
+        given = ["--model", str(folder), "--reference", str(toy / "corpus"), "--output", str(tmp_path / "out")]
+        assert predict(["t5dst", *given]) == 2
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        return said
+
+    card = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps({**card, "model": "sgp_dst"}))
+    assert "is a model of another kind, 'sgp_dst'" in told()
+    (folder / "model.json").write_text(json.dumps({**card, "length": 0}))
+    assert "is damaged: it allows of no tokens" in told()
+    (folder / "model.json").write_text(json.dumps(card))
+    (folder / "checkpoint" / "model.safetensors").unlink()
+    assert "has no weights" in told()

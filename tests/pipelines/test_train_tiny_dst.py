@@ -1,0 +1,124 @@
+"""``parapet train tiny_dst`` from scratch: it learns a toy set, is predicted with and scored, and goes on if stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny_dialogues import FOOD, write_corpus
+
+from evaluation.models.dst.data import read_labels
+from evaluation.models.dst.tiny import learning, saving
+from pipelines.evaluate import run as evaluate
+from pipelines.predict import run as predict
+from pipelines.train import run as train
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def flags(corpus: Path, out: Path, *more: str) -> list[str]:
+    return ["tiny_dst", "--quiet", "--train", str(corpus), "--output", str(out), *more]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    write_corpus(folder / "corpus", turns=3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(toy: Path) -> Path:
+    """One that learned the toy set."""
+    out = toy / "model"
+    assert train(flags(toy / "corpus", out, "--epochs", "60", "--patience", "60")) == 0
+    return out
+
+
+def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -> None:
+    head = json.loads((model / "run.json").read_text())
+    log = [json.loads(row) for row in (model / "log.jsonl").read_text().splitlines()]
+    assert head["result"]["dev"] == max(row["dev"] for row in log) > 0.95
+    assert log[0]["loss"] > 3 * log[-1]["loss"]
+    states, scores = tmp_path / "states", tmp_path / "scores"
+    reference = ["--reference", str(toy / "corpus")]
+    assert predict(["tiny_dst", "--quiet", "--model", str(model), *reference, "--output", str(states)]) == 0
+    counts = json.loads((states / "run.json").read_text())["counts"]
+    assert counts["asked/original"] == counts["predicted/original"] > 0
+    given = ["--predictions", str(states / "predictions"), "--output", str(scores)]
+    assert evaluate(["--task", "dst", "--quiet", *reference, *given]) == 0
+    metrics = json.loads((scores / "metrics.json").read_text())
+    assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == pytest.approx(head["result"]["dev"])
+
+
+def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
+    frames = read_labels(str(toy / "corpus"), "train").frames
+    asked = [one.asked for one in frames]
+    together = saving.load(str(model), "cpu", 64).predict(asked)
+    alone = saving.load(str(model), "cpu", 1)
+    assert [alone.predict([one])[0] for one in asked[:12]] == together[:12]
+    assert saving.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
+
+
+def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--epochs", "3"]
+    assert train(flags(toy / "corpus", tmp_path / "whole", *few)) == 0
+    steps, loss = [], learning.TinyLearner.loss
+
+    def stopped(self, batch):  # type: ignore[no-untyped-def]
+        steps.append(1)
+        if len(steps) == 8:  # in the second epoch
+            raise KeyboardInterrupt
+        return loss(self, batch)
+
+    monkeypatch.setattr(learning.TinyLearner, "loss", stopped)
+    assert train(flags(toy / "corpus", tmp_path / "cut", *few)) == 1
+    assert "run the same command again" in capsys.readouterr().err
+    assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]
+    assert train(flags(toy / "corpus", tmp_path / "cut", *few)) == 0
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+
+
+def test_held_out_dialogues_choose_instead_of_dev(toy: Path, tmp_path: Path) -> None:
+    assert train(flags(toy / "corpus", tmp_path, "--held_out", "0.3", "--epochs", "1")) == 0
+    assert {one["flag"] for one in json.loads((tmp_path / "run.json").read_text())["inputs"]} == {"train"}
+
+
+def test_what_cannot_be_trained_or_run_is_told(
+    model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(argv: list[str], status: int = 2) -> str:
+        command = train if "--train" in argv else predict
+        assert command([*argv, "--output", str(tmp_path / "out")]) == status
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        return said
+
+    corpus = str(toy / "corpus")
+    assert "--held_out: 1.5: give a share" in told(["tiny_dst", "--train", corpus, "--held_out", "1.5"])
+    assert "--epochs: 0: give 1 or more" in told(["tiny_dst", "--train", corpus, "--epochs", "0"])
+    empty = write_corpus(tmp_path / "empty")
+    bare = json.dumps([{**FOOD, "slots": [], "intents": []}])
+    for schema in empty.glob("*/schema.json"):
+        schema.write_text(bare)
+    assert "no service of the schema has a slot" in told(["tiny_dst", "--train", str(empty)])
+    other = tmp_path / "other"
+    other.mkdir()
+    for name, data in files_of(model).items():
+        if not name.startswith("."):
+            (other / name).write_bytes(data)
+    reference = ["--reference", corpus]
+    assert "no model is here" in told(["tiny_dst", "--model", corpus, *reference])
+    weights = other / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-50])
+    assert "is cut off or damaged" in told(["tiny_dst", "--model", str(other), *reference])
+    card = json.loads((other / "model.json").read_text())
+    (other / "model.json").write_text(json.dumps({**card, "size": 8}))
+    weights.write_bytes((model / "weights.safetensors").read_bytes())
+    assert "does not fit model.json beside it" in told(["tiny_dst", "--model", str(other), *reference])
+    assert "is a model of another kind, 'tiny_dst'" in told(["sgp_dst", "--model", str(other), *reference])
