@@ -137,11 +137,22 @@ def prepare_release(folder: Path) -> None:
     shutil.rmtree(folder / "release" / "parapet_sample", ignore_errors=True)
 
 
-def stages(output: str) -> list[Stage]:
-    """The stages in their order; a later one reads what an earlier one made below ``output``."""
+def stages(output: str, trained: bool = True) -> list[Stage]:
+    """The stages in their order; a later one reads what an earlier one made below ``output``.
+
+    Args:
+      output: the demo's folder.
+      trained: whether a model is trained; else a baseline that has learned nothing is scored.
+    """
     from schemas.layout import sample_root
 
     crowd = sample_root() / "crowd"
+    sets = [
+        *("--variants", str(Path(output) / "rewrite"), "--sets"),
+        *(f"{name}={Path(output) / path}" for name, path in SCORED.items()),
+    ]
+    model = ["--predictions", str(Path(output) / "predict/predictions"), "--system", "tiny_dst"]
+    keywords = ["--model", "evaluation.dst.baseline:Keywords", "--system", "the key-word baseline"]
     return [
         Stage(
             "hits",
@@ -273,13 +284,25 @@ def stages(output: str) -> list[Stage]:
             [("What was replaced", "report.html"), ("The chats as they are now", "babi/00001.txt")],
         ),
         Stage(
+            "train",
+            "A small tracker of dialogue states, from scratch, on the sample's 24 training dialogues",
+            ["tiny_dst", "--epochs", "25"],
+            [("Loss and joint goal accuracy, epoch by epoch", "log.jsonl")],
+            extra="models",
+        ),
+        Stage(
+            "predict",
+            "The states that it sees in the test dialogues, under every variant and in every set",
+            ["tiny_dst", "--model", str(Path(output) / "train"), *sets],
+            [("The test dialogues with its states", "predictions/original/test/dialogues_001.json")],
+            extra="models",
+        ),
+        Stage(
             "evaluate",
-            "A tracker of dialogue states by key words: joint goal accuracy on all of it, and schema sensitivity",
-            [
-                *("--task", "dst", "--model", "evaluation.dst.baseline:Keywords", "--system", "the key-word baseline"),
-                *("--variants", str(Path(output) / "rewrite"), "--sets"),
-                *(f"{name}={Path(output) / path}" for name, path in SCORED.items()),
-            ],
+            "How robust it is: joint goal accuracy on all of it, and schema sensitivity"
+            if trained
+            else "A tracker by key words: joint goal accuracy on all of it, and schema sensitivity",
+            ["--task", "dst", *(model if trained else keywords), *sets],
             [("The scores, set by set", "report.html")],
         ),
         Stage(
@@ -319,7 +342,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
     """Runs one stage after the other, each as its own command, and writes the page."""
-    todo = _possible(args, stages(args.output))
+    todo = _possible(args)
     started = time.monotonic()
     made = Made(Path(args.output))
     for i, stage in enumerate(todo, 1):
@@ -346,17 +369,15 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
     return 0
 
 
-def _possible(args: argparse.Namespace, every: Sequence[Stage]) -> list[Stage]:
+def _possible(args: argparse.Namespace) -> list[Stage]:
     """The stages whose extras are wanted and installed; of those that are not it says what would be needed."""
-    there = []
-    for stage in every:
-        if stage.extra and args.core:
-            continue
-        if stage.extra and find_spec(EXTRAS[stage.extra]) is None:
-            _say(args, f"without {stage.pipeline}: pip install 'parapet[{stage.extra}]' adds it")
-        else:
-            there.append(stage)
-    return there
+    there = {extra: not args.core and find_spec(package) is not None for extra, package in EXTRAS.items()}
+    every = stages(args.output, there["models"])
+    for extra in () if args.core else EXTRAS:
+        if not there[extra]:
+            lacking = ", ".join(stage.pipeline for stage in every if stage.extra == extra)
+            _say(args, f"without {lacking}: pip install 'parapet[{extra}]' adds it")
+    return [stage for stage in every if not stage.extra or there[stage.extra]]
 
 
 def write_page(output: str, done: Sequence[Stage]) -> Path:

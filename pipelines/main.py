@@ -28,6 +28,8 @@ PIPELINES = {
     "restaurants": "an ontology -> bAbI dialog tasks 1 to 5 simulated, with out-of-vocabulary tests",
     "babi_task6": "DSTC2 logs and labels -> dialog bAbI task 6, and the same in the SGD layout",
     "anonymise": "real chats -> chats without who is in them, and what a second look suspects",
+    "train": "dialogues -> a baseline model of the papers: dialogue states, generation, intents, bAbI",
+    "predict": "such a model + dialogues -> predictions, as evaluate takes them",
     "evaluate": "predictions -> metrics, schema sensitivity, a report page: dst, intent, ood, ranking, ...",
     "compare": "outputs of evaluate -> systems next to each other: a leaderboard, paired tests",
     "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",

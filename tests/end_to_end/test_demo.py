@@ -78,8 +78,8 @@ def test_a_second_run_makes_only_what_is_not_there(demo: tuple[Path, str], capsy
     assert main(["demo", "--output", str(demo[0])]) == 0
     assert {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()} == before
     told = capsys.readouterr().out.splitlines()
-    stages = {line.split()[1]: after.strip() for line, after in pairwise(told) if re.match(r"\[\d+/18\] ", line)}
-    assert len(stages) == 18
+    stages = {line.split()[1]: after.strip() for line, after in pairwise(told) if re.match(r"\[\d+/20\] ", line)}
+    assert len(stages) == 20
     assert [name for name, after in stages.items() if after != "as it was"] == ["statistics:"]
     assert told[-1].split()[0] == str(demo[0] / "index.html")
 
@@ -107,10 +107,20 @@ def test_what_is_changed_is_made_again(tmp_path: Path) -> None:
 def test_without_an_extra_its_stage_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(pipelines.demo.EXTRAS, "speech", "a_package_that_nobody_has")
     args, _ = pipelines.demo.parser().parse(["--output", str(tmp_path)])
-    every = pipelines.demo.stages(str(tmp_path))
-    left = [stage.pipeline for stage in pipelines.demo._possible(args, every)]
-    assert left == [stage.pipeline for stage in every if stage.pipeline != "speech_errors"]
-    assert "parapet[speech]" in capsys.readouterr().out
+    left = [stage.pipeline for stage in pipelines.demo._possible(args)]
+    every = [stage.pipeline for stage in pipelines.demo.stages(str(tmp_path))]
+    assert left == [name for name in every if name != "speech_errors"]
+    assert capsys.readouterr().out == "without speech_errors: pip install 'parapet[speech]' adds it\n"
+
+
+def test_the_core_scores_the_key_words_instead_of_a_model(tmp_path: Path, capsys) -> None:
+    args, _ = pipelines.demo.parser().parse(["--core", "--output", str(tmp_path)])
+    left = pipelines.demo._possible(args)
+    assert {"speech_errors", "train", "predict"}.isdisjoint(stage.pipeline for stage in left)
+    (scored,) = (stage for stage in left if stage.pipeline == "evaluate")
+    assert "evaluation.dst.baseline:Keywords" in scored.flags
+    assert "--predictions" not in scored.flags
+    assert capsys.readouterr().out == ""
 
 
 def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: Path, tmp_path: Path) -> None:

@@ -27,7 +27,10 @@ from pipelines.command import StrictParser, _beam_flags
 from pipelines.evaluate import TASKS
 from pipelines.main import PIPELINES, main
 from pipelines.mturk import ACTIONS, sandbox_server
+from pipelines.predict import FAMILIES as PREDICTORS
 from pipelines.release import ACTIONS as RELEASE_ACTIONS
+from pipelines.train import FAMILIES as TRAINERS
+from pipelines.train import MODELS
 from schemas.decisions import COLUMNS
 from schemas.json_schemas import RECORDS
 from schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
@@ -216,7 +219,8 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 # Every command that has flags; of mturk and release each action has its own.
-OF_ACTIONS = {"evaluate": TASKS, "mturk": ACTIONS, "release": RELEASE_ACTIONS}
+OF_ACTIONS = {"train": MODELS, "predict": MODELS, "evaluate": TASKS, "mturk": ACTIONS, "release": RELEASE_ACTIONS}
+FAMILIES = {"train": TRAINERS, "predict": PREDICTORS}
 COMMANDS = [
     *(name for name in PIPELINES if name not in OF_ACTIONS),
     *(f"{name} {action}" for name, actions in OF_ACTIONS.items() for action in actions),
@@ -224,8 +228,10 @@ COMMANDS = [
 
 
 def parser_of(name: str) -> StrictParser:
-    parser: StrictParser = importlib.import_module(f"pipelines.{name.replace(' ', '.').replace('-', '_')}").parser()
-    return parser
+    group, _, action = name.partition(" ")
+    if group in FAMILIES:
+        return importlib.import_module(f"pipelines.{group}.{FAMILIES[group][action]}").parser(action)
+    return importlib.import_module(f"pipelines.{name.replace(' ', '.').replace('-', '_')}").parser()
 
 
 def flags_of(name: str) -> set[str]:

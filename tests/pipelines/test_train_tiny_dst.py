@@ -1,4 +1,4 @@
-"""``parapet train tiny_dst`` from scratch: it learns a toy set, is predicted with and scored, and goes on if stopped."""
+"""``parapet train tiny_dst``: it learns a toy set, is predicted with and scored, and goes on where it was stopped."""
 
 from __future__ import annotations
 
