@@ -51,7 +51,7 @@ def check_balance(counts: dict[str, int], asked: str, told: str) -> dict[str, in
       RuntimeError: something has no prediction.
     """
     first, second = (
-        {name.partition("/")[2]: n for name, n in counts.items() if name.partition("/")[0] == kind}
+        {name.partition("/")[2]: n for name, n in counts.items() if n and name.partition("/")[0] == kind}
         for kind in (asked, told)
     )
     if first != second:

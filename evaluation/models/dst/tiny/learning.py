@@ -21,13 +21,14 @@ from evaluation.models.dst.tiny.matching import NEVER
 from evaluation.models.dst.tiny.net import Scores, TinyNet
 from evaluation.models.dst.tiny.reading import Read
 from evaluation.models.dst.tiny.steps import Reader, Track
-from evaluation.models.dst.tiny.targets import Target, grouped, step_of, target
+from evaluation.models.dst.tiny.targets import KEEP, Target, grouped, step_of, target
 from evaluation.models.dst.tiny.tracking import Tracking, rows_of
 from evaluation.models.training import Schedule, Trained, fit
 
 BUCKETS = 8192
 SCORED = 64  # dialogues at a time where nothing is trained
 ACCEPTS, REQUESTED = 3.0, 10.0  # what these losses weigh beside the others
+CHANGES = 5.0  # what a value that changes weighs beside one that stays
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,10 +111,9 @@ class TinyLearner:
         counts = dialogues_with(self.tracks, len(self.reader.lexicon.rows))
         self._rare = (settings.rare / (settings.rare + counts)).to(self.device)
         self._lengths = torch.tensor([one.steps * len(one.keys) for one in self.tracks])
-        missed = sum(int((~one.findable()).sum()) for one in self.targets)
+        missed = sum(one.lost() for one in self.targets)
         if missed:
-            told = "%s values stand in no utterance, or cannot be told apart there: nothing is learned from them"
-            logging.warning(told, f"{missed:,}")
+            logging.warning("%s values are found in no utterance: nothing is learned from them", f"{missed:,}")
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
@@ -123,12 +123,9 @@ class TinyLearner:
         """The mean loss."""
         ids = batch.tolist()
         given = batch_of([self.tracks[i] for i in ids], self.device)
-        wanted = wanted_of([self.targets[i] for i in ids], self.device)
+        wanted = wanted_of([self.targets[i] for i in ids], [self.tracks[i] for i in ids], self.device)
         read = self.module.read(given, rows_of(self.reader.lexicon, given.vocabulary), self._rare[given.vocabulary])
-        # Which number stands for no intent differs from service to service; side by side it is the last.
-        none, here = given.intent_there.shape[1], given.intent_there.sum(1)[:, None]
-        before, intent = (torch.where(one == here, none, one) for one in (wanted.intent_before, wanted.intent))
-        return loss_of(read, self.module.score(read, 0, wanted.before, before), wanted, intent)
+        return loss_of(read, self.module.score(read, 0, wanted.before, wanted.intent_before), wanted)
 
     def dev(self) -> float:
         """The mean joint goal accuracy of the frames."""
@@ -162,15 +159,17 @@ def dialogues_with(tracks: Sequence[Track], words: int) -> Tensor:
     return torch.from_numpy(counts).float()
 
 
-def loss_of(read: Read, scores: Scores, wanted: Wanted, intent: Tensor) -> Tensor:
+def loss_of(read: Read, scores: Scores, wanted: Wanted) -> Tensor:
     """The sum of the losses: of values, intents and requested slots, of whose the mentions are, of what is accepted."""
     there = read.batch.slot_there
     options = torch.cat([scores.fixed, scores.values, scores.mentions], 3).float()
     right = torch.cat([wanted.fixed, wanted.values, wanted.mentions], 3) & (options > NEVER)
     counted = right.any(3) & there[:, None]
     # Of a value that stands in several places, any will do.
-    values = -(_log_sum(options.log_softmax(3), right, 3) * counted).sum() / counted.sum().clamp(min=1)
-    intents = F.cross_entropy(scores.intents.float()[wanted.known], intent[wanted.known])
+    # What is missed stays missed, what is wrong is often set right: a change counts more.
+    weight = torch.where(wanted.fixed[..., KEEP], 1.0, CHANGES) * counted
+    values = -(_log_sum(options.log_softmax(3), right, 3) * weight).sum() / counted.sum().clamp(min=1)
+    intents = F.cross_entropy(scores.intents.float()[wanted.known], wanted.intent[wanted.known])
     asked = (wanted.known[:, :, None] & there[:, None]).float()
     requested = F.binary_cross_entropy_with_logits(
         scores.requested.float(), wanted.requested.float(), asked, reduction="sum"

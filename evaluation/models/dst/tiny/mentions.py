@@ -6,13 +6,17 @@ What looks like a value is found by rules, for none of them says whose value it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 import msgspec
 
-from evaluation.models.dst.tiny.numbers import NUMBERS
-from evaluation.models.dst.tiny.words import ENDS, TOKEN, stem
+from evaluation.models.dst.tiny.words import ENDS, NUMBERS, TOKEN, stem
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
 
 LOOKS = ("time", "date", "money", "number", "name", "phrase", "listed")
 
@@ -40,190 +44,21 @@ _RULES = (
 _PATTERNS = [(look, re.compile(rf"(?<![\w$])(?:{rule})(?!\w)", re.IGNORECASE)) for look, rule in _RULES]
 
 # A name goes over these where a word with a capital follows.
-_JOINTS = frozenset(["of", "the", "and", "&", "de", "la", "le", "del", "at", "for", "on", "in"])
+_JOINTS = frozenset(_words("of the and & de la le del at for on in"))
 # What begins a sentence with a capital, and what stands between values: no name, no value.
 _IDLE = frozenset(
-    [
-        "a",
-        "about",
-        "above",
-        "actually",
-        "after",
-        "again",
-        "all",
-        "alright",
-        "also",
-        "am",
-        "an",
-        "and",
-        "another",
-        "any",
-        "anything",
-        "are",
-        "around",
-        "as",
-        "at",
-        "be",
-        "because",
-        "been",
-        "before",
-        "being",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "doing",
-        "done",
-        "don't",
-        "else",
-        "every",
-        "everything",
-        "few",
-        "find",
-        "for",
-        "fine",
-        "from",
-        "get",
-        "give",
-        "go",
-        "going",
-        "good",
-        "great",
-        "had",
-        "has",
-        "have",
-        "having",
-        "he",
-        "hello",
-        "help",
-        "her",
-        "hey",
-        "hi",
-        "him",
-        "his",
-        "how",
-        "i",
-        "i'd",
-        "i'll",
-        "i'm",
-        "i've",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "it's",
-        "its",
-        "just",
-        "know",
-        "let",
-        "let's",
-        "like",
-        "look",
-        "looking",
-        "looks",
-        "love",
-        "make",
-        "maybe",
-        "me",
-        "more",
-        "my",
-        "need",
-        "needs",
-        "no",
-        "not",
-        "now",
-        "of",
-        "off",
-        "oh",
-        "ok",
-        "okay",
-        "on",
-        "one",
-        "or",
-        "other",
-        "our",
-        "out",
-        "over",
-        "perfect",
-        "please",
-        "prefer",
-        "really",
-        "right",
-        "say",
-        "see",
-        "set",
-        "she",
-        "should",
-        "show",
-        "so",
-        "some",
-        "something",
-        "sorry",
-        "sounds",
-        "still",
-        "such",
-        "sure",
-        "take",
-        "tell",
-        "than",
-        "thank",
-        "thanks",
-        "that",
-        "that's",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "there's",
-        "these",
-        "they",
-        "this",
-        "those",
-        "to",
-        "too",
-        "try",
-        "under",
-        "until",
-        "up",
-        "us",
-        "use",
-        "very",
-        "want",
-        "was",
-        "we",
-        "we're",
-        "well",
-        "were",
-        "what",
-        "what's",
-        "when",
-        "where",
-        "which",
-        "who",
-        "will",
-        "wish",
-        "with",
-        "won't",
-        "would",
-        "yeah",
-        "yep",
-        "yes",
-        "you",
-        "you'd",
-        "your",
-        "search",
-        "book",
-        "reserve",
-        "check",
-        "confirm",
-        "confirming",
-        "nope",
-    ]
+    _words(
+        """a about above actually after again all alright also am an and another any anything are around as at
+        be because been before being book but by can check confirm confirming could did do does doing don't
+        done else every everything few find fine for from get give go going good great had has have having
+        he hello help her hey hi him his how i i'd i'll i'm i've if in into is it it's its just know let
+        let's like look looking looks love make maybe me more my need needs no nope not now of off oh ok
+        okay on one or other our out over perfect please prefer really reserve right say search see set she
+        should show so some something sorry sounds still such sure take tell than thank thanks that that's
+        the their them then there there's these they this those to too try under until up us use very want
+        was we we're well were what what's when where which who will wish with won't would yeah yep yes you
+        you'd your"""
+    )
 )
 LONGEST = 4  # words of a phrase
 
@@ -241,12 +76,14 @@ class Said(msgspec.Struct, frozen=True):
     """An utterance.
 
     Attributes:
-      words: the stems of its tokens.
+      tokens: as they stand there.
+      words: their stems.
       sentences: of each token, the number of its sentence.
       asks: of each sentence, whether it is a question.
       mentions: in order.
     """
 
+    tokens: tuple[str, ...]
     words: tuple[str, ...]
     sentences: tuple[int, ...]
     asks: tuple[bool, ...]
@@ -261,19 +98,25 @@ def read(utterance: str, phrases: bool) -> Said:
       utterance: what was said.
       phrases: whether words that look like nothing may be values: users say such, in answers; systems name things.
     """
-    tokens = list(TOKEN.finditer(utterance))
-    words, sentences, asks, places = [], [], [False], []
-    for match in tokens:
-        if match[0] in ENDS:
-            asks[-1] |= match[0] == "?"
-            if words and sentences[-1] == len(asks) - 1:
-                asks.append(False)
+    words: list[re.Match[str]] = []
+    sentences: list[int] = []
+    asks = [False]
+    for match in TOKEN.finditer(utterance):
+        if match[0] not in ENDS:
+            words.append(match)
+            sentences.append(len(asks) - 1)
             continue
-        places.append(match.span())
-        words.append(stem(match[0]))
-        sentences.append(len(asks) - 1)
-    asks = asks[: sentences[-1] + 1] if sentences else []
-    return Said(tuple(words), tuple(sentences), tuple(asks), tuple(_mentions(utterance, places, sentences, phrases)))
+        asks[-1] |= match[0] == "?"
+        if sentences and sentences[-1] == len(asks) - 1:  # else nothing has been said since the last end
+            asks.append(False)
+    tokens = tuple(match[0] for match in words)
+    return Said(
+        tokens=tokens,
+        words=tuple(map(stem, tokens)),
+        sentences=tuple(sentences),
+        asks=tuple(asks[: sentences[-1] + 1] if sentences else ()),
+        mentions=tuple(_mentions(utterance, [match.span() for match in words], sentences, phrases)),
+    )
 
 
 def _mentions(
@@ -366,22 +209,21 @@ def _phrases(
                 yield first, behind
 
 
-def listed(words: Sequence[str], values: Mapping[tuple[str, ...], int]) -> list[tuple[int, int, int]]:
+def listed(words: Sequence[str], values: Collection[tuple[str, ...]]) -> list[tuple[int, int]]:
     """Where the values that a schema lists are said.
 
     Args:
       words: stems of an utterance.
-      values: the stems of each value, to its number.
+      values: the stems of each value.
 
     Returns:
-      (first token, the one behind the last, the value's number); of two that overlap the longer.
+      The first word of each and the one behind its last; of two that overlap the longer.
     """
-    found: list[tuple[int, int, int]] = []
-    taken = [False] * len(words)
-    for size in sorted({len(value) for value in values}, reverse=True):
+    found: list[tuple[int, int]] = []
+    free = [True] * len(words)
+    for size in sorted({len(value) for value in values if value}, reverse=True):
         for first in range(len(words) - size + 1):
-            number = values.get(tuple(words[first : first + size]))
-            if number is not None and not any(taken[first : first + size]):
-                taken[first : first + size] = [True] * size
-                found.append((first, first + size, number))
+            if all(free[first : first + size]) and tuple(words[first : first + size]) in values:
+                free[first : first + size] = [False] * size
+                found.append((first, first + size))
     return sorted(found)

@@ -2,71 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluation.models.dst.tiny.mentions import LOOKS, Mention, listed, read
-from evaluation.models.dst.tiny.words import Lexicon, bucket, normal, words_of_name, words_of_text
+from evaluation.models.dst.tiny.mentions import LOOKS, Mention, Said, listed, read
+from evaluation.models.dst.tiny.services import Flags, Ints, ServiceWords, filled, read_service
+from evaluation.models.dst.tiny.words import Lexicon, bucket, normal
 from schemas.service import Service
 
-Ints = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 History = Sequence[tuple[str, str]]
 
 EMPTY, CARELESS = 0, 1  # the keys of no value and of "dontcare"; those of texts follow
+DONTCARE = "dontcare"
 BESIDE = 3  # words to each side of a mention that are read with it
 OWN = 4  # words of a mention that are read
-LISTED = LOOKS.index("listed")
-
-
-class Schema(msgspec.Struct, frozen=True):
-    """A service as numbers of words; 0 fills up.
-
-    Attributes:
-      slots, intents: (slot or intent, name or description, word).
-      values: (slot, value that it lists, word).
-      truth: (slot, value): 1 for "True", 2 for "False", else 0.
-      normal: slot by slot the stems of the values that it lists.
-      said: the stems of all of them, to their numbers.
-      categorical: of each slot.
-    """
-
-    service: Service
-    slots: Ints
-    intents: Ints
-    values: Ints
-    truth: Ints
-    normal: list[list[str]]
-    said: dict[tuple[str, ...], int]
-    categorical: Flags
+_LISTED = LOOKS.index("listed")
 
 
 class Track(msgspec.Struct, frozen=True):
-    """A dialogue as a service sees it; arrays of places end with one that stands for no token.
+    """A dialogue as a service sees it. A place is the number of a token; behind the last is one that stands for none.
 
     Attributes:
       words: of each token.
-      sentences: (sentence, place): its tokens.
+      sentences: (sentence, place).
       step, user, asks, last: of each sentence: its step, whether the user says it, whether it is a question, whether
         it is the last of its turn.
       steps: how many.
-      look, sentence, size, begins, whole: of each mention: how it looks, its sentence, its words, whether it begins a
-        sentence, or is all of it.
-      own, left, right: (mention, place): its tokens, and those beside it.
-      keys: of each mention; two are the same where the texts are.
+      look, sentence, size, begins, whole: of each mention: how it looks, its sentence, how many words, whether it
+        begins the sentence, whether it is all of it.
+      own, left, right: (mention, place): its words, and those beside it.
+      beside: (mention, row of a table): the words beside it, each with its distance, and what the mention is like.
+      keys: of each mention; equal where the texts say the same.
       valid: (slot, mention): whether the slot can have it.
       value_keys: (slot, listed value).
       texts: of the mentions.
-      acts: of each step the rows of the words and pairs of words that the user says, then those of the system.
-      beside: (mention, place): the rows of the words beside it, each by its place, and of its shape.
       known: from the stems of a text to its key.
+      acts: of each step the rows of the words and pairs of words that the user says, then those of the system.
     """
 
-    schema: Schema
+    schema: ServiceWords
     words: Ints
     sentences: Ints
     step: Ints
@@ -82,68 +59,33 @@ class Track(msgspec.Struct, frozen=True):
     own: Ints
     left: Ints
     right: Ints
+    beside: Ints
     keys: Ints
     valid: Flags
     value_keys: Ints
     texts: list[str]
     known: dict[str, int]
     acts: list[Ints]
-    beside: Ints
+
+    def mention_steps(self) -> Ints:
+        """The step of each mention."""
+        return self.step[self.sentence]
 
     def key(self, value: str) -> int:
         """Of a value in a state; -1 where nothing in the dialogue or the schema is like it."""
-        return CARELESS if value == "dontcare" else self.known.get(normal(value), -1)
+        return CARELESS if value == DONTCARE else self.known.get(normal(value), -1)
 
 
 class Reader:
     """Reads services and dialogues; words get their numbers as they come.
 
     Args:
-      buckets: of the table of embeddings.
+      buckets: of the tables of embeddings.
     """
 
     def __init__(self, buckets: int) -> None:
         self.lexicon, self.buckets = Lexicon(buckets), buckets
-        self._schemas: dict[bytes, Schema] = {}
-
-    def schema(self, service: Service) -> Schema:
-        """A service, read once."""
-        told = msgspec.json.encode(service)
-        found = self._schemas.get(told)
-        if found is None:
-            found = self._schemas[told] = self._schema(service)
-        return found
-
-    def _schema(self, service: Service) -> Schema:
-        stems = [[normal(text) for text in slot.possible_values] for slot in service.slots]
-        said = sorted({tuple(text.split()) for of in stems for text in of})
-        truths = {"true": 1, "false": 2}
-        return Schema(
-            service,
-            self._named((slot.name, slot.description) for slot in service.slots),
-            self._named((intent.name, intent.description) for intent in service.intents),
-            filled([[self.lexicon.all(text.split()) for text in of] for of in stems], 3),
-            filled([[truths.get(text.lower(), 0) for text in slot.possible_values] for slot in service.slots], 2),
-            stems,
-            {words: i for i, words in enumerate(said)},
-            np.array([slot.is_categorical for slot in service.slots], dtype=bool),
-        )
-
-    def _named(self, elements: Iterable[tuple[str, str]]) -> Ints:
-        number = self.lexicon.all
-        return filled(
-            [[number(words_of_name(name)), number(words_of_text(text))] for name, text in elements], 3, (0, 2, 1)
-        )
-
-    def _beside(self, words: Sequence[str], one: Mention, user: bool) -> list[int]:
-        """The rows of the words before and behind a mention, and of what it is like."""
-        places = [*range(one.first - 1, one.first - 1 - BESIDE, -1), *range(one.behind, one.behind + BESIDE)]
-        told = [words[i] if 0 <= i < len(words) else "<>" for i in places]
-        rows = [
-            bucket(f"{i - one.first if i < one.first else i - one.behind + 1} {word}", self.buckets)
-            for i, word in zip(places, told, strict=True)
-        ]
-        return [*rows, bucket(f"{one.look} {one.behind - one.first} {user}", self.buckets)]
+        self._services: dict[bytes, ServiceWords] = {}
 
     def track(self, service: Service, history: History) -> Track:
         """Reads a dialogue.
@@ -152,132 +94,128 @@ class Reader:
           service: whose state is asked.
           history: (speaker, utterance) of all turns, the user's last.
         """
-        schema = self.schema(service)
-        words: list[int] = []
-        sentences: list[list[int]] = []
-        of_sentence: list[tuple[int, bool, bool, bool]] = []
-        mentions: list[
-            tuple[Mention, int, int, int]
-        ] = []  # with the place of its turn's first token and behind its last
-        step = 0
-        acts: list[list[int]] = [[], []]
-        around: list[list[int]] = []
+        told = msgspec.json.encode(service)
+        if told not in self._services:
+            self._services[told] = read_service(service, self.lexicon)
+        found = _Dialogue(self._services[told], self.lexicon, self.buckets)
         for speaker, utterance in history:
-            user = speaker == "USER"
-            said = read(utterance, user)
-            at, first = len(words), len(sentences)
-            words += self.lexicon.all(said.words)
-            for place, number in enumerate(said.sentences, at):
-                while len(sentences) <= first + number:
-                    sentences.append([])
-                sentences[first + number].append(place)
-            of_sentence += [(step, user, asks, i + 1 == len(said.asks)) for i, asks in enumerate(said.asks)]
-            spans = {(one.first, one.behind) for one in said.mentions}
-            found = [
-                Mention(" ".join(said.words[start:end]), start, end, "listed")
-                for start, end, _ in listed(said.words, schema.said)
-                if (start, end) not in spans
-            ]
-            found = [*said.mentions, *found]
-            mentions += [(one, at, len(words), first + said.sentences[one.first]) for one in found]
-            around += [self._beside(said.words, one, user) for one in found]
-            told = ["<", *said.words, ">"]
-            acts[2 * step + (not user)] += [bucket(f"{a} {b}", self.buckets) for a, b in pairwise(told)] + [
-                bucket(word, self.buckets) for word in said.words
-            ]
-            if user:
-                step += 1
-                acts += [[], []]
-        return _track(schema, words, sentences, of_sentence, mentions, step, acts[: 2 * step], around)
+            found.add(utterance, speaker == "USER")
+        return found.track()
 
 
-def _track(
-    schema: Schema,
-    words: list[int],
-    sentences: list[list[int]],
-    of_sentence: list[tuple[int, bool, bool, bool]],
-    mentions: list[tuple[Mention, int, int, int]],
-    steps: int,
-    acts: list[list[int]],
-    around: list[list[int]],
-) -> Track:
-    known: dict[str, int] = {}
-    keys = [known.setdefault(normal(one.text), len(known) + 2) for one, *_ in mentions]
-    value_keys = [[known.setdefault(text, len(known) + 2) for text in of] for of in schema.normal]
-    look = np.array([LOOKS.index(one.look) for one, *_ in mentions], dtype=np.int32)
-    lists = np.array([[key in set(of) for key in keys] for of in value_keys], dtype=bool).reshape(len(value_keys), -1)
-    # Whether a categorical slot lists it; any other may have all that looks like a value.
-    valid = lists | (~schema.categorical[:, None] & (look != LISTED)[None])
-    nowhere = len(words)
+class _Place(msgspec.Struct, frozen=True):
+    """A mention's first token and the one behind its last, those of its turn, and its sentence."""
 
-    def beside(places: range, first: int, behind: int) -> list[int]:
-        return [place if first <= place < behind else nowhere for place in places]
-
-    spans = [(at + one.first, at + one.behind, at, behind) for one, at, behind, _ in mentions]
-    own = [beside(range(a, a + OWN), a, b) for a, b, _, _ in spans]
-    left = [beside(range(a - BESIDE, a), at, behind) for a, _, at, behind in spans]
-    right = [beside(range(b, b + BESIDE), at, behind) for _, b, at, behind in spans]
-    step, user, asks, last = (np.array([row[i] for row in of_sentence]) for i in range(4))
-    at_sentence = [number for *_, number in mentions]
-    return Track(
-        schema=schema,
-        words=np.array([*words, 0], dtype=np.int32),
-        sentences=filled(sentences, 2, (0, 1), nowhere),
-        step=step.astype(np.int32),
-        user=user.astype(bool),
-        asks=asks.astype(bool),
-        last=last.astype(bool),
-        steps=steps,
-        look=look,
-        sentence=np.array(at_sentence, dtype=np.int32),
-        size=np.array([one.behind - one.first for one, *_ in mentions], dtype=np.int32),
-        begins=np.array([a == sentences[z][0] for (a, *_), z in zip(spans, at_sentence, strict=True)], dtype=bool),
-        whole=np.array(
-            [
-                a == sentences[z][0] and b == sentences[z][-1] + 1
-                for (a, b, *_), z in zip(spans, at_sentence, strict=True)
-            ],
-            dtype=bool,
-        ),
-        own=np.array(own, dtype=np.int32).reshape(-1, OWN),
-        left=np.array(left, dtype=np.int32).reshape(-1, BESIDE),
-        right=np.array(right, dtype=np.int32).reshape(-1, BESIDE),
-        keys=np.array(keys, dtype=np.int32),
-        valid=valid,
-        value_keys=filled(value_keys, 2),
-        texts=[one.text for one, *_ in mentions],
-        known=known,
-        beside=np.array(around, dtype=np.int32).reshape(len(around), 2 * BESIDE + 1),
-        acts=[np.array(of, dtype=np.int32) for of in acts],
-    )
+    first: int
+    behind: int
+    turn: int
+    turn_behind: int
+    sentence: int
 
 
-def filled(nested: Sequence[object], depth: int, least: Sequence[int] = (), fill: int = 0) -> Ints:
-    """Nested lists of numbers as an array.
+class _Dialogue:
+    """What a dialogue has so far."""
 
-    Args:
-      nested: of lists that differ in length.
-      depth: how deep they are.
-      least: the least size of each dimension.
-      fill: what fills up.
-    """
-    shape = list(least) or [0] * depth
+    def __init__(self, schema: ServiceWords, lexicon: Lexicon, buckets: int) -> None:
+        self.schema, self.lexicon, self.buckets = schema, lexicon, buckets
+        self.words: list[int] = []
+        self.sentences: list[list[int]] = []
+        self.of_sentence: list[tuple[int, bool, bool, bool]] = []
+        self.mentions: list[Mention] = []
+        self.places: list[_Place] = []
+        self.beside: list[list[int]] = []
+        self.acts: list[list[int]] = [[], []]
+        self.steps = 0
 
-    def measure(of: object, at: int) -> None:
-        if isinstance(of, list | tuple):
-            shape[at] = max(shape[at], len(of))
-            for one in of:
-                measure(one, at + 1)
+    def add(self, utterance: str, user: bool) -> None:
+        """Adds a turn."""
+        said = read(utterance, user)
+        at, first = len(self.words), len(self.sentences)
+        self.words += self.lexicon.all(said.words)
+        self.sentences += [[] for _ in said.asks]
+        for place, number in enumerate(said.sentences, at):
+            self.sentences[first + number].append(place)
+        last = len(said.asks) - 1
+        self.of_sentence += [(self.steps, user, asks, i == last) for i, asks in enumerate(said.asks)]
+        for one in self._mentions(said):
+            sentence = first + said.sentences[one.first]
+            self.mentions.append(one)
+            self.places.append(_Place(at + one.first, at + one.behind, at, len(self.words), sentence))
+            self.beside.append(self._beside(said.words, one, user))
+        self.acts[2 * self.steps + (not user)] += self._acts(said.words)
+        if user:
+            self.steps += 1
+            self.acts += [[], []]
 
-    measure(nested, 0)
-    array = np.full(shape, fill, dtype=np.int32)
+    def _mentions(self, said: Said) -> list[Mention]:
+        """Those of the utterance, and what the schema lists and is said in it."""
+        spans = {(one.first, one.behind) for one in said.mentions}
+        more = [
+            Mention(" ".join(said.tokens[start:end]), start, end, LOOKS[_LISTED])
+            for start, end in listed(said.words, self.schema.listed)
+            if (start, end) not in spans
+        ]
+        return [*said.mentions, *more]
 
-    def put(of: object, place: tuple[int, ...]) -> None:
-        if isinstance(of, list | tuple):
-            for i, one in enumerate(of):
-                put(one, (*place, i))
-        else:
-            array[place] = of
+    def _beside(self, words: Sequence[str], one: Mention, user: bool) -> list[int]:
+        before = [(i - one.first, i) for i in range(one.first - 1, one.first - 1 - BESIDE, -1)]
+        behind = [(i - one.behind + 1, i) for i in range(one.behind, one.behind + BESIDE)]
+        told = [f"{away} {words[i] if 0 <= i < len(words) else '<>'}" for away, i in (*before, *behind)]
+        return [bucket(text, self.buckets) for text in (*told, f"{one.look} {one.behind - one.first} {user}")]
 
-    put(nested, ())
-    return array
+    def _acts(self, words: Sequence[str]) -> list[int]:
+        pairs = [f"{first} {second}" for first, second in pairwise(["<", *words, ">"])]
+        return [bucket(text, self.buckets) for text in (*pairs, *words)]
+
+    def track(self) -> Track:
+        """All of it as arrays."""
+        schema, places = self.schema, self.places
+        known: dict[str, int] = {}
+        keys = [known.setdefault(normal(one.text), len(known) + 2) for one in self.mentions]
+        value_keys = [[known.setdefault(text, len(known) + 2) for text in of] for of in schema.normal]
+        look = _ints([LOOKS.index(one.look) for one in self.mentions])
+        lists = _flags([[key in set(of) for key in keys] for of in value_keys]).reshape(len(value_keys), len(keys))
+        step, user, asks, last = zip(*self.of_sentence, strict=True) if self.of_sentence else ((), (), (), ())
+        ends = [(self.sentences[one.sentence][0], self.sentences[one.sentence][-1] + 1) for one in places]
+        return Track(
+            schema=schema,
+            words=_ints([*self.words, 0]),
+            sentences=filled(self.sentences, 2, (0, 1), len(self.words)),
+            step=_ints(step),
+            user=_flags(user),
+            asks=_flags(asks),
+            last=_flags(last),
+            steps=self.steps,
+            look=look,
+            sentence=_ints([one.sentence for one in places]),
+            size=_ints([one.behind - one.first for one in places]),
+            begins=_flags([one.first == first for one, (first, _) in zip(places, ends, strict=True)]),
+            whole=_flags([(one.first, one.behind) == end for one, end in zip(places, ends, strict=True)]),
+            own=self._tokens([(one.first, one.first + OWN, one.first, one.behind) for one in places], OWN),
+            left=self._tokens([(one.first - BESIDE, one.first, one.turn, one.turn_behind) for one in places], BESIDE),
+            right=self._tokens(
+                [(one.behind, one.behind + BESIDE, one.turn, one.turn_behind) for one in places], BESIDE
+            ),
+            beside=_ints(self.beside).reshape(len(places), 2 * BESIDE + 1),
+            keys=_ints(keys),
+            # A categorical slot has what it lists; any other all that looks like a value.
+            valid=lists | (~schema.categorical[:, None] & (look != _LISTED)[None]),
+            value_keys=filled(value_keys, 2),
+            texts=[one.text for one in self.mentions],
+            known=known,
+            acts=[_ints(of) for of in self.acts[: 2 * self.steps]],
+        )
+
+    def _tokens(self, rows: Sequence[tuple[int, int, int, int]], size: int) -> Ints:
+        """Places from one to another, as far as they are within two others."""
+        nowhere = len(self.words)
+        found = [[i if low <= i < high else nowhere for i in range(start, end)] for start, end, low, high in rows]
+        return _ints(found).reshape(len(rows), size)
+
+
+def _ints(values: Sequence[object]) -> Ints:
+    return np.array(values, dtype=np.int32)
+
+
+def _flags(values: Sequence[object]) -> Flags:
+    return np.array(values, dtype=bool)

@@ -10,23 +10,28 @@ import numpy as np
 from evaluation.dst.frames import State
 from evaluation.dst.model import Example
 from evaluation.dst.values import best_match
-from evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Flags, Ints, Track
+from evaluation.models.dst.tiny.services import Flags, Ints
+from evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Track
 
-NEAR = 0.8  # a mention that matches a value so well stands for it, where none matches it wholly
-ALTERNATIVES = 4  # of a value in the state before that are kept
-KEEP, ANY = 0, 1  # a slot's value stays as it is; any will do
+KEEP, ANY = 0, 1  # options of a slot: its value stays as it is, any will do
+NO_INTENT = "NONE"
+_NEAR = 0.8  # a mention that matches a value so well stands for it, where none matches it wholly
+_ALTERNATIVES = 4  # of a value before that are kept
 
 
 class Target(msgspec.Struct, frozen=True):
     """What is right at each step.
 
     Attributes:
-      before: (step, slot, alternative): the keys of the value before; -1 fills up, also where the text is nowhere.
-      fixed: (step, slot, KEEP or ANY); ``values``: (step, slot, listed value); ``mentions``: (step, slot, mention).
-      intent_before: at each step; the number of intents stands for none, as in ``intent``; -1 where it is not known.
+      before: (step, slot, alternative): the keys of the value before; -1 fills up, and stands for a text that is
+        nowhere.
+      fixed: (step, slot, KEEP or ANY).
+      values, mentions: (step, slot, listed value) and (step, slot, mention); all that say the value are right.
+      intent_before, intent: of each step; the number of intents stands for none.
       requested: (step, slot).
-      owners: (slot, mention): whether its text is the slot's value at any step.
       known: of each step, whether there is a frame.
+      owners: (slot, mention): whether it says the slot's value of any step.
+      offered, accepts: of each step, whether the system named something new, and whether that is taken.
     """
 
     before: Ints
@@ -38,29 +43,31 @@ class Target(msgspec.Struct, frozen=True):
     requested: Flags
     known: Flags
     owners: Flags
-    accepts: Flags
     offered: Flags
+    accepts: Flags
 
-    def findable(self) -> Flags:
-        """Of each step and slot, whether any option is right."""
-        found: Flags = self.fixed.any(2) | self.values.any(2) | self.mentions.any(2)
-        return found
+    def lost(self) -> int:
+        """How many changes have no option that is right."""
+        return int((~(self.fixed.any(2) | self.values.any(2) | self.mentions.any(2))).sum())
 
 
 def grouped(asked: Iterable[Example]) -> Iterator[list[int]]:
-    """The examples of one dialogue and service, in their order: each history begins as the next one does."""
-    open_: dict[tuple[str, str], list[int]] = {}
+    """The numbers of the examples of one dialogue and service, in their order: each history goes on from the last."""
+    found: dict[tuple[str, str], list[int]] = {}
     last: dict[tuple[str, str], Example] = {}
     for i, one in enumerate(asked):
         place = one.dialogue_id, one.service.service_name
         before = last.get(place)
-        if before is not None and not (
-            before.service == one.service and one.history[: len(before.history)] == before.history
-        ):
-            yield open_.pop(place)
-        open_.setdefault(place, []).append(i)
+        if before is not None and not _goes_on(before, one):
+            yield found.pop(place)
+        found.setdefault(place, []).append(i)
         last[place] = one
-    yield from open_.values()
+    yield from found.values()
+
+
+def _goes_on(before: Example, one: Example) -> bool:
+    same = before.service is one.service or before.service == one.service
+    return same and one.history[: len(before.history)] == before.history
 
 
 def step_of(asked: Example) -> int:
@@ -73,67 +80,75 @@ def target(track: Track, states: Mapping[int, State]) -> Target:
 
     Args:
       track: of it.
-      states: by step; steps that lack one keep the state before.
+      states: by step; at a step that lacks one, all stays.
     """
-    slots, intents = track.schema.service.slots, [one.name for one in track.schema.service.intents]
-    shape = track.steps, len(slots)
-    before = np.full((*shape, ALTERNATIVES), -1, dtype=np.int32)
-    fixed = np.zeros((*shape, 2), dtype=bool)
-    values = np.zeros((*shape, track.value_keys.shape[1]), dtype=bool)
-    mentions = np.zeros((*shape, len(track.keys)), dtype=bool)
-    requested = np.zeros(shape, dtype=bool)
-    intent, intent_before = (np.full(track.steps, len(intents), dtype=np.int32) for _ in range(2))
-    mention_step = track.step[track.sentence] if len(track.sentence) else track.sentence
-    owned = np.zeros((len(slots), len(track.keys)), dtype=bool)
-    now = State("NONE", [], {})
-    for step in range(track.steps):
-        last, now = now, states.get(step, now)
-        intent_before[step] = _number(intents, last.active_intent)
-        intent[step] = _number(intents, now.active_intent)
-        for s, slot in enumerate(slots):
-            requested[step, s] = step in states and slot.name in now.requested_slots
-            had, has = last.slot_values.get(slot.name, []), now.slot_values.get(slot.name, [])
-            keys = [track.key(value) for value in had] or [EMPTY]
-            owned[s] |= np.isin(track.keys, [track.key(value) for value in has]) & track.valid[s]
-            before[step, s, : len(keys[:ALTERNATIVES])] = keys[:ALTERNATIVES]
-            if not has or set(has) & set(had):
-                fixed[step, s, KEEP] = bool(has) or not had  # what vanishes is not learned
-                continue
-            wanted = [track.key(value) for value in has]
-            fixed[step, s, ANY] = CARELESS in wanted
-            values[step, s] = np.isin(track.value_keys[s], wanted) & (track.value_keys[s] != EMPTY)
-            there = track.valid[s] & (mention_step <= step)
-            mentions[step, s] = there & np.isin(track.keys, wanted)
-            if not (fixed[step, s].any() or values[step, s].any() or mentions[step, s].any()):
-                mentions[step, s] = _nearest(track, there, has)
-    of_system = ~track.user[track.sentence] if len(track.sentence) else np.zeros(0, dtype=bool)
-    accepts = (mentions & of_system).any((1, 2))
-    # Whether there is something new to be taken, or the answer to it says nothing.
-    had = (before[..., None] == track.keys).any((1, 2))
-    new = (of_system & (mention_step == np.arange(track.steps)[:, None]) & ~had & track.valid.any(0)).any(1)
-    offered = accepts | new
-    return Target(
-        before,
-        fixed,
-        values,
-        mentions,
-        intent_before,
-        intent,
-        requested,
-        np.array([i in states for i in range(track.steps)]),
-        owned,
-        accepts,
-        offered,
+    service = track.schema.service
+    steps, slots, mentions = track.steps, len(service.slots), len(track.keys)
+    found = Target(
+        before=np.full((steps, slots, _ALTERNATIVES), -1, dtype=np.int32),
+        fixed=_no(steps, slots, 2),
+        values=_no(steps, slots, track.value_keys.shape[1]),
+        mentions=_no(steps, slots, mentions),
+        intent_before=np.zeros(steps, dtype=np.int32),
+        intent=np.zeros(steps, dtype=np.int32),
+        requested=_no(steps, slots),
+        known=np.array([step in states for step in range(steps)]),
+        owners=_no(slots, mentions),
+        offered=_no(steps),
+        accepts=_no(steps),
     )
+    intents = [one.name for one in service.intents]
+    now = State(NO_INTENT, [], {})
+    for step in range(steps):
+        last, now = now, states.get(step, now)
+        found.intent_before[step], found.intent[step] = (_number(intents, one.active_intent) for one in (last, now))
+        for s, slot in enumerate(service.slots):
+            found.requested[step, s] = step in states and slot.name in now.requested_slots
+            had, has = last.slot_values.get(slot.name, []), now.slot_values.get(slot.name, [])
+            _change(found, track, step, s, had, has)
+    _acceptance(found, track)
+    return found
+
+
+def _change(found: Target, track: Track, step: int, s: int, had: Sequence[str], has: Sequence[str]) -> None:
+    """What is right for a slot at a step."""
+    keys = [track.key(value) for value in had[:_ALTERNATIVES]] or [EMPTY]
+    found.before[step, s, : len(keys)] = keys
+    wanted = [track.key(value) for value in has]
+    says = np.isin(track.keys, wanted) & track.valid[s]
+    found.owners[s] |= says
+    if not has or set(has) & set(had):
+        found.fixed[step, s, KEEP] = bool(has) or not had  # that a value vanishes is not learned
+        return
+    there = track.valid[s] & (track.mention_steps() <= step)
+    found.fixed[step, s, ANY] = CARELESS in wanted
+    found.values[step, s] = np.isin(track.value_keys[s], wanted) & (track.value_keys[s] != EMPTY)
+    found.mentions[step, s] = says & there
+    if not (found.fixed[step, s].any() or found.values[step, s].any() or found.mentions[step, s].any()):
+        found.mentions[step, s] = _nearest(track, there, has)
+
+
+def _nearest(track: Track, there: Flags, values: Sequence[str]) -> Flags:
+    scores = np.array(
+        [best_match(values, text) if here else 0.0 for text, here in zip(track.texts, there, strict=True)]
+    )
+    near: Flags = (scores >= _NEAR) & (scores == scores.max(initial=0.0))
+    return near
+
+
+def _acceptance(found: Target, track: Track) -> None:
+    """What the user makes of what the system named."""
+    of_system = ~track.user[track.sentence]
+    found.accepts[:] = (found.mentions & of_system).any((1, 2))
+    # What is in the state already says nothing, whatever the answer.
+    had = (found.before[..., None] == track.keys).any((1, 2))
+    now = track.mention_steps() == np.arange(track.steps)[:, None]
+    found.offered[:] = found.accepts | (now & of_system & ~had & track.valid.any(0)).any(1)
 
 
 def _number(intents: Sequence[str], name: str) -> int:
     return intents.index(name) if name in intents else len(intents)
 
 
-def _nearest(track: Track, there: Flags, values: Sequence[str]) -> Flags:
-    scores = np.zeros(len(there))
-    for m in np.flatnonzero(there):
-        scores[m] = best_match(values, track.texts[m])
-    best = scores.max(initial=0.0)
-    return (scores == best) if best >= NEAR else np.zeros(len(there), dtype=bool)
+def _no(*shape: int) -> Flags:
+    return np.zeros(shape, dtype=bool)

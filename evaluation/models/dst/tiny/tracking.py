@@ -12,12 +12,12 @@ from evaluation.dst.model import Example
 from evaluation.models.batching import by_length
 from evaluation.models.dst.tiny.batch import batch_of
 from evaluation.models.dst.tiny.net import TinyNet
-from evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Reader, Track
-from evaluation.models.dst.tiny.targets import ANY, KEEP, grouped, step_of
+from evaluation.models.dst.tiny.steps import CARELESS, DONTCARE, EMPTY, Reader, Track
+from evaluation.models.dst.tiny.targets import ANY, KEEP, NO_INTENT, grouped, step_of
 from evaluation.models.dst.tiny.words import Lexicon
+from schemas.service import Slot
 
 DIGITS = 6  # scores that are the same to so many are equal, whatever the order in which sums were computed
-NO_INTENT = "NONE"
 
 
 class Tracking:
@@ -47,9 +47,12 @@ class Tracking:
                 found |= {example: states[step_of(asked[example])] for example in groups[i]}
         return [found[i] for i in range(len(asked))]
 
-    @torch.inference_mode()
     def track(self, tracks: Sequence[Track]) -> list[list[State]]:
         """The states of each track after each of its steps."""
+        with torch.inference_mode():
+            return self._track(tracks)
+
+    def _track(self, tracks: Sequence[Track]) -> list[list[State]]:
         batch = batch_of(tracks, self.device)
         read = self.net.read(batch, rows_of(self.reader.lexicon, batch.vocabulary))
         slots, values = batch.value_keys.shape[1:]
@@ -88,15 +91,16 @@ def text_of(track: Track, slot: int, option: int, values: int) -> str:
       option: ``ANY``, a listed value or a mention.
       values: for how many listed values there is room.
     """
-    of = track.schema.service.slots[slot]
+    of: Slot = track.schema.service.slots[slot]
     if option == ANY:
-        return "dontcare"
-    if option - 2 < values:
-        return of.possible_values[option - 2]
-    mention = option - 2 - values
-    if of.is_categorical:
-        return of.possible_values[track.value_keys[slot].tolist().index(track.keys[mention])]
-    return track.texts[mention]
+        return DONTCARE
+    value, mention = option - 2, option - 2 - values
+    if mention >= 0 and not of.is_categorical:
+        return track.texts[mention]
+    if mention >= 0:
+        value = track.value_keys[slot].tolist().index(track.keys[mention])
+    text: str = of.possible_values[value]
+    return text
 
 
 def rows_of(lexicon: Lexicon, vocabulary: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,40 +7,24 @@ import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from evaluation.models.dst.tiny.numbers import NUMBERS
 from transforms.naming import name_words
 
 # Numbers with their points, words with what joins them: "7:30", "$12.50", "McDonald's", "take-out", "p.m.", "A16".
 TOKEN = re.compile(
     r"\$?\d+(?:[:.,/]\d+)+|\$\d+|[^\W_](?:[^\W_]|['’&-](?=[^\W_])|(?<=\b\w)\.(?=\w)|(?<=\w\.\w)\.)*|[?!.;]"
 )
+
+
+def _said(text: str) -> list[str]:
+    return text.split()
+
+
+# Small ones, as people say how many they are.
+NUMBERS = {
+    word: str(i) for i, word in enumerate(_said("one two three four five six seven eight nine ten eleven twelve"), 1)
+}
 # They say nothing of a slot.
-IDLE = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "any",
-        "are",
-        "be",
-        "been",
-        "has",
-        "have",
-        "if",
-        "is",
-        "it",
-        "its",
-        "of",
-        "or",
-        "that",
-        "the",
-        "their",
-        "there",
-        "this",
-        "which",
-        "whether",
-    ]
-)
+IDLE = frozenset(_said("a an and any are be been has have if is it its of or that the their there this which whether"))
 SIZES = (3, 4, 5)  # letters of a piece
 ENDS = "?!.;"
 _ENDINGS = re.compile("(?<=[a-z]{3})(?:ies|ing|ed|ly|es|s|e|y)$")

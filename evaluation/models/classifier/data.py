@@ -1,0 +1,160 @@
+"""What the classifier learns from and is asked: utterances with a label, of a corpus, JSON lines or ``parapet ood``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from evaluation.lines import Key, Keyed, read_keyed
+from evaluation.ood.reading import IN_DOMAIN, OOD, read_truth
+from schemas.dialogue import Dialogue, Frame, parse_dialogues
+from schemas.errors import InputError
+from schemas.layout import as_path, is_there
+from transforms.corpora import hashed, read_corpus
+from transforms.files import read_bytes
+
+INTENT = "intent"
+TASKS = (INTENT, OOD)
+NONE = "NONE"  # the active intent where there is none
+
+# In a schema's words: service to intent to what it is called in another schema.
+Renamed = Mapping[str, Mapping[str, str]]
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """An utterance of the user's.
+
+    Attributes:
+      key: its set, dialogue and turn.
+      label: its intent, or ``ood`` or ``in_domain``; empty where that is not known.
+    """
+
+    key: Key
+    utterance: str
+    label: str
+
+
+class Row(Keyed, kw_only=True):
+    """A line of a file, as ``parapet evaluate`` has them."""
+
+    utterance: str
+    label: str = ""
+
+
+def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
+    """The turns of all paths that have a label.
+
+    Args:
+      paths: corpora, files of JSON lines, or folders that ``parapet ood`` wrote.
+      split: of the folders.
+      task: ``intent`` or ``ood``.
+
+    Raises:
+      InputError: one cannot be read, or has no label of this task.
+    """
+    found = []
+    for path in paths:
+        all_turns = list(read_turns(path, split, task))
+        turns = [turn for turn in all_turns if turn.label]
+        if not turns:
+            raise InputError(f"no user turn of it has a label of --task {task}", path)
+        if len(turns) < len(all_turns):
+            logging.warning("%s: %s turns have no label: left out", path, f"{len(all_turns) - len(turns):,}")
+        found += turns
+    return found
+
+
+def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
+    """The user turns of a path, with or without labels. Raises InputError as :func:`read_labelled`."""
+    if not is_there(path):
+        raise InputError("there is no such file or folder", path)
+    if as_path(path).is_file():
+        return iter(turns_of_lines(path, task))
+    if is_of_ood(path):
+        if task != OOD:
+            raise InputError("is of 'parapet ood' and has labels for --task ood: for intents give the corpus", path)
+        return (turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(path, split, []).items())
+    if task == OOD:
+        raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
+    corpus = read_corpus(path, [split])
+    return (turn for file in sorted(one.path for one in corpus.files) for turn in turns_of_corpus(file, "", {}))
+
+
+def is_of_ood(path: str) -> bool:
+    """Whether a folder is one that ``parapet ood`` wrote: it has sets with labels of turns."""
+    place = as_path(path)
+    return place.is_dir() and any((one / "turns").is_dir() for one in place.iterdir())
+
+
+def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
+    """A turn that is out of domain, or is not."""
+    return Turn(key, utterance, OOD if ood else IN_DOMAIN)
+
+
+def turns_of_lines(path: str, task: str) -> list[Turn]:
+    """The rows of a file. Raises InputError: a row without an utterance, or with a label of another task."""
+    found = []
+    for key, (number, row) in read_keyed(path, Row).items():
+        label = IN_DOMAIN if task == OOD and row.label == "in" else row.label
+        if task == OOD and label not in ("", OOD, IN_DOMAIN):
+            raise InputError(f"{label!r} is no label of --task ood: {OOD} or {IN_DOMAIN}", path, f"line {number}")
+        if label and not label.strip():
+            raise InputError("the label is empty", path, f"line {number}")
+        found.append(Turn(key, row.utterance, label))
+    return found
+
+
+def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
+    """The user turns of a dialogue file.
+
+    Args:
+      path: the file.
+      name: of its set.
+      renamed: how its intents are to be called.
+    """
+    for dialogue in parse_dialogues(read_bytes(path), path):
+        yield from _turns_of(dialogue, name, renamed)
+
+
+def _turns_of(dialogue: Dialogue, name: str, renamed: Renamed) -> Iterator[Turn]:
+    for position, turn in enumerate(dialogue.turns):
+        if turn.speaker == "USER":
+            frame = frame_of(turn.frames)
+            label = (frame.state.active_intent or NONE) if frame and frame.state else ""
+            if frame:
+                label = renamed.get(frame.service, {}).get(label, label)
+            yield Turn((name, dialogue.dialogue_id, position), turn.utterance, label)
+
+
+def frame_of(frames: Iterable[Frame]) -> Frame | None:
+    """The frame whose active intent is the turn's, or None where there is no state.
+
+    Of several services in a turn the one whose intent the user names in it; else one that has an intent; of several the
+    last, which is the one that the user turns to.
+    """
+    told = [frame for frame in frames if frame.state]
+    return max(enumerate(told), key=lambda one: (_telling(one[1]), one[0]), default=(0, None))[1]
+
+
+def _telling(frame: Frame) -> int:
+    if any(action.act == "INFORM_INTENT" for action in frame.actions or ()):
+        return 2
+    return int(bool(frame.state) and frame.state.active_intent not in ("", NONE))  # type: ignore[union-attr]
+
+
+def held_out(turns: Iterable[Turn], share: float, seed: str) -> tuple[list[Turn], list[Turn]]:
+    """Turns in two: those that are learned from, and those that choose the best epoch.
+
+    A dialogue's id decides, so that all that is said in it, in all sets, is on one side.
+
+    Args:
+      turns: of a training set.
+      share: of the dialogues that is held out.
+      seed: of the draw.
+    """
+    parts: tuple[list[Turn], list[Turn]] = ([], [])
+    for turn in turns:
+        parts[hashed(seed, "held out", turn.key[1]) / 2**64 < share].append(turn)
+    return parts

@@ -1,0 +1,250 @@
+"""Trains the model: batches of steps, the loss on belief states and responses, and what dev says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from evaluation.models import pretrained
+from evaluation.models.batching import Rows, bucketed, by_length
+from evaluation.models.devices import enough_memory, seed_all
+from evaluation.models.soloist.data import Step
+from evaluation.models.soloist.encoding import Sequenced, Tokens
+from evaluation.models.soloist.saving import MODEL_CLASS, Card
+from evaluation.models.training import Schedule, Trained, fit
+from schemas.errors import InputError
+from transforms.checkpoints import Checkpoint
+
+DECAY = 0.01  # of the weights
+CLIP = 1.0
+SPARE = 1.25  # what is written may be so many times longer than what training has
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the model is trained.
+
+    Attributes:
+      checkpoint: what it begins with.
+      length: tokens of a history at most.
+      consistency: how much the third task weighs; 0 for none.
+      batch: steps of a batch.
+      rate: the learning rate of AdamW; it rises over ``warmup`` of all steps, and falls from there.
+      epochs, patience: when to stop.
+      seed: of all that is drawn.
+      threads: of the CPU.
+      device: where to compute.
+    """
+
+    checkpoint: Checkpoint
+    length: int
+    consistency: float
+    batch: int
+    rate: float
+    warmup: float
+    epochs: int
+    patience: int
+    seed: str
+    threads: int
+    device: str
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A trained model: what is known of it, its weights with the log, itself, its tokenizer."""
+
+    card: Card
+    trained: Trained
+    model: Any
+    tokenizer: Any
+
+
+def train(
+    settings: Settings,
+    steps: Sequence[Step],
+    dev: Sequence[Step],
+    output: str,
+    header: Mapping[str, Any],
+    progress: bool,
+) -> Made:
+    """Trains a model, or goes on where a training was stopped.
+
+    Args:
+      settings: how.
+      steps: on what.
+      dev: what chooses the best epoch.
+      output: the folder that keeps the state after each epoch.
+      header: what the training depends on.
+      progress: shows it on the terminal.
+
+    Raises:
+      InputError: there is not enough memory, a checkpoint that cannot be loaded, or the state is of another training.
+    """
+    torch.set_num_threads(settings.threads)
+    seed_all(settings.seed, "parameters")
+    lower = f"lower --batch_size, which is {settings.batch}, or --max_length, which is {settings.length}"
+    with enough_memory(lower):
+        learner = SoloistLearner(settings, steps, dev)
+        schedule = Schedule(settings.epochs, settings.patience, settings.seed, settings.warmup, True, CLIP)
+        trained = fit(learner, schedule, output, header, progress)
+        learner.module.load_state_dict(trained.weights)
+    belief, response = learner.longest
+    card = Card(length=settings.length, belief=belief, response=response)
+    return Made(card, trained, learner.module.model, learner.tokens.tokenizer)
+
+
+class Net(nn.Module):
+    """A language model, with a head that tells whether a step is of a piece.
+
+    Args:
+      model: of transformers.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.matches = nn.Linear(model.config.hidden_size, 1)
+
+    def hidden(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """What the model makes of each token; shape (steps, tokens, size)."""
+        told = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False)
+        return torch.as_tensor(told.last_hidden_state)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the tokens that follow."""
+        return torch.as_tensor(self.model.get_output_embeddings()(hidden))
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """Steps as rows of token ids, and where in them is what is learned.
+
+    Attributes:
+      rows: the steps.
+      belief: where the belief state begins, ``database`` where that of the database does, ``response`` the response.
+    """
+
+    rows: Rows
+    belief: Tensor
+    database: Tensor
+    response: Tensor
+
+    @classmethod
+    def of(cls, steps: Sequence[Sequenced], limit: int, device: torch.device) -> Learned:
+        """Of steps; of histories that are longer than the limit the oldest tokens are left out."""
+        rows = Rows([step.row(limit) for step in steps], device)
+        response = rows.lengths - torch.tensor([len(step.response) for step in steps])
+        database = response - torch.tensor([len(step.database) for step in steps])
+        belief = database - torch.tensor([len(step.belief) for step in steps])
+        return cls(rows, *(place.to(device) for place in (belief, database, response)))
+
+    def batch(self, ids: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Tokens, mask, and which of the tokens are of a belief state, which of a response."""
+        tokens, mask = self.rows.padded(ids, pad)
+        of = ids.to(tokens.device)
+        columns = torch.arange(tokens.shape[1], device=tokens.device)
+        belief = (columns >= self.belief[of][:, None]) & (columns < self.database[of][:, None])
+        response = (columns >= self.response[of][:, None]) & mask.bool()
+        return tokens, mask, belief, response
+
+
+class SoloistLearner:
+    """The model with its data, as :func:`evaluation.models.training.fit` takes it.
+
+    Args:
+      settings: how it is trained.
+      train: on what.
+      dev: what chooses the best epoch.
+
+    Attributes:
+      longest: tokens that a belief state may have when it is predicted, and a response.
+    """
+
+    metric = "beliefs and response tokens right"
+
+    def __init__(self, settings: Settings, train: Sequence[Step], dev: Sequence[Step]) -> None:
+        self.settings, self.device = settings, torch.device(settings.device)
+        tokenizer, model = pretrained.load(settings.checkpoint, MODEL_CLASS)
+        self.tokens = Tokens(tokenizer)
+        # Some have more embeddings than their tokenizers have tokens.
+        model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size))
+        self.module = Net(model).to(self.device)
+        self.optimiser = torch.optim.AdamW(self.module.parameters(), lr=settings.rate, weight_decay=DECAY, fused=True)
+        self.steps = self.tokens.sequences(train)
+        beliefs, responses = [one.belief for one in self.steps], [one.response for one in self.steps]
+        self.longest = int(SPARE * max(map(len, beliefs))) + 1, int(SPARE * max(map(len, responses))) + 1
+        check_room(settings.length, int(SPARE * max(one.after for one in self.steps)) + 2, model)
+        self.train = self._learned(self.steps, "train")
+        self._dev = self._learned(self.tokens.sequences(dev), "dev")
+
+    def _learned(self, steps: Sequence[Sequenced], name: str) -> Learned:
+        length = self.settings.length
+        if long := sum(len(one.history) > length for one in steps):
+            told = "%s: %s turns have more than %d tokens of history: the oldest are left out"
+            logging.warning(told, name, f"{long:,}", length)
+        return Learned.of(steps, length, self.device)
+
+    def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """The batches of an epoch."""
+        return bucketed(self.train.rows.lengths, self.settings.batch, generator)
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """The mean loss over the tokens of belief states and responses, and that of the third task."""
+        tokens, mask, belief, response = self.train.batch(batch, 0)
+        hidden = self.module.hidden(tokens, mask)
+        kept = (belief | response)[:, 1:]
+        # Scores of the whole vocabulary are made where they are needed alone.
+        loss = F.cross_entropy(self.module.logits(hidden[:, :-1][kept]).float(), tokens[:, 1:][kept])
+        if not self.settings.consistency:
+            return loss
+        ends = hidden[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
+        return loss + self.settings.consistency * self._consistency(batch, ends)
+
+    def _consistency(self, batch: Tensor, ends: Tensor) -> Tensor:
+        """The loss of telling steps from such whose belief state, response or both are another step's."""
+        spoiled = [spoil(self.steps, i) for i in batch.tolist()]
+        rows = Rows([step.row(self.settings.length) for step in spoiled], self.device)
+        tokens, mask = rows.padded(torch.arange(len(spoiled)), 0)
+        others = self.module.hidden(tokens, mask)[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
+        told = self.module.matches(torch.cat([ends, others])).squeeze(1).float()
+        truth = torch.cat([torch.ones(len(ends)), torch.zeros(len(others))]).to(self.device)
+        return F.binary_cross_entropy_with_logits(told, truth)
+
+    def dev(self) -> float:
+        """The mean of two shares: of belief states that would be written right, and of tokens of responses."""
+        beliefs = torch.zeros((), dtype=torch.long, device=self.device)
+        right, all_tokens = beliefs.clone(), beliefs.clone()
+        for ids in by_length(self._dev.rows.lengths.tolist(), self.settings.batch):
+            tokens, mask, belief, response = self._dev.batch(torch.tensor(ids), 0)
+            hidden = self.module.hidden(tokens, mask)[:, :-1]
+            kept = (belief | response)[:, 1:]
+            good = torch.ones_like(kept)
+            good[kept] = self.module.logits(hidden[kept]).argmax(1) == tokens[:, 1:][kept]
+            # Greedily it is written right if each token follows from those that are right.
+            beliefs += (good | ~belief[:, 1:]).all(1).sum()
+            right, all_tokens = right + (good & response[:, 1:]).sum(), all_tokens + response[:, 1:].sum()
+        return (int(beliefs) / len(self._dev.belief) + int(right) / max(1, int(all_tokens))) / 2
+
+
+def check_room(length: int, rest: int, model: Any) -> None:
+    """Raises InputError where a model lacks the positions for a history of so many tokens and what follows it."""
+    positions = int(model.config.max_position_embeddings)
+    if length + rest > positions:
+        reason = f"the checkpoint has {positions} positions, of which what is written needs {rest}"
+        if rest >= positions:
+            raise InputError(f"{reason}: it is too small for these dialogues", "--checkpoint")
+        raise InputError(f"{reason}: give {positions - rest} or fewer", "--max_length", str(length))
+
+
+def spoil(steps: Sequence[Sequenced], number: int) -> Sequenced:
+    """A step whose belief state, response or both are another's (Peng et al. 2021, section 3.2); drawn by torch."""
+    kind, other = int(torch.randint(3, ())), steps[int(torch.randint(len(steps), ()))]
+    found = steps[number]
+    if kind != 1:
+        found = msgspec.structs.replace(found, belief=other.belief, database=other.database)
+    if kind != 0:
+        found = msgspec.structs.replace(found, response=other.response)
+    return found

@@ -1,0 +1,89 @@
+"""The folder of a model: ``model.json`` beside the checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from evaluation.models import saving
+from evaluation.models.saving import MODEL
+from schemas.errors import InputError
+from transforms import files
+from transforms.checkpoints import inspect
+
+if TYPE_CHECKING:
+    from evaluation.models.soloist.answering import Soloist
+    from evaluation.models.soloist.database import Database
+    from evaluation.models.soloist.decoding import Sampling
+
+NAME = "soloist"
+FORMAT = 1
+KINDS = ("gpt2", "gpt_neo")
+MODEL_CLASS = "AutoModelForCausalLM"
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      length: tokens of a history at most, ``belief`` of a belief state, ``response`` of a response.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    length: int
+    belief: int
+    response: int
+
+
+def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
+    """The files of a model's folder."""
+    from evaluation.models import pretrained
+
+    return {MODEL: saving.card_bytes(card), **pretrained.saved(tokenizer, model)}
+
+
+def read_card(folder: str) -> Card:
+    """What is in a folder. Raises InputError: no model is there, or another one, or the file is damaged."""
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if min(card.length, card.belief, card.response) < 1:
+        raise InputError("has no lengths: train it again", files.join(folder, MODEL))
+    return card
+
+
+def check(folder: str) -> Card:
+    """What is in a folder, without its weights. Raises InputError where they cannot be loaded."""
+    from evaluation.models import pretrained
+
+    card = read_card(folder)
+    inspect(f"{folder}/{pretrained.FOLDER}", KINDS)
+    return card
+
+
+def load(folder: str, database: Database, device: str, batch: int, sampling: Sampling) -> Soloist:
+    """The model in a folder, ready to answer.
+
+    Args:
+      folder: where it is.
+      database: what it looks up.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: turns at a time.
+      sampling: how the tokens of responses are chosen.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    from evaluation.models import pretrained
+    from evaluation.models.devices import device_of
+    from evaluation.models.soloist.answering import Soloist
+    from evaluation.models.soloist.encoding import Tokens
+    from evaluation.models.soloist.parts import MARKS
+
+    card = read_card(folder)
+    checkpoint = inspect(f"{folder}/{pretrained.FOLDER}", KINDS)
+    tokenizer, model = pretrained.load(checkpoint, MODEL_CLASS)
+    lacking = [mark for mark in MARKS if mark not in tokenizer.get_vocab()]
+    if lacking or len(tokenizer) > model.config.vocab_size:
+        raise checkpoint.refused(f"its tokenizer is another: {lacking[0] if lacking else 'it has more tokens'}")
+    if card.length + card.belief + card.response > model.config.max_position_embeddings:
+        raise checkpoint.refused(f"has fewer positions than {MODEL} beside it says")
+    return Soloist(card, model, Tokens(tokenizer), database, device_of(device), batch, sampling)

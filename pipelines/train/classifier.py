@@ -1,0 +1,153 @@
+"""``parapet train classifier``: intents of user turns, and turns that are out of domain."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pipelines.command import StrictParser, UsageError, check_apart, counted, run_checked
+from pipelines.train.flags import RESUMED, STOPPED, TRAINING, Defaults, add_training, check_numbers, header
+from schemas.errors import InputError
+from schemas.layout import sample_root
+
+if TYPE_CHECKING:
+    from evaluation.models.classifier.learning import Settings
+
+DESCRIPTION = """\
+A text classifier of user turns: by the intent that is active in them, or by whether they are out of domain. It begins
+with a BERT or RoBERTa of yours, or from scratch: a bag of hashed words and character n-grams, trained in seconds."""
+
+EXAMPLE = """\
+  parapet train classifier --train my_corpus --output my_model
+  parapet train classifier --train my_corpus --foreign my_foreign_turns --output my_model
+  parapet train classifier --task ood --train my_foreign_turns --output my_model
+  parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""
+
+NET_RATE, CHECKPOINT_RATE = 0.01, 5e-5
+HELD_OUT = 0.1  # of the dialogues, where there is no --dev
+
+
+def parser(model: str = "classifier") -> StrictParser:
+    """The command line."""
+    made = StrictParser(f"train {model}", DESCRIPTION, EXAMPLE, RESUMED)
+    add = made.add_argument
+    add("--task", choices=("intent", "ood"), default="intent", help="what the labels are (default intent)")
+    told = (
+        "corpora, or what 'parapet ood' wrote, or JSON lines with 'utterance' and 'label' (default: the bundled sample)"
+    )
+    add("--train", nargs="+", metavar="PATH", help=told)
+    add("--split", default="train", metavar="NAME", help="of folders: whose turns (default train)")
+    told = "turns that choose the best epoch (default: those of every tenth dialogue of --train)"
+    add("--dev", nargs="+", metavar="PATH", help=told)
+    add("--dev_split", default="dev", metavar="NAME", help="of folders: whose turns --dev and --foreign (default dev)")
+    told = "for intents: turns that are labelled ood or in_domain, to tune the threshold of --score on"
+    add("--foreign", nargs="+", metavar="PATH", help=told)
+    told = "what tells foreign turns, of a model of intents: the highest probability, or the energy (default msp)"
+    add("--score", choices=("msp", "energy"), default="msp", help=told)
+    add("--checkpoint", metavar="DIR", help="a BERT or RoBERTa to begin with, a local folder (default: from scratch)")
+    told = "words of an utterance at most, with --checkpoint pieces: of longer ones the last (default 128)"
+    add("--max_length", type=int, default=128, metavar="N", help=told)
+    optimiser = f"Adam, with --checkpoint of AdamW and {CHECKPOINT_RATE:g}"
+    number = add_training(made, Defaults(40, 10, 32, NET_RATE, "utterances", optimiser))
+    number("--size", type=int, default=64, metavar="N", help="of the embeddings, from scratch (default 64)")
+    number("--buckets", type=int, default=2**15, metavar="N", help="of the hashed features (default 32768)")
+    add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+    made.set_defaults(model="classifier", learning_rate=None)
+    return made
+
+
+LEAST = {"size": 1, "buckets": 1, "max_length": 8}
+OPTIONS = (*TRAINING, *LEAST, "task", "score", "split", "dev_split")
+PLACES = ("train", "dev", "foreign")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+    if args.learning_rate is None:
+        args.learning_rate = CHECKPOINT_RATE if args.checkpoint else NET_RATE
+    check_numbers(args, LEAST)
+    if args.task == "ood" and not args.train:
+        raise InputError("give turns that are labelled, such as what 'parapet ood' wrote", "--train")
+    args.train = args.train or [str(sample_root())]
+    if args.foreign and args.task == "ood":
+        raise InputError("is for intents: with --task ood the threshold is tuned on --dev", "--foreign")
+    for flag in PLACES:
+        for path in getattr(args, flag) or ():
+            check_apart(args.output, **{flag: path})
+    check_apart(args.output, checkpoint=args.checkpoint)
+    from evaluation.models.packages import check_installed
+
+    args.checkpoint_read = None
+    if args.checkpoint:
+        from evaluation.models.classifier.saving import KINDS
+        from transforms.checkpoints import inspect
+
+        args.checkpoint_read = inspect(args.checkpoint, KINDS, "--checkpoint")
+        check_installed("transformers")
+    check_installed("torch", "safetensors")
+    from evaluation.models.classifier.corpus import read_corpus
+    from evaluation.models.devices import device_of
+
+    args.read = read_corpus(
+        args.task, args.train, args.split, args.dev, args.foreign, args.dev_split, HELD_OUT, args.seed
+    )
+    args.device = device_of(args.device).type  # where it is computed shapes the weights
+
+
+def act(args: argparse.Namespace, _: list[str]) -> None:
+    """Trains and writes."""
+    from evaluation.models import resuming
+    from evaluation.models.classifier import saving
+    from evaluation.models.classifier.learning import train
+    from evaluation.models.training import log_bytes
+    from evaluation.writing import publish
+    from transforms import checkpoints, files
+
+    try:
+        files.prepare(args.output, "train_classifier")
+    except InputError as error:
+        raise UsageError(error.reason, error.path, error.where) from None
+    head = header(args, OPTIONS, args.read.files)
+    if args.checkpoint:
+        head["checkpoint"] = checkpoints.digest(args.checkpoint)
+    made = train(settings_of(args), args.read.corpus, args.output, head, not args.quiet)
+    best, log = made.trained.best, made.trained.log
+    written = saving.files_of(made.card, made.model, made.encoder)
+    head["result"] = {"epoch": best.epoch, "epochs": len(log), "dev": best.dev}
+    if made.f1 is not None:
+        head["result"] |= {"threshold": made.card.threshold, "threshold_f1": made.f1}
+    publish(args.output, {**written, "log.jsonl": log_bytes(log)}, head)
+    resuming.clear(args.output)
+    if not args.quiet:
+        told = "F1 of out-of-domain turns is" if args.task == "ood" else "the share of intents right is"
+        print(f"classifier: on dev {told} {best.dev:.2%} after {counted(best.epoch, 'epoch')}")
+        if made.f1 is not None:
+            print(f"out of domain from {made.card.threshold:.6g} on: F1 {made.f1:.2%} where that was tuned")
+        print(f"the model is in {args.output}")
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """How it is trained."""
+    from evaluation.models.classifier.learning import Settings
+
+    return Settings(
+        task=args.task,
+        checkpoint=args.checkpoint_read,
+        size=args.size,
+        buckets=args.buckets,
+        length=args.max_length,
+        score=args.score,
+        batch=args.batch_size,
+        rate=args.learning_rate,
+        epochs=args.epochs,
+        patience=args.patience,
+        seed=args.seed,
+        threads=args.threads,
+        device=args.device,
+    )
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs ``parapet train classifier ...``; ``argv`` begins with the model. Returns the exit status."""
+    return run_checked(parser(argv[0]), argv[1:], check, act, STOPPED)

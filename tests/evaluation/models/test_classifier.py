@@ -1,0 +1,171 @@
+"""The text classifier: features, scores, answers that depend on nothing else, a net and checkpoints that learn."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from intent_toy import toy
+from tiny_bert import save_bert
+from tiny_nli import save_roberta
+
+from evaluation.models.classifier.answering import Classifier, foreign
+from evaluation.models.classifier.corpus import Corpus
+from evaluation.models.classifier.data import Turn, frame_of, held_out
+from evaluation.models.classifier.features import Hashed, Pieces, words_of
+from evaluation.models.classifier.learning import Made, Settings, best_of, train
+from evaluation.models.classifier.net import Bag
+from evaluation.models.classifier.saving import KINDS, MODEL, Card, files_of, load, read_card
+from schemas.dialogue import Action, Frame, State
+from schemas.errors import InputError
+from transforms.checkpoints import inspect
+
+
+def settings(**changed: object) -> Settings:
+    plain = {
+        "task": "intent", "checkpoint": None, "size": 16, "buckets": 4096, "length": 32, "score": "msp", "batch": 16,
+        "rate": 0.02, "epochs": 30, "patience": 30, "seed": "0", "threads": 1, "device": "cpu",
+    }  # fmt: skip
+    return Settings(**{**plain, **changed})  # type: ignore[arg-type]
+
+
+def write(folder: Path, made: Made) -> str:
+    for relative, data in files_of(made.card, made.model, made.encoder).items():
+        (folder / relative).parent.mkdir(parents=True, exist_ok=True)
+        (folder / relative).write_bytes(data)
+    return str(folder)
+
+
+def right(model: Classifier, turns: list[Turn]) -> float:
+    answers = model.answers([turn.utterance for turn in turns])
+    return sum(one.label == turn.label for one, turn in zip(answers, turns, strict=True)) / len(turns)
+
+
+@given(st.lists(st.text(st.characters()), max_size=4), st.integers(1, 50))
+def test_any_text_has_features(texts: list[str], length: int) -> None:
+    rows, long = Hashed(7, length).encode(texts)
+    assert all(1 <= number <= 7 for row in rows for number in row)
+    assert [bool(row) for row in rows] == [bool(words_of(text)) for text in texts]
+    assert long == sum(len(words_of(text)) > length for text in texts)
+
+
+def test_the_newest_words_stay() -> None:
+    encoder = Hashed(10**6, 3)
+    (whole, end), long = encoder.encode(["I said: find 12 ferries", "find 99 ferries"])
+    assert whole == end  # and digits are alike
+    assert long == 1
+
+
+def test_pieces_lose_their_beginning(tmp_path: Path) -> None:
+    folder = save_bert(tmp_path / "bert", ["find me a ferry to the island"], positions=16)
+    from transformers import AutoTokenizer
+
+    encoder = Pieces(AutoTokenizer.from_pretrained(folder), 6)
+    rows, long = encoder.encode(["find me a ferry to the island", "a ferry \ud800"])
+    assert encoder.tokenizer.decode(rows[0]) == "[CLS] ferry to the island [SEP]"
+    assert long == 1
+    assert encoder.encode([]) == ([], 0)
+
+
+def frame(service: str, intent: str, *acts: str) -> Frame:
+    return Frame(service, [], [Action(act, "", []) for act in acts], State(intent, [], {}))
+
+
+def test_the_intent_of_a_turn_with_several_services() -> None:
+    old, new, none = frame("a", "A"), frame("b", "B"), frame("c", "NONE")
+    named = frame("a", "A", "INFORM", "INFORM_INTENT")
+    for frames, wanted in (([old, new], new), ([new, old], old), ([named, new], named), ([old, none], old),
+                           ([none, Frame("d")], none), ([Frame("d")], None), ([], None)):  # fmt: skip
+        assert frame_of(frames) == wanted
+
+
+def test_what_is_held_out_depends_on_the_dialogue() -> None:
+    turns = [Turn((name, str(i), turn), "", "a") for name in ("original", "v1") for i in range(200) for turn in (0, 2)]
+    learned, held = held_out(turns, 0.1, "0")
+    assert 40 < len(held) < 160
+    assert not {turn.key[1] for turn in learned} & {turn.key[1] for turn in held}
+
+
+@given(st.lists(st.lists(st.floats(-30, 30), min_size=3, max_size=3), min_size=1, max_size=4))
+def test_scores_as_their_formulas(rows: list[list[float]]) -> None:
+    logits = torch.tensor(rows, dtype=torch.float64)
+    sums = [math.fsum(map(math.exp, row)) for row in rows]
+    msp = [1 - math.exp(max(row)) / total for row, total in zip(rows, sums, strict=True)]
+    assert foreign(logits, ["a", "b", "c"], "msp").tolist() == pytest.approx(msp, abs=1e-12)
+    energy = [-math.log(total) for total in sums]
+    assert foreign(logits, ["a", "b", "c"], "energy").tolist() == pytest.approx(energy, abs=1e-9)
+    known = [math.exp(row[1]) / total for row, total in zip(rows, sums, strict=True)]
+    assert foreign(logits, ["in_domain", "ood", "x"], "msp").tolist() == pytest.approx(known, abs=1e-12)
+
+
+def test_what_training_never_had_says_nothing() -> None:
+    torch.manual_seed(0)
+    bag = Bag(100, 4, 2)
+    empty = bag.eval()(torch.tensor([[0, 0], [5, 0]]), torch.ones(2, 2))
+    assert torch.equal(empty, bag.classes.bias.expand(2, 2))
+
+
+def test_the_threshold_of_the_highest_f1() -> None:
+    assert best_of([(0.1, False), (0.4, True), (0.5, False), (0.9, True)]) == (0.4, 0.8)
+    assert best_of([(0.1, False)]) == (None, None)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_bert(tmp_path_factory.mktemp("bert") / "tiny", [turn.utterance for turn in toy()])
+
+
+def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert: Path, tmp_path: Path) -> None:
+    turns = toy()
+    made = train(
+        settings(checkpoint=inspect(str(bert), KINDS), rate=0.003, epochs=8, length=32),
+        Corpus(turns, turns[::3], []),
+        str(tmp_path / "out"),
+        {},
+        False,
+    )
+    folder = write(tmp_path / "model", made)
+    card, model = load(folder, "cpu", 64)
+    assert card.labels == sorted({turn.label for turn in turns})
+    assert right(model, turns) > 0.95
+    texts = [turn.utterance for turn in turns[:40]] + ["", "a" * 500, "find find find " * 9]
+    many = model.answers(texts)
+    _, alone = load(folder, "cpu", 1)
+    assert [alone.answers([text])[0] for text in texts] == many
+    model.batch = 8
+    assert model.answers(texts[::-1]) == many[::-1]
+    (tmp_path / "model" / MODEL).write_bytes((tmp_path / "model" / MODEL).read_bytes().replace(b'"Alarm"', b'"A", "B"'))
+    with pytest.raises(InputError, match=r"has 4 classes, and .* beside it 5"):
+        load(folder, "cpu", 1)
+
+
+def test_a_roberta_with_another_head_and_fewer_positions(tmp_path: Path) -> None:
+    checkpoint = inspect(str(save_roberta(tmp_path / "nli")), KINDS, "--checkpoint")
+    corpus = Corpus(toy()[:24], toy()[:6], [])
+    with pytest.raises(InputError, match="--max_length: 65: the checkpoint has 64 positions"):
+        train(settings(checkpoint=checkpoint, length=65), corpus, str(tmp_path / "o"), {}, False)
+    made = train(settings(checkpoint=checkpoint, epochs=1, length=64), corpus, str(tmp_path / "o"), {}, False)
+    _, model = load(write(tmp_path / "model", made), "cpu", 8)
+    assert {one.label for one in model.answers(["find a bus", "set it"])} <= set(made.card.labels)
+
+
+def test_folders_that_do_not_fit(tmp_path: Path) -> None:
+    made = train(settings(epochs=1), Corpus(toy(), toy(), []), str(tmp_path / "o"), {}, False)
+    folder = write(tmp_path / "model", made)
+    assert isinstance(read_card(folder), Card)
+    place = tmp_path / "model" / MODEL
+    good = place.read_bytes()
+    for old, new, told in (
+        (b'"classifier"', b'"t5dst"', "is a model of another kind, 't5dst'"),
+        (b'"format": 1', b'"format": 9', "is of format 9"),
+        (b'"size": 16', b'"size": 8', "does not fit model.json"),
+        (b'"size": 16', b'"size": 0', "has no classes, or no size"),
+        (b"}", b"", "is damaged"),
+    ):
+        place.write_bytes(good.replace(old, new))
+        with pytest.raises(InputError, match=told):
+            load(folder, "cpu", 1)

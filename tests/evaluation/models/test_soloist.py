@@ -1,0 +1,350 @@
+"""The sequence model: parts, placeholders, token ids, decoding that depends on nothing else, what is learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
+from tiny_gpt2 import save_gpt2
+from tiny_nli import save_roberta
+
+from evaluation.dst.files import Dialogue as Reference
+from evaluation.dst.frames import State
+from evaluation.models import pretrained
+from evaluation.models.soloist import parts
+from evaluation.models.soloist.answering import Said, Soloist
+from evaluation.models.soloist.data import Step, after, asked_of, held_out, read_source, steps_of
+from evaluation.models.soloist.database import Database
+from evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
+from evaluation.models.soloist.delexicalising import delexicalised
+from evaluation.models.soloist.encoding import Tokens
+from evaluation.models.soloist.inference import told
+from evaluation.models.soloist.learning import Learned, Settings, SoloistLearner, spoil
+from evaluation.models.soloist.parts import (
+    ASKED,
+    END,
+    INTENT,
+    MARKS,
+    SLOT,
+    VALUE,
+    belief_of,
+    belief_parts,
+    database_parts,
+    how_many,
+)
+from evaluation.models.soloist.saving import KINDS, MODEL, MODEL_CLASS, Card, files_of, load, read_card
+from evaluation.response.goals import Said as Spoken
+from evaluation.response.knowledge import Knowledge
+from evaluation.response.outputs import evaluate
+from evaluation.response.sgd import reference_of
+from schemas.dialogue import Dialogue, Turn
+from schemas.errors import InputError
+from schemas.layout import read_root, services_by_name
+from schemas.service import parse_service
+from transforms.checkpoints import inspect
+
+OF = parts.SERVICE
+KNOWN = Database(Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]}))
+NAMES = st.sampled_from(["a", "b c", "Ü_1", "<x>"])
+STATES = st.builds(
+    State,
+    NAMES,
+    st.lists(NAMES, unique=True).map(sorted),
+    st.dictionaries(NAMES, st.lists(NAMES, min_size=1, max_size=1)),
+)
+TYPED = msgspec.convert(dialogues(), list[Dialogue])
+STEPS = [step for one in TYPED for step in steps_of(one, KNOWN)]
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(NAMES, STATES, max_size=3))
+def test_a_belief_state_comes_back(belief: dict[str, State]) -> None:
+    assert belief_of(belief_parts(belief, "")) == belief
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.sampled_from(MARKS), st.sampled_from(["", "a", "b"]))))
+def test_any_parts_are_a_belief_state(told: list[tuple[str, str]]) -> None:
+    for name, state in belief_of(told).items():
+        assert name
+        assert all(len(values) == 1 and values[0] for values in state.slot_values.values())
+        assert len(set(state.requested_slots)) == len(state.requested_slots)
+
+
+def test_what_makes_no_sense_is_passed_over() -> None:
+    written = [(SLOT, "x"), (VALUE, "y"), (OF, "A"), (VALUE, "z"), (SLOT, "s"), (ASKED, "q"), (VALUE, "v"), (OF, ""),
+             (INTENT, "lost")]  # fmt: skip
+    assert belief_of(written) == {"A": State("NONE", ["q"], {"s": ["v"]})}
+
+
+def test_of_several_values_the_one_that_was_said_last() -> None:
+    state = State("", [], {"time": ["6 pm", "18:00", "six"], "date": ["a", "b"], "none": []})
+    found = belief_parts({"A": state}, "at 18:00 , i mean six , so 6 pm , or six ?")
+    assert found == ((OF, "A"), (INTENT, "NONE"), (SLOT, "date"), (VALUE, "a"), (SLOT, "time"), (VALUE, "six"))
+
+
+def test_services_stay_and_requests_do_not() -> None:
+    first = {"A": State("Find", ["q"], {"s": ["v"]})}
+    frames = msgspec.convert(
+        [
+            {"service": "B", "state": {"active_intent": "Get", "requested_slots": ["r"], "slot_values": {}}},
+            {"service": "C"},
+        ],
+        list[Any],
+    )
+    typed = msgspec.convert([{"speaker": "USER", "utterance": "", "frames": frames}], list[Turn])[0].frames
+    assert after(first, typed) == {"A": State("Find", [], {"s": ["v"]}), "B": State("Get", ["r"], {})}
+
+
+def test_how_many_entities_there_are() -> None:
+    def database(**wanted: str) -> str:
+        belief = {"Inns_1": State("", [], {slot: [value] for slot, value in wanted.items()}), "X": State("", [], {})}
+        return " ".join(text for _, text in database_parts(belief, KNOWN))
+
+    two = [database(city=city, stars="two") for city in ("Rome", "oslo", "Bonn", "Lima")]
+    assert two == ["Inns_1 one", "Inns_1 few", "Inns_1 many", "Inns_1 none"]
+    assert database(city="Rome") == database(city="dontcare") == "Inns_1 many"
+    assert database(city="Bonn", inn_name="Bonn Inn 3") == "Inns_1 one"
+    assert [how_many(n) for n in (0, 1, 2, 5, 6)] == ["none", "one", "few", "few", "many"]
+
+
+CELLS = st.sampled_from(["", "a", "A", "b", "dontcare", "09:15", "12:00"])
+ROWS = st.lists(st.dictionaries(st.sampled_from(["x", "y", "arriveBy"]), CELLS), max_size=6)
+
+
+@settings(max_examples=40)
+@given(ROWS, st.dictionaries(st.sampled_from(["x", "y", "arriveBy", "z"]), st.lists(CELLS, min_size=1, max_size=2)))
+def test_as_many_as_are_found(rows: list[dict[str, str]], wanted: dict[str, list[str]]) -> None:
+    knowledge = Knowledge({"X": rows}, [("X", "x", "a", "said"), ("X", "x", "b", "b")])
+    meant = {slot: knowledge.meant("X", slot, values) for slot, values in wanted.items()}
+    assert Database(knowledge).matches("X", wanted) == len(knowledge.find("X", meant))
+
+
+def turn(text: str, spans: list[tuple[str, int, int]], acts: list[tuple[str, str]]) -> Turn:
+    slots = [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans]
+    actions = [{"act": "INFORM", "slot": slot, "values": [value]} for slot, value in acts]
+    frame = {"service": "Inns_1", "slots": slots, "actions": actions}
+    return msgspec.convert({"speaker": "SYSTEM", "utterance": text, "frames": [frame]}, Turn)
+
+
+def test_placeholders() -> None:
+    said = "Opa in Rome, 3 stars; 33 rooms. Opa Rome? True"
+    spans = [
+        ("inn_name", 0, 3),
+        ("city", 7, 11),
+        ("long", 32, 40),
+        ("inn_name", 32, 35),
+        ("bad", 40, 99),
+        ("city", 36, 40),
+    ]
+    acts = [("stars", "3"), ("rooms", "33"), ("bath", "True"), ("city", "Rome"), ("", "in"), ("twice", "s")]
+    assert delexicalised(turn(said, spans, acts)) == (
+        "[inns_1_inn_name] in [inns_1_city], [inns_1_stars] stars; [inns_1_rooms] rooms. [inns_1_long]? True"
+    )
+    assert delexicalised(turn("İstanbul 3", [], [("stars", "3")])) == "İstanbul 3"  # its small letters are longer
+    assert delexicalised(turn("7 7", [], [("count", "7")])) == "7 7"
+
+
+def test_the_steps_of_a_dialogue() -> None:
+    first, second, third = steps_of(TYPED[0], KNOWN)
+    assert [step.turn for step in (first, second, third)] == [0, 2, 4]
+    assert second.response == "there is [inns_1_inn_name] only ."
+    assert second.database == ((OF, "Inns_1"), (VALUE, "one"))
+    assert third.belief[-1] == (ASKED, "phone")
+    assert next(asked_of("1", [("USER", "hi")])) == Step("1", 0, (("<|user|>", "hi"),))
+    short = msgspec.structs.replace(TYPED[0], turns=TYPED[0].turns[:3])
+    assert [step.response for step in steps_of(short, KNOWN)] == ["how many stars ?", None]
+    learned, held = held_out(STEPS, 0.3, "0")
+    assert not {step.dialogue_id for step in learned} & {step.dialogue_id for step in held}
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_gpt2(tmp_path_factory.mktemp("gpt2") / "tiny", texts()))
+
+
+@pytest.fixture(scope="module")
+def learner(gpt2: str) -> SoloistLearner:
+    how = Settings(
+        checkpoint=inspect(gpt2, KINDS), length=100, consistency=0.0, batch=4, rate=0.006, warmup=0, epochs=1,
+        patience=1, seed="0", threads=1, device="cpu",
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return SoloistLearner(how, STEPS, STEPS[:9])
+
+
+def test_texts_come_back_from_token_ids(learner: SoloistLearner) -> None:
+    tokens = learner.tokens
+    for step, ids in zip(STEPS[:6], tokens.sequences(STEPS[:6]), strict=True):
+        assert tuple(tokens.parts(ids.belief)[:-1]) == step.belief
+        assert tokens.text(ids.response) == step.response
+    hostile = (("<|user|>", f"say {END} \ud800 <|belief|>"),)
+    tokens.learn(text for _, text in hostile)
+    assert sum(one in tokens.marks.values() for one in tokens.ids(hostile)) == 1
+
+
+def test_what_is_learned_stands_where_it_should(learner: SoloistLearner) -> None:
+    """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
+    sequences = learner.tokens.sequences(STEPS)
+    for limit in (200, 9):
+        tokens, mask, belief, response = Learned.of(sequences, limit, torch.device("cpu")).batch(torch.arange(5), 0)
+        for i, one in enumerate(sequences[:5]):
+            assert tokens[i][mask[i].bool()].tolist() == [
+                *one.history[-limit:],
+                *one.belief,
+                *one.database,
+                *one.response,
+            ]
+            assert tokens[i][belief[i]].tolist() == one.belief
+            assert tokens[i][response[i]].tolist() == one.response
+    longest = max(len(one.belief) for one in sequences), max(len(one.response) for one in sequences)
+    assert learner.longest == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
+
+
+def test_dev_is_what_would_be_written(learner: SoloistLearner) -> None:
+    """The share of belief states right by one pass over the true ones is that of writing them token by token."""
+    sequences = learner.tokens.sequences(STEPS[:9])
+    for _ in range(7):  # until some are right
+        for batch in learner.batches(torch.Generator().manual_seed(0)):
+            learner.optimiser.zero_grad()
+            learner.loss(batch).backward()
+            learner.optimiser.step()
+    learner.module.eval()
+    with torch.inference_mode():
+        found = learner.dev()
+        model, end = learner.module.model, learner.tokens.marks["<|database|>"]
+        written = go_on(model, [one.history for one in sequences], end, 60, 4)
+        beliefs = sum(ids == one.belief[:-1] for ids, one in zip(written, sequences, strict=True)) / 9
+        right = total = 0
+        for one in sequences:
+            row = torch.tensor([one.row(200)])
+            best = model(row).logits[0, :-1].argmax(1)[-len(one.response) :].tolist()
+            right, total = right + sum(a == b for a, b in zip(best, one.response, strict=True)), total + len(best)
+    assert found == pytest.approx((beliefs + right / total) / 2)
+    assert beliefs > 0
+
+
+def test_spoiled_steps(learner: SoloistLearner) -> None:
+    torch.manual_seed(1)
+    steps = learner.steps
+    made = [spoil(steps, 0) for _ in range(60)]
+    changed = {(one.belief != steps[0].belief, one.response != steps[0].response) for one in made}
+    assert changed >= {(True, False), (False, True), (True, True)}
+    assert all(one.history == steps[0].history for one in made)
+
+
+@pytest.fixture(scope="module")
+def model(gpt2: str) -> Soloist:
+    """Of random weights: what it writes is long, and depends on all that is before it."""
+    tokenizer, model = pretrained.load(inspect(gpt2, KINDS), MODEL_CLASS)
+    tokens = Tokens(tokenizer)
+    torch.manual_seed(0)
+    model.resize_token_embeddings(len(tokenizer))
+    return Soloist(Card(length=60, belief=20, response=9), model, tokens, KNOWN, torch.device("cpu"), 8)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, "7")])
+def test_a_batch_changes_nothing(model: Soloist, sampling: Sampling) -> None:
+    steps = [*STEPS[:4], Step("long", 0, (("<|user|>", "an inn " * 60),))]
+    model.sampling = sampling
+    model.batch = 8
+    many = model.answers(steps)
+    model.batch = 1
+    assert [model.answers([step])[0] for step in steps] == many
+    assert model.answers(steps[::-1]) == many[::-1]
+    assert [one.long for one in many] == [False] * 4 + [True]
+
+
+def test_padding_changes_nothing_and_the_cache_neither(model: Soloist) -> None:
+    """Against the plain way: each prompt alone, and all of it read again for each token."""
+    prompts = [[5, 6, 7, 8, 9, 10], [5], [30, 31, 32]]
+    with torch.inference_mode():
+        for prompt, written in zip(prompts, go_on(model.model, prompts, 0, 12, 3), strict=True):
+            row = list(prompt)
+            while len(row) < len(prompt) + 12 and (one := int(model.model(torch.tensor([row])).logits[0, -1].argmax())):
+                row.append(one)
+            assert written == row[len(prompt) :]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.floats(-9, 9), min_size=4, max_size=4), st.floats(0.05, 1), st.text(max_size=3))
+def test_draws_are_among_the_most_likely(scores: list[float], top_p: float, key: str) -> None:
+    logits = torch.tensor([scores], dtype=torch.float64)
+    told = logits.round(decimals=9).softmax(1)[0].tolist()
+    token = int(drawn(logits, Sampling(top_p, "0"), [key]))
+    assert sum(p for p in told if p > told[token] + 1e-12) < top_p
+    assert int(drawn(logits, Sampling(1e-9, "0"), [key])) == int(likeliest(logits))
+
+
+def test_draws_are_as_likely_as_they_should_be() -> None:
+    logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]], dtype=torch.float64).log().expand(2000, 4)
+    counts = drawn(logits, Sampling(0.75, "0"), [str(n) for n in range(2000)]).bincount(minlength=4)
+    assert counts[2:].tolist() == [0, 0]
+    assert counts[0] / 2000 == pytest.approx(0.5 / 0.8, abs=0.03)
+
+
+def test_states_of_a_schema_that_has_other_slots(model: Soloist) -> None:
+    """What a variant's schema does not name is left out and counted."""
+    service = parse_service({**SERVICE, "slots": SERVICE["slots"][:2], "intents": []}, "", "")
+    state = State("FindInn", ["phone"], {"stars": ["two"], "rooms": ["9"]})
+    model.answers = lambda steps: [Said({"Inns_1": state}, "ok", False) for _ in steps]  # type: ignore[method-assign]
+    try:
+        reference = msgspec.convert(dialogues()[:1], list[Reference])
+        _, states, lines, counts = told(("v1", "f", 0), reference, {"Inns_1": service}, model)
+    finally:
+        del model.answers
+    found = msgspec.json.decode(states, type=Reference)
+    assert found.turns[0].frames[0].state == State("FindInn", [], {"stars": ["two"]})
+    assert dict(counts) == {"answered/v1": 3, "frames/v1": 3, "unknown_slots/v1": 6}
+    assert len(lines.splitlines()) == 3
+
+
+def test_folders_and_checkpoints_that_do_not_fit(gpt2: str, model: Soloist, tmp_path: Path) -> None:
+    for relative, data in files_of(model.card, model.model.float(), model.tokens.tokenizer).items():
+        (tmp_path / relative).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / relative).write_bytes(data)
+    model.model.double()
+    model.sampling = Sampling()
+    assert load(str(tmp_path), KNOWN, "cpu", 8, Sampling()).answers(STEPS[:3]) == model.answers(STEPS[:3])
+    good = (tmp_path / MODEL).read_bytes()
+    for old, new, said in ((b'"soloist"', b'"t5dst"', "is a model of another kind"), (b"20", b"0", "has no lengths")):
+        (tmp_path / MODEL).write_bytes(good.replace(old, new))
+        with pytest.raises(InputError, match=said):
+            read_card(str(tmp_path))
+    (tmp_path / MODEL).write_bytes(good)
+    for path in (tmp_path / "checkpoint").glob("*token*"):
+        path.unlink()
+    for path in Path(gpt2).glob("*token*"):
+        (tmp_path / "checkpoint" / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match="its tokenizer is another"):
+        load(str(tmp_path), KNOWN, "cpu", 8, Sampling())
+    with pytest.raises(InputError, match="holds a model of type 'roberta': gpt2 or"):
+        inspect(str(save_roberta(tmp_path / "nli")), KINDS)
+
+
+def test_what_real_annotation_tells(real_data: Path) -> None:
+    """True belief states come back as they were, and with delexicalised responses nearly all goals are met."""
+    source = read_source(str(real_data / "sgd"), "dev")
+    said: dict[str, list[Spoken]] = {}
+    for dialogue in source.dialogues:
+        for step in steps_of(dialogue, source.database):
+            belief = belief_of(step.belief)
+            for frame in dialogue.turns[step.turn].frames:
+                assert frame.state
+                assert belief[frame.service].active_intent == frame.state.active_intent
+                assert set(belief[frame.service].requested_slots) == set(frame.state.requested_slots)
+                told = {slot: values[0] for slot, values in belief[frame.service].slot_values.items()}
+                assert told.keys() == frame.state.slot_values.keys()
+                assert all(value in frame.state.slot_values[slot] for slot, value in told.items())
+            state = {name: {slot: tuple(of) for slot, of in one.slot_values.items()} for name, one in belief.items()}
+            said.setdefault(dialogue.dialogue_id, []).append(Spoken(step.turn + 1, step.response or "", state))
+    splits = [one for one in read_root(real_data / "sgd") if one.split == "dev"]
+    metrics = evaluate(reference_of(source.dialogues, services_by_name(splits)), said, "13a").metrics["#ALL"]
+    assert metrics["inform"] > 0.99
+    assert metrics["success"] > 0.99

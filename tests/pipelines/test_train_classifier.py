@@ -1,0 +1,236 @@
+"""``parapet train classifier`` and ``parapet predict classifier``, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from intent_toy import foreign, toy
+from tiny_bert import save_bert
+from torch import Tensor
+from two_workers import TWO_WORKERS
+
+from evaluation.models.classifier.data import Turn
+from evaluation.models.classifier.learning import ClassifierLearner
+from pipelines.evaluate import run as evaluate
+from pipelines.predict import run as predict
+from pipelines.train import run as train
+from schemas.ood_turns import OOD_TURNS
+from transforms.parquet import parquet_bytes
+
+SMALL = ["--buckets", "2048", "--size", "16", "--batch_size", "16", "--quiet"]
+
+
+def lines(path: Path, turns: Sequence[Turn]) -> str:
+    rows = [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Intents and labels of both kinds as JSON lines; and as ``parapet ood`` writes them."""
+    folder = tmp_path_factory.mktemp("toy")
+    turns, others = toy(), foreign()
+    lines(folder / "train.jsonl", [turn for i, turn in enumerate(turns) if i % 5])
+    lines(folder / "test.jsonl", turns[::5])
+    known = [Turn(turn.key, turn.utterance, "in_domain") for turn in turns]
+    lines(folder / "foreign.jsonl", known[::7] + others[::4])
+    for name, some in (("ood-10", others[::5]), ("ood-50", others)):
+        for i, split in enumerate(("train", "test")):
+            rows = [
+                {"dialogue_id": turn.key[1], "turn": 2 * n, "original_turn": None, "label": turn.label,
+                 "source": None, "utterance": turn.utterance, "fallback": None}
+                for n, turn in enumerate(known + some) if n % 2 == i
+            ]  # fmt: skip
+            place = folder / "foreign" / name / "turns" / split / "dialogues_001.parquet"
+            place.parent.mkdir(parents=True)
+            place.write_bytes(parquet_bytes(pa.Table.from_pylist(rows, schema=OOD_TURNS)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(data: Path) -> Path:
+    """A net from scratch, trained in one go, with a threshold."""
+    out = data / "model"
+    flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl")]
+    assert train(["classifier", *flags, *SMALL, "--output", str(out)]) == 0
+    return out
+
+
+def test_what_a_training_writes(model: Path) -> None:
+    assert sorted(files_of(model)) == ["log.jsonl", "model.json", "run.json", "weights.safetensors"]
+    head, card = json.loads((model / "run.json").read_text()), json.loads((model / "model.json").read_text())
+    assert head["pipeline"] == "train_classifier"
+    assert head["result"]["threshold"] == card["threshold"]
+    assert head["result"]["threshold_f1"] > 0.9
+    assert [one["flag"] for one in head["inputs"]] == ["train", "foreign"]
+    assert card["labels"] == ["Alarm", "BuyTicket", "FindBus", "NONE"]
+
+
+def test_intents_of_lines(model: Path, data: Path, tmp_path: Path) -> None:
+    flags = ["classifier", "--quiet", "--model", str(model), "--reference", str(data / "test.jsonl")]
+    assert predict([*flags, "--output", str(tmp_path / "out")]) == 0
+    said = tmp_path / "out" / "predictions" / "intent.jsonl"
+    scores = ["--task", "intent", "--quiet", "--reference", str(data / "test.jsonl"), "--predictions", str(said)]
+    assert evaluate([*scores, "--output", str(tmp_path / "scores")]) == 0
+    assert json.loads((tmp_path / "scores" / "metrics.json").read_text())["#ALL"]["accuracy"] > 0.95
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["counts"] == {"answered": 39, "asked": 39}
+
+
+@pytest.mark.parametrize("score", ["msp", "energy"])
+def test_foreign_turns_by_the_scores_of_intents(score: str, model: Path, data: Path, tmp_path: Path) -> None:
+    out = model
+    if score == "energy":
+        out = tmp_path / "energy"
+        flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl"), "--score", score]
+        assert train(["classifier", *flags, *SMALL, "--output", str(out)]) == 0
+    metrics = scored(out, data, tmp_path, "--task", "ood")
+    assert metrics["#ALL"]["f1"] > 0.7
+    assert metrics["#ALL"]["auroc"] > 0.9
+    threshold = json.loads((out / "model.json").read_text())["threshold"]
+    rows = rows_of(tmp_path / "out" / "predictions" / "ood.jsonl")
+    assert {(row["predicted"] == "ood", row["score"] >= threshold) for row in rows} == {(True, True), (False, False)}
+
+
+def test_foreign_turns_that_are_learned(data: Path, tmp_path: Path) -> None:
+    flags = ["classifier", "--task", "ood", "--train", str(data / "foreign"), *SMALL]
+    assert train([*flags, "--output", str(tmp_path / "model")]) == 0
+    assert scored(tmp_path / "model", data, tmp_path)["#ALL"]["f1"] > 0.9
+
+
+def scored(model: Path, data: Path, folder: Path, *more: str) -> dict[str, dict[str, float]]:
+    """What ``evaluate`` says of the test split of what ``parapet ood`` wrote."""
+    reference = ["--reference", str(data / "foreign")]
+    flags = ["classifier", "--quiet", "--model", str(model), *reference, *more]
+    assert predict([*flags, "--output", str(folder / "out")]) == 0
+    said = ["--predictions", str(folder / "out" / "predictions" / "ood.jsonl")]
+    assert evaluate(["--task", "ood", "--quiet", *reference, *said, "--output", str(folder / "scores")]) == 0
+    metrics: dict[str, dict[str, float]] = json.loads((folder / "scores" / "metrics.json").read_text())
+    assert set(metrics) == {"#ALL", "#MEAN", "ood-10", "ood-50"}
+    return metrics
+
+
+def test_a_corpus_its_variants_and_sets(sample: Path, tmp_path: Path) -> None:
+    """Trained on two corpora at once; predictions are the same on two workers, and of an utterance in all sets."""
+    variant, other = tmp_path / "variants" / "v1", tmp_path / "reversed"
+    renamed: Callable[[bytes], bytes] = lambda data: data.replace(b"BookRepair", b"ReserveMending")  # noqa: E731
+    for relative, data in files_of(sample).items():
+        for root, text in ((variant, renamed(data)), (other, data)):
+            (root / relative).parent.mkdir(parents=True, exist_ok=True)
+            (root / relative).write_bytes(text)
+    place = other / "test" / "dialogues_001.json"
+    place.write_text(json.dumps(json.loads(place.read_text())[::-1]))
+    learn = ["classifier", "--train", str(sample), str(other), "--split", "test", "--dev", str(sample), *SMALL]
+    assert train([*learn, "--dev_split", "test", "--output", str(tmp_path / "model")]) == 0
+    flags = ["classifier", "--quiet", "--model", str(tmp_path / "model"), "--variants", str(variant.parent)]
+    flags += ["--sets", f"reversed={other}"]
+    assert predict([*flags, "--output", str(tmp_path / "one")]) == 0
+    assert predict([*flags, "--batch_size", "5", "--output", str(tmp_path / "two"), *TWO_WORKERS]) == 0
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+    rows = rows_of(tmp_path / "one" / "predictions" / "intent.jsonl")
+    by_set = {
+        name: {
+            (row["dialogue_id"], row["turn"]): (row["predicted"], row["label"]) for row in rows if row["set"] == name
+        }
+        for name in ("original", "v1", "reversed")
+    }
+    assert by_set["original"] == by_set["v1"] == by_set["reversed"]
+    assert len(by_set["original"]) == 49
+    assert "BookRepair" in {label for _, label in by_set["original"].values()}
+    counts = json.loads((tmp_path / "one" / "run.json").read_text())["counts"]
+    assert counts["turns/v1"] == 49
+    assert counts["answered"] == 147
+
+
+class Stopped(Exception):
+    """A kill, as far as this process is concerned."""
+
+
+def test_a_stopped_training_goes_on_to_the_same_bytes(
+    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl")]
+    argv = ["classifier", *flags, *SMALL, "--output", str(tmp_path / "out")]
+    steps, loss = [], ClassifierLearner.loss
+
+    def stopping(self: ClassifierLearner, batch: Tensor) -> Tensor:
+        steps.append(1)
+        if len(steps) == 15:
+            raise Stopped
+        return loss(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ClassifierLearner, "loss", stopping)
+        assert train(argv) == 1
+    assert len(rows_of(tmp_path / "out" / ".training" / "log.jsonl")) == 1
+    assert train(argv) == 0
+    assert files_of(tmp_path / "out") == files_of(model)
+
+
+def test_a_checkpoint_as_a_person_trains_it(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bert = save_bert(tmp_path / "bert", [turn.utterance for turn in toy()])
+    flags = ["classifier", "--train", str(data / "train.jsonl"), "--checkpoint", str(bert), "--max_length", "12"]
+    flags += ["--batch_size", "16", "--learning_rate", "0.003", "--epochs", "4"]
+    assert train([*flags, "--output", str(tmp_path / "model")]) == 0
+    told = capsys.readouterr()
+    assert "utterances are longer than 12: their beginnings are left out" in told.err
+    assert "the share of intents right is" in told.out
+    assert "checkpoint/tokenizer.json" in files_of(tmp_path / "model")
+    again = ["classifier", "--model", str(tmp_path / "model"), "--reference", str(data / "test.jsonl")]
+    assert predict([*again, "--task", "ood", "--output", str(tmp_path / "o")]) == 2  # these labels are intents
+    assert "'FindBus' is no label of --task ood" in capsys.readouterr().err
+    assert predict([*again, "--output", str(tmp_path / "o")]) == 0
+    told = capsys.readouterr()
+    assert "longer than 12: the beginnings were left out" in told.err
+    assert "predictions/intent.jsonl: 39 turns" in told.out
+
+
+def test_bad_input_is_told(model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, out = ["--train", str(data / "train.jsonl")], ["--output", str(tmp_path / "out")]
+    one = lines(tmp_path / "one.jsonl", [Turn(("", str(i), 0), "a", "A") for i in range(40)])
+    (tmp_path / "bare.jsonl").write_text('{"id": 1, "utterance": "a"}\n')
+    (tmp_path / "t5").mkdir()
+    (tmp_path / "t5" / "config.json").write_text('{"model_type": "t5"}')
+
+    def told(run: Callable[[Sequence[str]], int], *argv: str) -> str:
+        assert run(["classifier", *argv, *out]) == 2
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        return said
+
+    for flags, reason in (
+        (["--train", str(tmp_path / "none")], "there is no such file or folder"),
+        (["--train", one], "all turns have the label 'A': there is nothing to learn"),
+        (["--train", str(tmp_path / "bare.jsonl")], "no user turn of it has a label of --task intent"),
+        (["--train", str(data / "foreign")], "has labels for --task ood: for intents give the corpus"),
+        ([*good, "--task", "ood"], "is no label of --task ood: ood or in_domain"),
+        ([*good, "--task", "ood", "--foreign", one], "--foreign: is for intents"),
+        ([*good, "--foreign", str(data / "foreign")], "no turns of split 'dev'; there are: test, train"),
+        ([*good, "--learning_rate", "0"], "--learning_rate: 0.0: give a number above 0"),
+        ([*good, "--checkpoint", "bert-base-uncased"], "there is no such folder; models are not downloaded here"),
+        ([*good, "--checkpoint", str(tmp_path / "t5")], "holds a model of type 't5': bert or"),
+        ([*good, "--output", str(data / "train.jsonl")], "give one of its own"),
+    ):
+        assert reason in told(train, *flags) if "--output" not in flags else True
+    plain = ["--model", str(model)]
+    for flags, reason in (
+        (["--model", str(tmp_path)], "no model is here: expected model.json"),
+        ([*plain, "--reference", str(data / "foreign")], "has labels for --task ood"),
+        ([*plain, "--reference", str(data / "test.jsonl"), "--sets", "a=b"], "go with a corpus"),
+        ([*plain, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
+        ([*plain, "--batch_size", "0"], "--batch_size: 0: give 1 or more"),
+    ):
+        assert reason in told(predict, *flags)

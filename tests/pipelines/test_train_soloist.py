@@ -1,0 +1,163 @@
+"""``parapet train soloist`` and ``parapet predict soloist``, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inn_toy import texts, write_corpus
+from tiny_gpt2 import save_gpt2
+from torch import Tensor
+from two_workers import TWO_WORKERS
+
+from evaluation.models.soloist.learning import SoloistLearner
+from pipelines.evaluate import run as evaluate
+from pipelines.predict import run as predict
+from pipelines.train import run as train
+
+FLAGS = ["--max_length", "100", "--learning_rate", "0.006", "--epochs", "20", "--patience", "20", "--batch_size", "4"]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    write_corpus(folder / "corpus")
+    save_gpt2(folder / "gpt2", texts())
+    return folder
+
+
+def flags_of(toy: Path, output: Path) -> list[str]:
+    corpus, checkpoint = str(toy / "corpus"), str(toy / "gpt2")
+    return ["soloist", "--quiet", "--train", corpus, "--checkpoint", checkpoint, *FLAGS, "--output", str(output)]
+
+
+@pytest.fixture(scope="module")
+def model(toy: Path) -> Path:
+    assert train(flags_of(toy, toy / "model")) == 0
+    return toy / "model"
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def scores(folder: Path, task: str, *flags: str) -> dict[str, Any]:
+    assert evaluate(["--task", task, "--quiet", *flags, "--output", str(folder / task)]) == 0
+    found: dict[str, Any] = json.loads((folder / task / "metrics.json").read_text())
+    return found
+
+
+def test_a_toy_set_is_learned_predicted_and_evaluated(model: Path, toy: Path, tmp_path: Path) -> None:
+    """With another set, whose dialogues are the same in another order; on one worker and on two the same."""
+    other = tmp_path / "other"
+    for relative, data in files_of(toy / "corpus").items():
+        place = other / relative
+        place.parent.mkdir(parents=True, exist_ok=True)
+        turned = place.name.startswith("dialogues")
+        place.write_bytes(json.dumps(json.loads(data)[::-1]).encode() if turned else data)
+    reference = ["--reference", str(toy / "corpus")]
+    flags = ["soloist", "--quiet", "--model", str(model), *reference, "--sets", f"other={other}"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert predict([*flags, "--output", str(one)]) == 0
+    assert predict([*flags, "--batch_size", "5", "--output", str(two), *TWO_WORKERS]) == 0
+    assert files_of(one) == files_of(two)
+    said = {name: rows_of(one / "responses" / f"{name}.jsonl") for name in ("original", "other")}
+    assert sorted(map(json.dumps, said["original"])) == sorted(map(json.dumps, said["other"]))
+    states = scores(tmp_path, "dst", *reference, "--predictions", str(one / "predictions"), "--sets", f"other={other}")
+    assert "1.0" in json.dumps(states)
+    results = json.loads(next((one / "predictions" / "original" / "test").iterdir()).read_text())
+    truth = json.loads((toy / "corpus" / "test" / "dialogues_001.json").read_text())
+    pairs = [
+        (frame["state"], right["state"])
+        for dialogue, of in zip(results, truth, strict=True)
+        for turn, its in zip(dialogue["turns"][::2], of["turns"][::2], strict=True)
+        for frame, right in zip(turn["frames"], its["frames"], strict=True)
+    ]
+    assert sum(a == b for a, b in pairs) / len(pairs) > 0.95
+    responses = ["--predictions", str(one / "responses" / "original.jsonl")]
+    metrics = scores(tmp_path, "response", *reference, *responses)["#ALL"]
+    assert metrics["inform"] > 0.95
+    assert metrics["success"] > 0.95
+    counts = json.loads((one / "run.json").read_text())["counts"]
+    assert counts["answered/original"] == counts["asked/other"] == 18
+
+
+def test_responses_depend_on_the_database(model: Path, toy: Path, tmp_path: Path) -> None:
+    """Told of further inns in Rome, it says that there are many."""
+    more = [{"city": "Rome", "stars": "two", "inn_name": f"New {n}"} for n in range(9)]
+    (tmp_path / "db.json").write_text(json.dumps({"Inns_1": more}))
+    flags = ["soloist", "--quiet", "--model", str(model), "--reference", str(toy / "corpus")]
+    assert predict([*flags, "--knowledge_base", str(tmp_path / "db.json"), "--output", str(tmp_path / "out")]) == 0
+    rows = rows_of(tmp_path / "out" / "responses" / "original.jsonl")
+    said = [row["response"] for row in rows if row["dialogue_id"] == "1_00000" and row["turn"] == 3]
+    assert said == ["there is [inns_1_inn_name] among many ."]
+
+
+class Stopped(Exception):
+    """A kill, as far as this process is concerned."""
+
+
+def test_a_stopped_training_goes_on_to_the_same_bytes(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flags(name: str) -> list[str]:
+        few = ["--epochs", "2", "--batch_size", "8", "--consistency", "0.5", "--held_out", "0.2"]
+        return [*flags_of(toy, tmp_path / name), *few]
+
+    assert train(flags("whole")) == 0
+    steps, loss = [], SoloistLearner.loss
+
+    def stopping(self: SoloistLearner, batch: Tensor) -> Tensor:
+        steps.append(1)
+        if len(steps) == 10:
+            raise Stopped
+        return loss(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SoloistLearner, "loss", stopping)
+        assert train(flags("cut")) == 1
+    assert len(rows_of(tmp_path / "cut" / ".training" / "log.jsonl")) == 1
+    assert train(flags("cut")) == 0
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+    head = json.loads((tmp_path / "cut" / "run.json").read_text())
+    assert head["options"]["consistency"] == 0.5
+    assert {one["flag"] for one in head["inputs"]} == {"train"}
+
+
+def test_bad_input_is_told(model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = flags_of(toy, tmp_path / "out")
+    empty = tmp_path / "empty"
+    for relative, data in files_of(toy / "corpus").items():
+        (empty / relative).parent.mkdir(parents=True, exist_ok=True)
+        (empty / relative).write_bytes(data)
+    schema = json.loads((empty / "train" / "schema.json").read_text())
+    schema[0]["slots"] = []
+    schema[0]["intents"][0] |= {"required_slots": [], "optional_slots": {}, "result_slots": []}
+    for split in ("train", "dev", "test"):
+        (empty / split / "schema.json").write_text(json.dumps(schema))
+    for flags, reason in (
+        ([*good, "--checkpoint", "gpt2"], "there is no such folder; models are not downloaded here"),
+        ([*good, "--max_length", "999"], "the checkpoint has 192 positions, of which what is written needs"),
+        ([*good, "--held_out", "2"], "--held_out: 2.0: give a share"),
+        ([*good, "--consistency", "-1"], "--consistency: -1.0: give a number"),
+        ([*good, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
+        ([*good, "--train", str(empty)], "no service of the schema has a slot"),
+    ):
+        status = train(flags)
+        told = capsys.readouterr().err
+        assert (status, "Traceback" in told) in ((2, False), (1, False))
+        assert reason in told
+    plain = ["soloist", "--model", str(model), "--reference", str(toy / "corpus"), "--output", str(tmp_path / "o")]
+    for flags, reason in (
+        ([*plain, "--top_p", "2"], "--top_p: 2.0: give a probability"),
+        ([*plain, "--model", str(tmp_path)], "no model is here"),
+        ([*plain, "--reference", str(empty), "--sets", "a=b"], "there is no such file or folder"),
+    ):
+        assert predict(flags) == 2
+        assert reason in capsys.readouterr().err
