@@ -36,9 +36,12 @@ def parser(model: str = "tiny_dst") -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+    from evaluation.models.dst.tiny.saving import LARGEST
     from evaluation.models.packages import check_installed
 
     check_numbers(args, {"size": 1})
+    if args.size > LARGEST:
+        raise InputError(f"{args.size}: give {LARGEST} or less", "--size")
     check_installed("torch", "safetensors")
     args.frames, args.dev_frames = read_corpora(args)
     from evaluation.models.devices import device_of

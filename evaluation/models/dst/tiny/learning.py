@@ -20,12 +20,12 @@ from evaluation.models.dst.tiny.batch import Wanted, batch_of, wanted_of
 from evaluation.models.dst.tiny.matching import NEVER
 from evaluation.models.dst.tiny.net import Scores, TinyNet
 from evaluation.models.dst.tiny.reading import Read
+from evaluation.models.dst.tiny.saving import BUCKETS
 from evaluation.models.dst.tiny.steps import Reader, Track
 from evaluation.models.dst.tiny.targets import KEEP, Target, grouped, step_of, target
 from evaluation.models.dst.tiny.tracking import Tracking, rows_of
 from evaluation.models.training import Schedule, Trained, fit
 
-BUCKETS = 8192
 SCORED = 64  # dialogues at a time where nothing is trained
 ACCEPTS, REQUESTED = 3.0, 10.0  # what these losses weigh beside the others
 CHANGES = 5.0  # what a value that changes weighs beside one that stays

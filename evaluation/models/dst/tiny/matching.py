@@ -57,13 +57,14 @@ class Matching(nn.Module):
         """(track, schema word, token): how well each token meets each word.
 
         Args:
-          vectors: of the vocabulary.
-          words: of schemas; (track, ...); 0 is met by none.
-          tokens: vectors of the dialogue's; (track, token, size).
+          vectors: of the vocabulary; its word 0 meets none, and is met by none.
+          words: of schemas; (track, ...).
+          tokens: of dialogues; (track, token).
         """
         flat = words.flatten(1)
-        alike = torch.bmm(vectors[flat], tokens.transpose(1, 2))
-        return torch.sigmoid(self.steep * (alike - self.middle)) * (flat > 0)[:, :, None]
+        alike = torch.bmm(vectors[flat], vectors[tokens].transpose(1, 2))
+        there = (flat > 0)[:, :, None] & (tokens > 0)[:, None]
+        return torch.sigmoid(self.steep * (alike - self.middle)) * there
 
 
 def best(met: Tensor, places: Tensor) -> Tensor:

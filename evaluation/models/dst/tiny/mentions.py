@@ -6,8 +6,10 @@ What looks like a value is found by rules, for none of them says whose value it 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 import msgspec
 
@@ -45,6 +47,7 @@ _PATTERNS = [(look, re.compile(rf"(?<![\w$])(?:{rule})(?!\w)", re.IGNORECASE)) f
 
 # A name goes over these where a word with a capital follows.
 _JOINTS = frozenset(_words("of the and & de la le del at for on in"))
+_CUTS = frozenset(_words("in at for on and"))
 # What begins a sentence with a capital, and what stands between values: no name, no value.
 _IDLE = frozenset(
     _words(
@@ -115,98 +118,112 @@ def read(utterance: str, phrases: bool) -> Said:
         words=tuple(map(stem, tokens)),
         sentences=tuple(sentences),
         asks=tuple(asks[: sentences[-1] + 1] if sentences else ()),
-        mentions=tuple(_mentions(utterance, [match.span() for match in words], sentences, phrases)),
+        mentions=_Finder(utterance, [match.span() for match in words], sentences).mentions(phrases),
     )
 
 
-def _mentions(
-    utterance: str, places: Sequence[tuple[int, int]], sentences: Sequence[int], phrases: bool
-) -> list[Mention]:
-    found = []
-    free = [True] * len(places)
-    for look, pattern in _PATTERNS:
-        for match in pattern.finditer(utterance):
-            inside = [i for i, (start, end) in enumerate(places) if start < match.end() and match.start() < end]
-            if inside and all(free[i] for i in inside):
-                found.append(Mention(_bare(match[0]), inside[0], inside[-1] + 1, look))
+class _Finder:
+    """Finds the mentions of an utterance: by rules first, then names, then phrases.
+
+    Args:
+      utterance: what was said.
+      places: of its words, first character and the one behind the last.
+      sentences: of its words.
+    """
+
+    def __init__(self, utterance: str, places: Sequence[tuple[int, int]], sentences: Sequence[int]) -> None:
+        self.utterance, self.places, self.sentences = utterance, places, sentences
+        self.starts, self.ends = [start for start, _ in places], [end for _, end in places]
+        self.texts = [utterance[start:end] for start, end in places]
+        self.free = [True] * len(places)  # of what looks like something a phrase is no part
+        self.found: dict[tuple[int, int], Mention] = {}
+
+    def mentions(self, phrases: bool) -> tuple[Mention, ...]:
+        """All of them, in order."""
+        for look, pattern in _PATTERNS:
+            self._ruled(look, pattern)
+        for span in self._names():
+            self._add(span, "name")
+        reach = self._reach_of_names()
+        for first, behind in self._phrases() if phrases else ():
+            if reach[first] < behind:
+                self._add((first, behind), "phrase")
+        return tuple(self.found[span] for span in sorted(self.found))
+
+    def _add(self, span: tuple[int, int], look: str, text: str = "") -> None:
+        first, behind = span
+        text = text or self.utterance[self.places[first][0] : self.places[behind - 1][1]]
+        self.found.setdefault(span, Mention(text, first, behind, look))
+
+    def _ruled(self, look: str, pattern: re.Pattern[str]) -> None:
+        for match in pattern.finditer(self.utterance):
+            first = bisect_right(self.ends, match.start())  # the words that it has a part of
+            behind = bisect_left(self.starts, match.end())
+            if first < behind and all(self.free[first:behind]):
+                self._add((first, behind), look, _bare(match[0]))
                 if look != "number":  # it may be part of a name: "54 Mint"
-                    free[inside[0] : inside[-1] + 1] = [False] * len(inside)
-    spans = {(one.first, one.behind) for one in found}
-    for first, behind in _names(utterance, places, sentences, free):
-        if (first, behind) not in spans:
-            spans.add((first, behind))
-            found.append(Mention(utterance[places[first][0] : places[behind - 1][1]], first, behind, "name"))
-    names = [(one.first, one.behind) for one in found if one.look == "name"]
-    for first, behind in _phrases(utterance, places, sentences, free) if phrases else ():
-        within = any(start <= first and behind <= end for start, end in names)
-        if not within and (first, behind) not in spans:
-            spans.add((first, behind))
-            found.append(Mention(utterance[places[first][0] : places[behind - 1][1]], first, behind, "phrase"))
-    return sorted(found, key=lambda one: (one.first, one.behind))
+                    self.free[first:behind] = [False] * (behind - first)
+
+    def _names(self) -> Iterator[tuple[int, int]]:
+        """Runs of words with capitals, and numbers among them; idle words at a sentence's beginning are none."""
+        capital = [self.free[i] and self._may_name(i) for i in range(len(self.texts))]
+        i = 0
+        while i < len(capital):
+            last = behind = i + 1
+            while capital[i] and behind < len(capital) and self.free[behind] and self._joined(behind):
+                if capital[behind]:
+                    last = behind = behind + 1
+                elif self.texts[behind].lower() in _JOINTS and behind - last < 2:
+                    behind += 1
+                else:
+                    break
+            if capital[i] and any(text[0].isupper() for text in self.texts[i:last]):
+                yield from self._parted(i, last)
+            i = last
+
+    def _parted(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """A run, and its parts: "Sino in San Jose" is two names, "Chef in Town" is one."""
+        yield first, last
+        cuts = [i for i in range(first + 1, last - 1) if self.texts[i].lower() in _CUTS]
+        for start, end in zip([first - 1, *cuts], [*cuts, last], strict=True) if cuts else ():
+            if start + 1 < end:
+                yield start + 1, end
+
+    def _reach_of_names(self) -> list[int]:
+        """For each word, how far the names go that begin at it or before."""
+        reach = [0] * len(self.texts)
+        for (first, behind), one in self.found.items():
+            if one.look == "name":
+                reach[first] = max(reach[first], behind)
+        return list(accumulate(reach, max))
+
+    def _phrases(self) -> Iterator[tuple[int, int]]:
+        """Parts of the runs of words that are not idle; "and" may stand within."""
+        words = [text.lower() for text in self.texts]
+        full = [self.free[i] and text not in _IDLE and not text[0].isdigit() for i, text in enumerate(words)]
+        for first in range(len(words)):
+            for last in range(first, min(first + LONGEST, len(words))):
+                if not full[first] or not self.free[last] or (last > first and not self._joined(last)):
+                    break
+                if full[last]:
+                    yield first, last + 1
+                elif words[last] != "and":
+                    break
+
+    def _may_name(self, i: int) -> bool:
+        text = self.texts[i]
+        opens = i == 0 or self.sentences[i - 1] != self.sentences[i] or text[0] == "I"
+        return (text[0].isupper() or text[0].isdigit()) and not (opens and text.lower() in _IDLE)
+
+    def _joined(self, i: int) -> bool:
+        """Whether nothing stands between a word and the one before."""
+        return not self.utterance[self.places[i - 1][1] : self.places[i][0]].strip(" &")
 
 
 def _bare(text: str) -> str:
     """A date or time as it stands in states: "7th of March", but "the 12th"; "11 am", but "11 a.m."."""
     text = text.removeprefix("the ") if " of " in text else text
     return text.removesuffix(".") if text.count(".") == 1 else text
-
-
-def _names(
-    utterance: str, places: Sequence[tuple[int, int]], sentences: Sequence[int], free: Sequence[bool]
-) -> Iterable[tuple[int, int]]:
-    """Runs of words with capitals, and numbers among them; idle words at a sentence's beginning are none."""
-    word = [utterance[start:end] for start, end in places]
-    capital = [
-        free[i] and (text[0].isupper() or text[0].isdigit()) and not _opens(i, text, sentences)
-        for i, text in enumerate(word)
-    ]
-    i = 0
-    while i < len(word):
-        if not capital[i]:
-            i += 1
-            continue
-        behind = last = i + 1
-        while behind < len(word) and free[behind] and _joined(utterance, places, behind):
-            if capital[behind]:
-                last = behind = behind + 1
-            elif word[behind].lower() in _JOINTS and behind - last < 2:
-                behind += 1
-            else:
-                break
-        if any(text[0].isupper() for text in word[i:last]):
-            yield i, last
-            # "Sino in San Jose" is two names, "Chef in Town" is one: both are offered.
-            parts = [k for k in range(i, last) if word[k].lower() in ("in", "at", "for", "on", "and")]
-            for start, end in zip([i - 1, *parts], [*parts, last], strict=True) if parts else ():
-                yield start + 1, end
-        i = last
-
-
-def _joined(utterance: str, places: Sequence[tuple[int, int]], i: int) -> bool:
-    """Whether nothing stands between a word and the one before."""
-    return not utterance[places[i - 1][1] : places[i][0]].strip(" &")
-
-
-def _opens(i: int, text: str, sentences: Sequence[int]) -> bool:
-    return text.lower() in _IDLE and (i == 0 or sentences[i - 1] != sentences[i] or text.lower().startswith("i"))
-
-
-def _phrases(
-    utterance: str, places: Sequence[tuple[int, int]], sentences: Sequence[int], free: Sequence[bool]
-) -> Iterable[tuple[int, int]]:
-    """Parts of the runs of words that are not idle; "and" may stand within."""
-    word = [utterance[start:end].lower() for start, end in places]
-    full = [free[i] and text not in _IDLE and not text[0].isdigit() for i, text in enumerate(word)]
-    for first in range(len(word)):
-        for behind in range(first + 1, min(first + LONGEST, len(word)) + 1):
-            if not free[behind - 1] or (behind > first + 1 and not _joined(utterance, places, behind - 1)):
-                break
-            if not full[behind - 1]:
-                if word[behind - 1] != "and":
-                    break
-                continue
-            if full[first]:
-                yield first, behind
 
 
 def listed(words: Sequence[str], values: Collection[tuple[str, ...]]) -> list[tuple[int, int]]:

@@ -100,10 +100,9 @@ class Reading(nn.Module):
           rows, rare: of the words of its vocabulary, as :class:`Words` takes them.
         """
         vectors, telling = self.words(rows, rare)
-        tokens = vectors[batch.words]
         turns = _turns(batch)
         weights = shares(batch.slots, telling)
-        met = self.matching(vectors, batch.slots, tokens)
+        met = self.matching(vectors, batch.slots, batch.words)
         by_sentence = weighed(met, batch.sentences, weights)
         mention_step, mention_user = (one.gather(1, batch.sentence) for one in (batch.step, batch.user))
         by_turn = [most(by_sentence, one) for one in (turns.user, turns.closing, turns.system, turns.asking)]
@@ -121,8 +120,8 @@ class Reading(nn.Module):
             slot_turn=slot_turn,
             turn=turn,
             accepts=accepts,
-            intent_turn=self._intents(batch, turns, vectors, telling, tokens),
-            value_turn=self._values(batch, turns, vectors, tokens),
+            intent_turn=self._intents(batch, turns, vectors, telling),
+            value_turn=self._values(batch, turns, vectors),
             mention_step=mention_step,
             mention_user=mention_user,
         )
@@ -159,16 +158,18 @@ class Reading(nn.Module):
         accepts = self.accepts(said).squeeze(2)
         return torch.cat([said, torch.tanh(accepts / 2)[..., None]], 2), accepts
 
-    def _intents(self, batch: Batch, turns: _Turns, vectors: Tensor, telling: Tensor, tokens: Tensor) -> Tensor:
+    def _intents(self, batch: Batch, turns: _Turns, vectors: Tensor, telling: Tensor) -> Tensor:
         """How well each intent is met in each turn, and beside the others."""
-        met = self.matching(vectors, batch.intents, tokens)
+        met = self.matching(vectors, batch.intents, batch.words)
         by_sentence = weighed(met, batch.sentences, shares(batch.intents, telling))
         by_turn = torch.cat([most(by_sentence, one) for one in (turns.user, turns.system)], 2)
         return torch.cat([by_turn, against(by_turn, batch.intent_there)], 2).permute(0, 3, 1, 2)
 
-    def _values(self, batch: Batch, turns: _Turns, vectors: Tensor, tokens: Tensor) -> Tensor:
+    def _values(self, batch: Batch, turns: _Turns, vectors: Tensor) -> Tensor:
         """How well each listed value is met in each turn, and beside the slot's others; whether it says yes or no."""
-        met = best(self.matching(vectors, batch.values, tokens), batch.sentences).unflatten(1, batch.values.shape[1:])
+        met = best(self.matching(vectors, batch.values, batch.words), batch.sentences).unflatten(
+            1, batch.values.shape[1:]
+        )
         words = (batch.values > 0).to(met.dtype)
         by_sentence = (met * words[..., None]).sum(3) / words.sum(3, keepdim=True).clamp(min=1)
         by_turn = torch.stack([most(by_sentence, one) for one in (turns.user, turns.system)], 4)

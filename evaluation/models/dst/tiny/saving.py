@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 NAME = "tiny_dst"
+BUCKETS = 8192  # of the tables of embeddings
+LARGEST = 1024  # size of an embedding
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -36,7 +38,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 def read_card(folder: str) -> Card:
     """What is in a folder. Raises InputError where no such model is there, or the file is damaged."""
     card = saving.read_card(folder, NAME, Card, FORMAT)
-    if not (1 <= card.buckets <= 2**24 and 1 <= card.size <= 2**12):
+    if not (1 <= card.buckets <= BUCKETS and 1 <= card.size <= LARGEST):  # or memory would be asked for without end
         raise InputError("says sizes that no such model has: train it again", files.join(folder, MODEL))
     return card
 
