@@ -31,19 +31,6 @@ NOTE = "The status is 0 where the core works, whatever else is missing, and 1 wh
 
 TRANSLATES = ("marian", "m2m_100")  # NLLB's is the architecture of M2M100
 
-# Architectures of checkpoints to the models that are trained from them.
-TRAINED = {
-    "t5": "train t5dst, ft_t5, pt_t5",
-    "bert": "train sgp_dst, classifier",
-    "roberta": "train classifier",
-    "distilbert": "train classifier",
-    "electra": "train classifier",
-    "deberta-v2": "train classifier",
-    "xlm-roberta": "train classifier",
-    "camembert": "train classifier",
-    "gpt2": "train soloist",
-}
-
 
 def parser() -> StrictParser:
     """The command line."""
@@ -131,6 +118,7 @@ def inspect(folder: str) -> Finding:
 def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
     """The flags that could take such a model, to the check that their command makes."""
     from evaluation.generation import nli
+    from evaluation.models.architectures import models_of
     from transforms import checkpoints
     from transforms.translation import local_folders
 
@@ -140,8 +128,8 @@ def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
         uses[f"back_translate --engine local --model {folder}"] = lambda: local_folders.inspect(folder)
     if any(head.endswith("ForSequenceClassification") for head in checkpoint.heads):
         uses[f"evaluate --task generation --scorer nli --nli_model {folder}"] = lambda: nli.inspect(folder)
-    if kind in TRAINED:
-        uses[f"{TRAINED[kind]} --checkpoint {folder}"] = lambda: checkpoints.inspect(folder, (kind,))
+    if models := models_of(kind):
+        uses[f"train {', '.join(models)} --checkpoint {folder}"] = lambda: checkpoints.inspect(folder, (kind,))
     return uses
 
 

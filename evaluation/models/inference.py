@@ -1,11 +1,76 @@
-"""What the Beam parts of the models share: a model is loaded once in a process, and gets a chunk at a time."""
+"""What the Beam parts of the models share: files in chunks, a model that gets one at a time, counts that balance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import apache_beam as beam
+import msgspec
 from apache_beam.ml.inference.base import ModelHandler
+
+from evaluation.dst.files import Dialogue, parse_dialogues
+from transforms.files import read_bytes
+
+Place = tuple[str, str, int]  # the set, the file of its predictions, the chunk's number
+Chunk = tuple[Place, tuple[Dialogue, ...]]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What is predicted; that of each model says more.
+
+    Attributes:
+      output: the output folder.
+      folder: where the model is.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      threads: of torch, in each worker.
+      batch: what the model computes at a time.
+    """
+
+    output: str
+    folder: str
+    device: str
+    threads: int
+    batch: int
+
+
+class Chunks(beam.PTransform):
+    """Files to chunks of what is in them, spread over the workers.
+
+    Args:
+      files: each as ``read`` takes it.
+      read: (a file, what else it needs) to chunks. Always the same ones, so that the same is computed.
+      more: what else it needs.
+    """
+
+    def __init__(self, files: Iterable[Any], read: Callable[..., Iterable[Any]], *more: Any) -> None:
+        super().__init__()
+        self.files, self.read, self.more = list(files), read, more
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        """To PCollection of chunks."""
+        return (
+            pipeline
+            | "Files" >> beam.Create(self.files)
+            | "Read" >> beam.FlatMap(self.read, *self.more)
+            | "Spread" >> beam.Reshuffle()
+        )
+
+
+def chunks_of_dialogues(file: tuple[str, str, str], size: int) -> Iterator[Chunk]:
+    """The dialogues of a file, so many at a time.
+
+    Args:
+      file: its set, its path, the path of its predictions below the output folder.
+      size: of a chunk.
+
+    Raises:
+      InputError: it cannot be read.
+    """
+    name, path, relative = file
+    dialogues = parse_dialogues(read_bytes(path), path)
+    for first in range(0, max(len(dialogues), 1), size):  # an empty file has a file of predictions too
+        yield (name, relative, first // size), tuple(dialogues[first : first + size])
 
 
 class ChunkHandler(ModelHandler[Any, Any, Any]):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from schemas.errors import InputError
-from transforms.checkpoints import Checkpoint
+from transforms.checkpoints import Checkpoint, inspect
 
 FOLDER = "checkpoint"  # below the folder of a model of ours
+
+
+def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
+    """The checkpoint in the folder of a model of ours, as :func:`transforms.checkpoints.inspect` gives it."""
+    return inspect(f"{folder}/{FOLDER}", kinds)
 
 
 def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **options: Any) -> tuple[Any, Any]:
@@ -57,6 +63,11 @@ def saved(tokenizer: Any, model: Any) -> dict[str, bytes]:
 
 def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
     """How many tokens an input may have: what is asked for, where the checkpoint's positions suffice.
+
+    Args:
+      tokenizer, model: of the checkpoint.
+      wanted: what is asked for.
+      flag: the flag that names it, for messages.
 
     Raises:
       InputError: it has fewer positions.

@@ -45,6 +45,35 @@ class Learner(Protocol):
         """How good it is on the dev set."""
 
 
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is trained; each has settings of its own besides.
+
+    Attributes:
+      batch: examples of a batch.
+      rate: the full learning rate.
+      epochs, patience: when to stop.
+      seed: of all that is drawn.
+      threads, device: of the CPU how many; where to compute.
+    """
+
+    batch: int
+    rate: float
+    epochs: int
+    patience: int
+    seed: str
+    threads: int
+    device: str
+
+    def begin(self) -> None:
+        """Sets what torch draws new parameters from, and the threads that it computes with."""
+        torch.set_num_threads(self.threads)
+        seed_all(self.seed, "parameters")
+
+    def schedule(self, warmup: float = 0.0, decay: bool = False, clip: float = 0.0) -> Schedule:
+        """For the training loop."""
+        return Schedule(self.epochs, self.patience, self.seed, warmup, decay, clip)
+
+
 class Schedule(msgspec.Struct, frozen=True):
     """How long to train.
 
@@ -166,6 +195,11 @@ def _done(log: list[Epoch], schedule: Schedule) -> bool:
 
 def train_epoch(learner: Learner, schedule: Schedule, number: int, progress: bool = False) -> tuple[float, int]:
     """Trains on all batches once.
+
+    Args:
+      learner, schedule: as :func:`fit` has them.
+      number: of the epoch, from 1; what is drawn depends on it.
+      progress: shows a bar on the terminal.
 
     Returns:
       The mean loss, and the number of examples.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted
+from pipelines.predict.flags import add_computing, add_model, check_numbers, job_of
+from pipelines.predict.manifest import counts_of
 from schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,13 +29,10 @@ def parser(model: str) -> Parser:
         f"  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers",
     )
     add = made.add_argument
-    add("--model", required=True, metavar="DIR", help=f"what 'parapet train {model}' wrote")
+    add_model(made, model)
     add("--reference", required=True, nargs="+", metavar="FILE", help="dialogues in the bAbI format")
     add("--any_task", action="store_true", help="even where names tell that the model was trained on another task")
-    add("--batch_size", type=int, default=256, metavar="N", help="turns at a time (default 256)")
-    add("--threads", type=int, default=1, metavar="N", help="of the CPU, in each worker (default 1)")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute (default: a GPU if any)")
-    made.set_defaults(name=model)
+    add_computing(made, 256, "turns")
     return made
 
 
@@ -46,13 +43,11 @@ def check(args: argparse.Namespace) -> None:
     from evaluation.models.packages import check_installed
     from schemas.layout import as_path, is_there
 
-    for flag in ("batch_size", "threads"):
-        if not 1 <= getattr(args, flag) <= 2**31:
-            raise InputError(f"{getattr(args, flag)}: give 1 or more", f"--{flag}")
-    for path in (args.model, *args.reference):
-        check_apart(args.output, model=path)
+    check_numbers(args)
+    check_apart(args.output, model=args.model)
     stems: dict[str, str] = {}
     for path in args.reference:
+        check_apart(args.output, reference=path)
         if not is_there(path) or not as_path(path).is_file():
             raise InputError("there is no such file", path)
         stem = as_path(path).name.removesuffix(".txt")
@@ -65,6 +60,7 @@ def check(args: argparse.Namespace) -> None:
         task = task_of([path])
         if card.task and task and task != card.task and not args.any_task:
             raise InputError(f"is of task {task}, the model of task {card.task}: if that is meant, --any_task", path)
+    args.memory = card.settings.get("memory")
     args.inputs = tuple((path, f"{PREDICTIONS}/{stem}.jsonl") for stem, path in sorted(stems.items()))
 
 
@@ -77,7 +73,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from transforms import files
 
     files.prepare(args.output, f"predict_{args.name}")
-    job = Job(args.output, args.name, args.model, args.device, args.threads, args.batch_size, args.inputs)
+    job = Job(**job_of(args), model=args.name, memory=args.memory, inputs=args.inputs)
     written, counts = pipeline | "Predict" >> Predict(job)
     _ = written | "Publish" >> files.Publish(
         args.output, header(args), counts, partial(check_balance, asked="turns", told="answers")
@@ -103,12 +99,13 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, _: dict[str, int]) -> None:
     """Says what was written."""
-    from transforms.files import MANIFEST, read_written
-
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
+    counts = counts_of(args)
     for _path, relative in args.inputs:
         if not args.quiet:
             print(f"{args.output}/{relative}: {counted(counts[f'answers/{relative}'], 'answer')}")
+        if long := counts.get(f"too_long/{relative}"):
+            told = "%s: %s with more history than the model's --memory: the oldest lines were left out"
+            logging.warning(told, relative, counted(long, "turn"))
         if empty := counts.get(f"empty/{relative}"):
             logging.warning("%s: no rule applies at %s: the answer is empty", relative, counted(empty, "turn"))
 
@@ -116,8 +113,3 @@ def report(args: argparse.Namespace, _: dict[str, int]) -> None:
 def files_read(args: argparse.Namespace) -> list[tuple[str, str]]:
     """What workers read."""
     return [("--model", args.model), *(("--reference", path) for path, _ in args.inputs)]
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet predict MODEL ...``; ``argv`` begins with the model. Returns the exit status."""
-    return run_command(parser(argv[0]), argv[1:], build, check, report, files_read)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command
+from pipelines.command import Parser, check_apart, counted, run_header
+from pipelines.predict.flags import add_computing, add_model, check_numbers, check_torch
+from pipelines.predict.manifest import counts_of, model_of
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -34,7 +35,7 @@ def parser(model: str) -> Parser:
     )
     made = Parser(f"predict {model}", what, example)
     add = made.add_argument
-    add("--model", required=True, metavar="DIR", help=f"what 'parapet train {model}' wrote")
+    add_model(made, model)
     if model == "pt_t5":
         add("--checkpoint", required=True, metavar="DIR", help="the T5 that it was trained with")
     add("--reference", metavar="ROOT", help="corpus with the acts of system turns (default: the bundled sample)")
@@ -47,10 +48,8 @@ def parser(model: str) -> Parser:
     add("--nli_model", metavar="DIR", help="of --rerank nli: a folder with a classifier of text pairs, as RoBERTa")
     told = "of --rerank: predictions of other models, with candidates, to choose from as well"
     add("--also", nargs="+", default=[], metavar="DIR", help=told)
-    add("--batch_size", type=int, default=32, metavar="N", help="turns at a time (default 32)")
-    add("--threads", type=int, default=1, metavar="N", help="of the CPU, in each worker (default 1)")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute (default: a GPU if any)")
-    made.set_defaults(name=model, checkpoint=None)
+    add_computing(made, 32, "turns")
+    made.set_defaults(checkpoint=None)
     return made
 
 
@@ -59,25 +58,19 @@ def check(args: argparse.Namespace) -> None:
     from evaluation.dst.sets import parse_sets
     from evaluation.models.generation import saving
     from evaluation.models.generation.sources import sources
-    from evaluation.models.packages import check_installed
 
-    for flag, least in (("batch_size", 1), ("threads", 1), ("candidates", 0), ("beams", 1)):
-        given = getattr(args, flag)
-        if given is not None and not least <= given <= 2**31:
-            raise InputError(f"{given}: give {least} or more", f"--{flag}")
+    check_numbers(args, candidates=0, beams=1)
     others = parse_sets(args.sets)
-    places = {"model": args.model, "checkpoint": args.checkpoint, "reference": args.reference}
-    for flag, path in [*places.items(), ("variants", args.variants), *(("also", one) for one in args.also)]:
-        check_apart(args.output, **{flag: path})
-    check_apart(args.output, **others)
+    check_apart(args.output, model=args.model, checkpoint=args.checkpoint)
+    check_apart(args.output, reference=args.reference, variants=args.variants)
+    for flag, paths in (("also", args.also), ("sets", others.values())):
+        for path in paths:
+            check_apart(args.output, **{flag: path})
     if args.beams is not None and args.beams < args.candidates:
         raise InputError(f"{args.candidates} candidates need as many beams: {args.beams} are fewer", "--beams")
     saving.check(args.model, args.name, args.checkpoint)
     args.sources = sources(str(args.reference or sample_root()), args.split, args.variants, others)
-    check_installed("torch", "transformers", "safetensors")
-    from evaluation.models.devices import check_device
-
-    check_device(args.device)
+    check_torch(args, "transformers")
     args.reranker = _reranker(args, [one.name for one in args.sources])
 
 
@@ -136,26 +129,21 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
     from evaluation.models.generation.ranking import scorer_of
     from evaluation.writing import sha256_of
     from schemas.layout import as_path
-    from transforms.files import MANIFEST
 
-    own = as_path(args.model) / MANIFEST  # it lists the hashes of all that the model has
     of = args.reranker
+    options = {
+        "split": args.split,
+        "sets": [one.name for one in args.sources],
+        "beams": args.search.beams,
+        "candidates": args.search.candidates,
+        "rerank": scorer_of(of.scorer, of.folder, of.batch).model if of is not None else None,
+    }
     return {
-        "pipeline": f"predict_{args.name}",
-        "version": version("parapet"),
-        "options": {
-            "split": args.split,
-            "sets": [one.name for one in args.sources],
-            "beams": args.search.beams,
-            "candidates": args.search.candidates,
-            "rerank": scorer_of(of.scorer, of.folder, of.batch).model if of is not None else None,
-        },
-        "model": {own.name: sha256_of(own)} if own.is_file() else {},
+        **run_header(f"predict_{args.name}", options),
+        "model": model_of(args.model),
         "also": [
             {"set": one.name, "sha256": sha256_of(as_path(folder) / f"{one.name}.jsonl")}
             for folder in (of.others if of is not None else ())
@@ -179,19 +167,17 @@ NOTES = {
 def report(args: argparse.Namespace, _: dict[str, int]) -> None:
     """Says what was written."""
     from evaluation.models.generation.inference import relative_of
-    from transforms.files import MANIFEST, read_written
 
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
+    counts = counts_of(args)
     for one in args.sources:
         if not args.quiet:
             n = counts.get(f"reranked/{one.name}", 0)
             more = f", of {n:,} not the most likely" if args.reranker else ""
             print(f"{args.output}/{relative_of(one.name)}: {counted(counts[f'said/{one.name}'], 'turn')}{more}")
         for what, told in NOTES.items():
-            if n := counts.get(f"{what}/{one.name}"):
-                logging.warning(
-                    "%s: %s %s", one.name, counted(n, "turn"), told if n == 1 else told.replace("has", "have", 1)
-                )
+            if n := counts.get(f"{what}/{one.name}", 0):
+                said = told if n == 1 else told.replace("has", "have", 1)
+                logging.warning("%s: %s %s", one.name, counted(n, "turn"), said)
 
 
 def files_read(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -199,8 +185,3 @@ def files_read(args: argparse.Namespace) -> list[tuple[str, str]]:
     read = [("--model", args.model), *(("--reference", file.path) for one in args.sources for file in one.files)]
     more = [("--checkpoint", args.checkpoint), ("--nli_model", args.nli_model), *(("--also", one) for one in args.also)]
     return read + [(flag, path) for flag, path in more if path]
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet predict MODEL ...``; ``argv`` begins with the model. Returns the exit status."""
-    return run_command(parser(argv[0]), argv[1:], build, check, report, files_read)

@@ -6,12 +6,15 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from pipelines.command import run_checked
 from pipelines.dispatch import hand_over
 
 _BABI = dict.fromkeys(("rules", "tfidf", "nearest", "embeddings", "memn2n"), "babi")
 _GENERATION = dict.fromkeys(("ft_t5", "pt_t5"), "generation")
 
-# Each model to the module that trains it.
+STOPPED = "run the same command again: it goes on after the last whole epoch"
+
+# Each model to the module that trains it: it has parser(model), check(args) and act(args, rest).
 FAMILIES = {
     "tiny_dst": "tiny_dst",
     "t5dst": "t5dst",
@@ -58,5 +61,6 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet train``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv and argv[0] in MODELS:
-        return int(importlib.import_module(f"pipelines.train.{FAMILIES[argv[0]]}").run(argv))
+        of = importlib.import_module(f"pipelines.train.{FAMILIES[argv[0]]}")
+        return run_checked(of.parser(argv[0]), argv[1:], of.check, of.act, STOPPED)
     return hand_over("parapet train", "model", MODELS, "pipelines.train", USAGE, argv)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pipelines.command import StrictParser, UsageError, check_apart, counted, run_checked
-from pipelines.train.flags import RESUMED, STOPPED, TRAINING, Defaults, add_training, check_numbers, header
+from pipelines.command import StrictParser, check_apart
+from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, check_torch, training_of
+from pipelines.train.publishing import begin, end
 from schemas.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.models.babi.learning import Settings
     from evaluation.models.babi.saving import Card
 
 NETS = ("embeddings", "memn2n")
@@ -100,11 +99,8 @@ def check(args: argparse.Namespace) -> None:
         dialogues = [dialogue for path in args.train for dialogue in data.read_dialogues(path)]
         args.card = Card(model=args.model, task=data.task_of(args.train), pairs=Nearest.of(dialogues).pairs)
     else:
-        check_installed("torch", "safetensors")
+        check_torch(args)
         args.corpus = data.read_corpus(args.train, args.dev, args.candidates, args.match)
-        from evaluation.models.devices import device_of
-
-        args.device = device_of(args.device).type  # where it is computed shapes the weights
 
 
 def _paths(given: str | list[str] | None) -> list[str]:
@@ -128,54 +124,20 @@ def _rules(ontology: str | None) -> Card:
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
     from evaluation.models.babi import saving
-    from evaluation.writing import publish
-    from transforms import files
 
-    try:
-        files.prepare(args.output, f"train_{args.model}")
-    except InputError as error:
-        raise UsageError(error.reason, error.path, error.where) from None
-    head = header(args, OPTIONS, args.given, torch=args.corpus is not None)
     if args.corpus is None:
-        publish(args.output, saving.files_of(args.card), head)
+        from evaluation.writing import publish
+
+        publish(args.output, saving.files_of(args.card), begin(args, OPTIONS, args.given))
         if not args.quiet:
             print(f"{args.model}: the model is in {args.output}")
         return
-    from evaluation.models import resuming
-    from evaluation.models.babi.learning import train
-    from evaluation.models.training import log_bytes
+    from evaluation.models.babi.learning import Settings, train
 
-    card, trained = train(settings_of(args), args.corpus, args.output, head, not args.quiet)
-    written = saving.files_of(card, trained.weights)
-    best = trained.best
-    head["result"] = {"epoch": best.epoch, "epochs": len(trained.log), "dev": best.dev}
-    publish(args.output, {**written, "log.jsonl": log_bytes(trained.log)}, head)
-    resuming.clear(args.output)
-    if not args.quiet:
-        told = f"{best.dev:.2%} of responses on dev are right after {counted(best.epoch, 'epoch')}"
-        print(f"{args.model}: {told}; the model is in {args.output}")
-
-
-def settings_of(args: argparse.Namespace) -> Settings:
-    """How a net is trained."""
-    from evaluation.models.babi.learning import Settings
-
+    head = begin(args, OPTIONS, args.given, "torch")
     net = {flag: getattr(args, flag) for flag in ("size", "hops", "memory") if hasattr(args, flag)}
-    return Settings(
-        model=args.model,
-        net=net,
-        batch=args.batch_size,
-        rate=args.learning_rate,
-        margin=getattr(args, "margin", 0.0),
-        negatives=getattr(args, "negatives", 0),
-        epochs=args.epochs,
-        patience=args.patience,
-        seed=args.seed,
-        threads=args.threads,
-        device=args.device,
-    )
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet train MODEL ...``; ``argv`` begins with the model. Returns the exit status."""
-    return run_checked(parser(argv[0]), argv[1:], check, act, STOPPED)
+    loss = {flag: getattr(args, flag) for flag in ("margin", "negatives") if hasattr(args, flag)}
+    settings = Settings(model=args.model, net=net, **loss, **training_of(args))
+    card, trained = train(settings, args.corpus, args.output, head, not args.quiet)
+    told = f"{trained.best.dev:.2%} of responses on dev are right"
+    end(args, head, saving.files_of(card, trained.weights), trained, told)

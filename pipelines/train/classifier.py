@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from pipelines.command import StrictParser, UsageError, check_apart, counted, run_checked
-from pipelines.train.flags import RESUMED, STOPPED, TRAINING, Defaults, add_training, check_numbers, header
+from pipelines.command import StrictParser, check_apart, counted
+from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, check_torch, training_of
+from pipelines.train.publishing import begin, end
 from schemas.errors import InputError
 from schemas.layout import sample_root
-
-if TYPE_CHECKING:
-    from evaluation.models.classifier.learning import Settings
 
 DESCRIPTION = """\
 A text classifier of user turns: by the intent that is active in them, or by whether they are out of domain. It begins
@@ -76,78 +72,42 @@ def check(args: argparse.Namespace) -> None:
         for path in getattr(args, flag) or ():
             check_apart(args.output, **{flag: path})
     check_apart(args.output, checkpoint=args.checkpoint)
-    from evaluation.models.packages import check_installed
-
-    args.checkpoint_read = None
+    args.found = None
     if args.checkpoint:
         from evaluation.models.classifier.saving import KINDS
         from transforms.checkpoints import inspect
 
-        args.checkpoint_read = inspect(args.checkpoint, KINDS, "--checkpoint")
-        check_installed("transformers")
-    check_installed("torch", "safetensors")
+        args.found = inspect(args.checkpoint, KINDS, "--checkpoint")
+    check_torch(args, *(["transformers"] if args.checkpoint else []))
     from evaluation.models.classifier.corpus import read_corpus
-    from evaluation.models.devices import device_of
 
     args.read = read_corpus(
         args.task, args.train, args.split, args.dev, args.foreign, args.dev_split, HELD_OUT, args.seed
     )
-    args.device = device_of(args.device).type  # where it is computed shapes the weights
 
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
-    from evaluation.models import resuming
     from evaluation.models.classifier import saving
-    from evaluation.models.classifier.learning import train
-    from evaluation.models.training import log_bytes
-    from evaluation.writing import publish
-    from transforms import checkpoints, files
+    from evaluation.models.classifier.learning import Settings, train
 
-    try:
-        files.prepare(args.output, "train_classifier")
-    except InputError as error:
-        raise UsageError(error.reason, error.path, error.where) from None
-    head = header(args, OPTIONS, args.read.files)
-    if args.checkpoint:
-        head["checkpoint"] = checkpoints.digest(args.checkpoint)
-    made = train(settings_of(args), args.read.corpus, args.output, head, not args.quiet)
-    best, log = made.trained.best, made.trained.log
-    written = saving.files_of(made.card, made.model, made.encoder)
-    head["result"] = {"epoch": best.epoch, "epochs": len(log), "dev": best.dev}
-    if made.f1 is not None:
-        head["result"] |= {"threshold": made.card.threshold, "threshold_f1": made.f1}
-    publish(args.output, {**written, "log.jsonl": log_bytes(log)}, head)
-    resuming.clear(args.output)
+    head = begin(args, OPTIONS, args.read.files, "torch")
+    settings = Settings(
+        task=args.task,
+        checkpoint=args.found,
+        size=args.size,
+        buckets=args.buckets,
+        length=args.max_length,
+        score=args.score,
+        **training_of(args),
+    )
+    made = train(settings, args.read.corpus, args.output, head, not args.quiet)
+    of_threshold = {"threshold": made.card.threshold, "threshold_f1": made.f1} if made.f1 is not None else {}
+    end(args, head, saving.files_of(made.card, made.model, made.encoder), made.trained, result=of_threshold)
     if not args.quiet:
+        best = made.trained.best
         told = "F1 of out-of-domain turns is" if args.task == "ood" else "the share of intents right is"
         print(f"classifier: on dev {told} {best.dev:.2%} after {counted(best.epoch, 'epoch')}")
         if made.f1 is not None:
             print(f"out of domain from {made.card.threshold:.6g} on: F1 {made.f1:.2%} where that was tuned")
         print(f"the model is in {args.output}")
-
-
-def settings_of(args: argparse.Namespace) -> Settings:
-    """How it is trained."""
-    from evaluation.models.classifier.learning import Settings
-
-    return Settings(
-        task=args.task,
-        checkpoint=args.checkpoint_read,
-        size=args.size,
-        buckets=args.buckets,
-        length=args.max_length,
-        score=args.score,
-        batch=args.batch_size,
-        rate=args.learning_rate,
-        epochs=args.epochs,
-        patience=args.patience,
-        seed=args.seed,
-        threads=args.threads,
-        device=args.device,
-    )
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet train classifier ...``; ``argv`` begins with the model. Returns the exit status."""
-    return run_checked(parser(argv[0]), argv[1:], check, act, STOPPED)

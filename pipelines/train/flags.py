@@ -1,4 +1,4 @@
-"""What the commands that train share: the flags of a training, their limits, what ``run.json`` says of it."""
+"""The flags of a training that all models share, and their limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from schemas.errors import InputError
 RESUMED = """\
 OUT/.training has the state after each epoch: a training that was stopped goes on from it when the same command is run
 again, to the same model."""
-STOPPED = "run the same command again: it goes on after the last whole epoch"
 
 Add = Callable[..., Any]
 
@@ -71,28 +70,32 @@ def check_numbers(args: argparse.Namespace, least: Mapping[str, int] = {}, above
             raise InputError(f"{getattr(args, flag)}: give a number above 0", f"--{flag}")
 
 
-def header(
-    args: argparse.Namespace, options: Iterable[str], given: Iterable[tuple[str, str]], torch: bool = True
-) -> dict[str, Any]:
-    """What ``run.json`` says besides the files, and what a training must agree in to go on.
+def check_torch(args: argparse.Namespace, *packages: str) -> None:
+    """Sees that what trains is installed, and chooses the device.
 
     Args:
-      args: with ``model``.
-      options: the flags that shape the content; a model has some of them.
-      given: (flag, path) of the files that were read.
-      torch: whether it is trained by torch.
+      args: of which ``device`` is changed: where it is computed shapes the weights, so it is told in full.
+      packages: that are needed besides torch and safetensors.
+
+    Raises:
+      InputError: a package is missing, or the GPU that is asked for.
     """
-    from importlib.metadata import version
+    from evaluation.models.packages import check_installed
 
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
+    check_installed("torch", "safetensors", *packages)
+    from evaluation.models.devices import device_of
 
-    head: dict[str, Any] = {
-        "pipeline": f"train_{args.model}",
-        "version": version("parapet"),
-        "options": {flag: getattr(args, flag) for flag in sorted(options) if hasattr(args, flag)},
-        "inputs": [
-            {"flag": flag, "name": as_path(path).name, "sha256": sha256_of(as_path(path))} for flag, path in given
-        ],
+    args.device = device_of(args.device).type
+
+
+def training_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What all settings of a training have (:class:`evaluation.models.training.Settings`), by its name there."""
+    return {
+        "batch": args.batch_size,
+        "rate": args.learning_rate,
+        "epochs": args.epochs,
+        "patience": args.patience,
+        "seed": args.seed,
+        "threads": args.threads,
+        "device": args.device,
     }
-    return {**head, "torch": version("torch")} if torch else head

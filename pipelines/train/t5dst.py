@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from pipelines.command import StrictParser, run_checked
+from pipelines.command import StrictParser
 from pipelines.train.corpora import OPTIONS as CORPORA
-from pipelines.train.corpora import add_corpora, read_corpora
-from pipelines.train.fine_tuning import FINE_TUNING, LEAST, add_checkpoint, add_fine_tuning, begin, end, read_checkpoint
-from pipelines.train.flags import RESUMED, STOPPED, TRAINING, Defaults, add_training, check_numbers
-
-if TYPE_CHECKING:
-    from evaluation.models.dst.t5.learning import Settings
+from pipelines.train.corpora import add_corpora, read_frames
+from pipelines.train.fine_tuning import (
+    FINE_TUNING,
+    add_checkpoint,
+    add_fine_tuning,
+    check_fine_tuning,
+    fine_tuning_of,
+    read_checkpoint,
+)
+from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training
+from pipelines.train.publishing import begin, end
 
 DESCRIPTION = """\
 Fine-tunes a T5 that is asked for one slot of a service at a time (Lee, Cheng and Ostendorf 2021, "Dialogue State
@@ -40,40 +43,18 @@ def check(args: argparse.Namespace) -> None:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
     from evaluation.models.dst.t5.saving import KINDS
 
-    check_numbers(args, LEAST)
+    check_fine_tuning(args)
     args.found = read_checkpoint(args, KINDS, "sentencepiece")
-    args.sets = read_corpora(args)
+    args.sets = read_frames(args)
 
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
-    head = begin(args, OPTIONS)
-    from evaluation.models.dst.t5.learning import train
+    from evaluation.models.dst.t5.learning import Settings, train
     from evaluation.models.dst.t5.saving import files_of
 
-    card, tokenizer, t5, trained = train(settings_of(args), args.found, args.sets, args.output, head, not args.quiet)
-    end(args, head, files_of(card, tokenizer, t5), trained)
-
-
-def settings_of(args: argparse.Namespace) -> Settings:
-    """How it is trained."""
-    from evaluation.models.dst.t5.learning import Settings
-
-    return Settings(
-        batch=args.batch_size,
-        rate=args.learning_rate,
-        warmup=args.warmup,
-        length=args.max_length,
-        negatives=args.negatives,
-        dev_frames=args.dev_frames,
-        epochs=args.epochs,
-        patience=args.patience,
-        seed=args.seed,
-        threads=args.threads,
-        device=args.device,
-    )
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet train t5dst ...``; ``argv`` begins with the model. Returns the exit status."""
-    return run_checked(parser(argv[0]), argv[1:], check, act, STOPPED)
+    head = begin(args, OPTIONS, args.given, "torch", "transformers")
+    settings = Settings(**fine_tuning_of(args))
+    card, tokenizer, t5, trained = train(settings, args.found, args.sets, args.output, head, not args.quiet)
+    told = f"joint goal accuracy {trained.best.dev:.2%} on dev"
+    end(args, head, files_of(card, tokenizer, t5), trained, told)

@@ -243,7 +243,8 @@ FOLDERS: dict[str, tuple[dict[str, Any] | None, list[str], str, str]] = {
             "id2label": {"0": "contradiction", "1": "neutral", "2": "entailment"},
         },
         ["model.safetensors", "tokenizer.json"],
-        *("there", "evaluate --task generation --scorer nli --nli_model DIR; train classifier --checkpoint DIR"),
+        "there",
+        "evaluate --task generation --scorer nli --nli_model DIR; train sgp_dst, classifier --checkpoint DIR",
     ),
     "bare": (
         {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]},
@@ -251,6 +252,7 @@ FOLDERS: dict[str, tuple[dict[str, Any] | None, list[str], str, str]] = {
         "wrong",
         "GPT2LMHeadModel: has no weights",
     ),
+    "deberta": ({"model_type": "deberta-v2"}, ["model.safetensors", "tokenizer.json"], "wrong", "a model of type"),
     "vision": ({"model_type": "vit"}, ["model.safetensors"], "wrong", "a model of type 'vit': no command takes it"),
     "empty": (None, [], "wrong", "has no config.json"),
 }

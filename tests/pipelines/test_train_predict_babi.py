@@ -15,6 +15,7 @@ from evaluation.models.saving import MODEL, WEIGHTS
 from pipelines.evaluate import run as evaluate
 from pipelines.predict import run as predict
 from pipelines.train import run as train
+from transforms.babi.reading import parse_dialogues
 from transforms.babi.writing import dialogue_text
 
 SMALL = ["--size", "32", "--batch_size", "8", "--epochs", "30", "--quiet"]
@@ -139,6 +140,23 @@ def test_predictions_are_the_same_on_two_workers_and_are_evaluated(
     assert evaluate([*scores, "--candidates", str(toy[0] / "candidates.txt"), "--output", str(tmp_path / "s")]) == 0
     metrics = json.loads((tmp_path / "s" / "metrics.json").read_text())
     assert metrics["#ALL"]["per_response"] == right(answers, dialogues())
+
+
+def test_what_is_too_long_is_cut_and_counted(
+    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [*toy[1], "--memory", "3", *SMALL, "--epochs", "1"]
+    assert train(["memn2n", *flags, "--output", str(tmp_path / "model")]) == 0
+    test = toy[0] / "toy-task1-tst.txt"
+    given = ["memn2n", "--model", str(tmp_path / "model"), "--reference", str(test), "--output", str(tmp_path / "out")]
+    assert predict(given) == 0
+    counts = json.loads((tmp_path / "out" / "run.json").read_text())["counts"]
+    name = "predictions/toy-task1-tst.jsonl"
+    # Of each dialogue the first turn has nothing before it, the second two lines.
+    expected = sum(max(0, len(one.exchanges) - 2) for one in parse_dialogues(test.read_bytes(), ""))
+    assert 0 < counts[f"too_long/{name}"] == expected
+    told = f"{name}: {expected} turns with more history than the model's --memory: the oldest lines were left out"
+    assert told in capsys.readouterr().err
 
 
 def test_models_that_learn_nothing(

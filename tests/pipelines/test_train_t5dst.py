@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from tiny_dialogues import FOOD, texts, write_corpus
 from tiny_t5 import save_t5
+from two_workers import TWO_WORKERS
 
 from evaluation.models.dst.data import read_labels
 from evaluation.models.dst.t5 import learning, saving
+from evaluation.models.dst.t5.prompts import prompts_of, turn_text
 from pipelines.evaluate import run as evaluate
 from pipelines.predict import run as predict
 from pipelines.train import run as train
@@ -57,6 +59,7 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
     states, scores = tmp_path / "states", tmp_path / "scores"
     reference = ["--reference", str(toy / "corpus")]
     assert predict(["t5dst", "--quiet", "--model", str(model), *reference, "--output", str(states)]) == 0
+    assert "too_long/original" not in json.loads((states / "run.json").read_text())["counts"]
     given = ["--predictions", str(states / "predictions"), "--output", str(scores)]
     assert evaluate(["--task", "dst", "--quiet", *reference, *given]) == 0
     metrics = json.loads((scores / "metrics.json").read_text())
@@ -94,6 +97,31 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]
     assert train(flags(toy, tmp_path / "cut", *few)) == 0
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+
+
+def test_what_is_too_long_is_cut_and_counted(
+    model: Path, toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model of few tokens; on one worker and on two the same."""
+    folder = tmp_path / "short"
+    shutil.copytree(model, folder)
+    card = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps({**card, "length": 30}))
+    tracker = saving.load(str(folder), "cpu", 8)
+    expected = 0
+    for one in read_labels(str(toy / "corpus"), "test").frames:
+        said = "".join(turn_text(*turn) for turn in one.asked.history)
+        for prompt in prompts_of(one.asked.service):
+            ids = tracker.tokenizer([said, prompt.text], add_special_tokens=False)["input_ids"]
+            expected += sum(map(len, ids)) + 1 > 30  # with the token that ends it
+    given = ["t5dst", "--model", str(folder), "--reference", str(toy / "corpus")]
+    assert predict([*given, "--output", str(tmp_path / "one")]) == 0
+    told = f"original: {expected} inputs longer than the model's --max_length: the oldest of the dialogue was left out"
+    assert told in capsys.readouterr().err
+    counts = json.loads((tmp_path / "one" / "run.json").read_text())["counts"]
+    assert 0 < counts["too_long/original"] == expected
+    assert predict([*given, "--batch_size", "3", "--output", str(tmp_path / "two"), *TWO_WORKERS]) == 0
+    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
 
 
 def test_what_cannot_be_trained_is_told(

@@ -35,6 +35,11 @@ class Corpus(msgspec.Struct, frozen=True):
 def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowledge: str | None) -> Corpus:
     """Reads the files and holds them against each other.
 
+    Args:
+      train, dev: files of dialogues.
+      candidates: the file of what may be answered.
+      knowledge: the file of a knowledge base, for match-type features; None for none.
+
     Raises:
       InputError: a file that cannot be read, files of several tasks, an answer in ``train`` that is no candidate.
     """

@@ -9,37 +9,30 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
+from evaluation.models import inference
 from evaluation.models.babi.data import dialogues_in
 from evaluation.models.babi.saving import Answerer, load
-from evaluation.models.inference import ChunkHandler
+from evaluation.models.inference import ChunkHandler, Chunks
 from transforms import files
-from transforms.babi.reading import BabiDialogue
+from transforms.babi.reading import BabiDialogue, Exchange
 
-CHUNK = 64  # dialogues that are one element of Beam's: always the same ones, so the same is computed
+CHUNK = 64  # dialogues
 
 Dialogues = tuple[BabiDialogue, ...]
 Place = tuple[int, int]  # which file, which chunk of it
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(inference.Job, frozen=True, kw_only=True):
     """What is predicted.
 
     Attributes:
-      output: the output folder.
-      model: its name.
-      folder: where it is.
-      device: ``auto``, ``cpu`` or ``cuda``.
-      threads: of torch, in each worker.
-      batch: turns at a time.
+      model: the name of the model.
+      memory: lines of history that the model reads, the last ones; None for all.
       inputs: (path of a file of dialogues, path of its answers below the output folder).
     """
 
-    output: str
     model: str
-    folder: str
-    device: str
-    threads: int
-    batch: int
+    memory: int | None
     inputs: tuple[tuple[str, str], ...]
 
 
@@ -85,15 +78,10 @@ class Predict(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""
-        chunks = (
-            pipeline
-            | "Files" >> beam.Create(list(range(len(self.job.inputs))))
-            | "Read" >> beam.FlatMap(chunks_of, self.job)
-            | "Spread" >> beam.Reshuffle()
-        )
+        chunks = pipeline | "Chunks" >> Chunks(range(len(self.job.inputs)), chunks_of, self.job)
         rows = chunks | "Answer" >> RunInference(KeyedModelHandler(handler(self.job))) | "Rows" >> beam.Map(rows_of)
         written = rows | "By file" >> beam.GroupByKey() | "Write answers" >> beam.Map(write, self.job)
-        turns = chunks | "Turns" >> beam.Map(turns_in, self.job)
+        turns = chunks | "Turns" >> beam.FlatMap(turns_in, self.job)
         answers = rows | "Answers" >> beam.FlatMap(answers_in, self.job)
         return written, (turns, answers) | "Counts" >> beam.Flatten()
 
@@ -125,10 +113,22 @@ def write(of_file: tuple[int, Iterable[Rows]], job: Job) -> files.Written:
     return files.write_staged(job.output, job.inputs[file][1], b"".join(one.data for one in ordered))
 
 
-def turns_in(read: tuple[Place, Dialogues], job: Job) -> tuple[str, int]:
-    """Counts what is to be answered."""
+def turns_in(read: tuple[Place, Dialogues], job: Job) -> Iterator[tuple[str, int]]:
+    """Counts what is to be answered, and what of it has more history than the model reads."""
     (file, _), dialogues = read
-    return f"turns/{job.inputs[file][1]}", sum(len(dialogue.exchanges) for dialogue in dialogues)
+    lengths = [length for dialogue in dialogues for length in histories(dialogue)]
+    yield f"turns/{job.inputs[file][1]}", len(lengths)
+    if job.memory is not None and (long := sum(length > job.memory for length in lengths)):
+        yield f"too_long/{job.inputs[file][1]}", long
+
+
+def histories(dialogue: BabiDialogue) -> Iterator[int]:
+    """How many lines stand before what the user says, of each turn: a turn leaves two, a fact one."""
+    lines = 0
+    for one in dialogue.lines:
+        if isinstance(one, Exchange):
+            yield lines
+        lines += 2 if isinstance(one, Exchange) else 1
 
 
 def answers_in(one: tuple[int, Rows], job: Job) -> Iterator[tuple[str, int]]:

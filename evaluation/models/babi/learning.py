@@ -6,48 +6,35 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from evaluation.models import training
 from evaluation.models.babi.data import Corpus, numbers_of, words_of
 from evaluation.models.babi.encoding import encode, turns_of
 from evaluation.models.babi.nets import Vocabulary, make, ranking_loss
 from evaluation.models.babi.saving import Card
 from evaluation.models.batching import bucketed
-from evaluation.models.devices import enough_memory, seed_all
-from evaluation.models.training import Schedule, Trained, fit
+from evaluation.models.devices import enough_memory
+from evaluation.models.training import Trained, fit
 
 SCORED = 256  # turns at a time where nothing is trained
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(training.Settings, frozen=True, kw_only=True):
     """How a net is trained.
 
     Attributes:
       model: ``memn2n`` or ``embeddings``.
       net: ``size``, and of ``memn2n`` ``hops`` and ``memory``.
-      batch: turns of a batch.
-      rate: the learning rate of Adam.
       margin, negatives: of the ranking loss; with no negatives, the loss is a softmax over all candidates.
-      epochs, patience: when to stop.
-      seed: of all that is drawn.
-      threads: of the CPU.
-      device: where to compute.
     """
 
     model: str
     net: dict[str, int]
-    batch: int
-    rate: float
     margin: float = 0.0
     negatives: int = 0
-    epochs: int
-    patience: int
-    seed: str
-    threads: int
-    device: str
 
 
 def train(
@@ -68,13 +55,11 @@ def train(
     Raises:
       InputError: there is not enough memory, or the state in the folder is of another training.
     """
-    torch.set_num_threads(settings.threads)
-    seed_all(settings.seed, "parameters")
+    settings.begin()
     batch, size = settings.batch, settings.net["size"]
     with enough_memory(f"lower --batch_size, which is {batch}, or --size, which is {size}"):
         learner = BabiLearner(settings, corpus)
-        schedule = Schedule(settings.epochs, settings.patience, settings.seed)
-        trained = fit(learner, schedule, output, header, progress)
+        trained = fit(learner, settings.schedule(), output, header, progress)
     known = learner.vocabulary
     card = Card(
         model=settings.model,

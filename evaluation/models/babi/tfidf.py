@@ -24,7 +24,6 @@ from evaluation.models.babi.encoding import encode, turns_of
 from evaluation.models.babi.matching import Matches
 from transforms.babi.reading import BabiDialogue
 
-INPUTS = ("history", "last")
 TURNS = 512  # at a time
 DIGITS = 9  # of scores
 TYPE_WEIGHT = 10.0  # times the weight of the rarest word

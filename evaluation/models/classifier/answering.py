@@ -13,7 +13,6 @@ from evaluation.models.classifier.features import Encoder
 from evaluation.models.devices import enough_memory
 from evaluation.ood.reading import OOD
 
-SCORES = ("msp", "energy")
 DIGITS = 9
 
 
@@ -49,12 +48,11 @@ class Classifier:
     ) -> None:
         self.module = module.double().to(device).eval()
         self.encoder, self.labels, self.score, self.device, self.batch = encoder, labels, score, device, batch
-        self.long = 0
 
-    def answers(self, texts: Sequence[str]) -> list[Answer]:
-        """An answer to each text. ``long`` counts those (each once) whose beginnings were left out."""
+    def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
+        """An answer to each text; and how many different ones were too long: their beginnings are left out."""
         different = list(dict.fromkeys(texts))
-        encoded, self.long = self.encoder.encode(different)
+        encoded, long = self.encoder.encode(different)
         rows = Rows(encoded, self.device)
         found: dict[str, Answer] = {}
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
@@ -64,7 +62,7 @@ class Classifier:
                 scores = foreign(logits, self.labels, self.score).tolist()
                 for i, label, score in zip(ids, best, scores, strict=True):
                     found[different[i]] = Answer(self.labels[label], round(score, DIGITS) + 0.0)
-        return [found[text] for text in texts]
+        return [found[text] for text in texts], long
 
 
 def foreign(logits: Tensor, labels: Sequence[str], score: str) -> Tensor:

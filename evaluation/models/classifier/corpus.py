@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evaluation.models.classifier.data import Turn, held_out, is_of_ood, read_labelled
+from evaluation.models.classifier.data import Turn, is_of_ood, read_labelled
+from evaluation.models.holding_out import held_out
 from evaluation.ood.reading import OOD
 from schemas.errors import InputError
 from schemas.layout import as_path
@@ -57,7 +58,7 @@ def read_corpus(
         chosen_by = read_labelled(dev, dev_split, task)
         files += files_of("dev", dev, dev_split)
     else:
-        learned, chosen_by = held_out(learned, share, seed)
+        learned, chosen_by = held_out(learned, share, seed, lambda turn: turn.key[1])
     if not learned or not chosen_by:
         raise InputError("there are too few dialogues to hold some out: give --dev", train[0], "--train")
     labels = {turn.label for turn in learned}

@@ -12,11 +12,10 @@ from evaluation.ood.reading import IN_DOMAIN, OOD, read_truth
 from schemas.dialogue import Dialogue, Frame, parse_dialogues
 from schemas.errors import InputError
 from schemas.layout import as_path, is_there
-from transforms.corpora import hashed, read_corpus
+from transforms.corpora import read_corpus
 from transforms.files import read_bytes
 
 INTENT = "intent"
-TASKS = (INTENT, OOD)
 NONE = "NONE"  # the active intent where there is none
 
 # In a schema's words: service to intent to what it is called in another schema.
@@ -142,19 +141,3 @@ def _telling(frame: Frame) -> int:
     if any(action.act == "INFORM_INTENT" for action in frame.actions or ()):
         return 2
     return int(bool(frame.state) and frame.state.active_intent not in ("", NONE))  # type: ignore[union-attr]
-
-
-def held_out(turns: Iterable[Turn], share: float, seed: str) -> tuple[list[Turn], list[Turn]]:
-    """Turns in two: those that are learned from, and those that choose the best epoch.
-
-    A dialogue's id decides, so that all that is said in it, in all sets, is on one side.
-
-    Args:
-      turns: of a training set.
-      share: of the dialogues that is held out.
-      seed: of the draw.
-    """
-    parts: tuple[list[Turn], list[Turn]] = ([], [])
-    for turn in turns:
-        parts[hashed(seed, "held out", turn.key[1]) / 2**64 < share].append(turn)
-    return parts

@@ -11,15 +11,16 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import RunInference
 
+from evaluation.models import inference
 from evaluation.models.classifier.answering import Answer, Classifier
 from evaluation.models.classifier.asking import Asked, turns_of
 from evaluation.models.classifier.data import INTENT, Turn
 from evaluation.models.classifier.saving import load
-from evaluation.models.inference import ChunkHandler
+from evaluation.models.inference import ChunkHandler, Chunks
 from evaluation.ood.reading import IN_DOMAIN, OOD
 from transforms import files
 
-CHUNK = 2048  # turns that are one element of Beam's
+CHUNK = 2048  # turns
 PREDICTIONS = "predictions"
 
 Place = tuple[int, int]  # which file, which chunk of it
@@ -27,27 +28,17 @@ Chunk = tuple[Place, tuple[Turn, ...]]
 Rows = tuple[Place, bytes, int, int]  # JSON lines, how many, and how many utterances were too long
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(inference.Job, frozen=True, kw_only=True):
     """What is predicted.
 
     Attributes:
-      output: the output folder.
-      folder: where the model is.
       task: ``intent`` or ``ood``.
       threshold: from which score on a turn is out of domain; None where that is not said.
-      device: ``auto``, ``cpu`` or ``cuda``.
-      threads: of torch, in each worker.
-      batch: utterances at a time.
       asked: the files.
     """
 
-    output: str
-    folder: str
     task: str
     threshold: float | None
-    device: str
-    threads: int
-    batch: int
     asked: Asked
 
     @property
@@ -68,9 +59,9 @@ def _load(job: Job) -> Classifier:
 def answered(job: Job, model: Classifier, chunk: Chunk) -> Rows:
     """The rows of a chunk, as ``parapet evaluate`` takes them."""
     place, turns = chunk
-    answers = model.answers([turn.utterance for turn in turns])
+    answers, long = model.answers([turn.utterance for turn in turns])
     lines = [_line(turn, answer, job) for turn, answer in zip(turns, answers, strict=True)]
-    return place, b"".join(lines), len(lines), model.long
+    return place, b"".join(lines), len(lines), long
 
 
 class Predict(beam.PTransform):
@@ -86,12 +77,7 @@ class Predict(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""
-        chunks = (
-            pipeline
-            | "Files" >> beam.Create(list(range(len(self.job.asked.sources))))
-            | "Read" >> beam.FlatMap(chunks_of, self.job)
-            | "Spread" >> beam.Reshuffle()
-        )
+        chunks = pipeline | "Chunks" >> Chunks(range(len(self.job.asked.sources)), chunks_of, self.job)
         rows = chunks | "Answer" >> RunInference(handler(self.job))
         written = (
             rows

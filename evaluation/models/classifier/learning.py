@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.models import pretrained
+from evaluation.models import pretrained, training
 from evaluation.models.batching import Rows, bucketed, by_length
 from evaluation.models.classifier.answering import Classifier, foreign
 from evaluation.models.classifier.corpus import Corpus
@@ -20,8 +20,8 @@ from evaluation.models.classifier.data import Turn
 from evaluation.models.classifier.features import Encoder, Hashed, Pieces
 from evaluation.models.classifier.net import Bag, Headed
 from evaluation.models.classifier.saving import HEAD, Card
-from evaluation.models.devices import enough_memory, seed_all
-from evaluation.models.training import Schedule, Trained, fit
+from evaluation.models.devices import enough_memory
+from evaluation.models.training import Trained, fit
 from evaluation.ood.curves import best_threshold, points_of, precision_recall_f1
 from evaluation.ood.reading import OOD
 from transforms.checkpoints import Checkpoint
@@ -31,7 +31,7 @@ WARMUP, CLIP = 0.06, 1.0  # of a checkpoint
 DECAY = 0.01  # of its weights
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(training.Settings, frozen=True, kw_only=True):
     """How a classifier is trained.
 
     Attributes:
@@ -39,12 +39,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
       checkpoint: what it begins with; None for a net from scratch, of ``size`` and ``buckets``.
       length: words or pieces of an utterance at most.
       score: ``msp`` or ``energy``.
-      batch: utterances of a batch.
-      rate: the learning rate.
-      epochs, patience: when to stop.
-      seed: of all that is drawn.
-      threads: of the CPU.
-      device: where to compute.
     """
 
     task: str
@@ -53,13 +47,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     buckets: int
     length: int
     score: str
-    batch: int
-    rate: float
-    epochs: int
-    patience: int
-    seed: str
-    threads: int
-    device: str
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -92,14 +79,12 @@ def train(settings: Settings, corpus: Corpus, output: str, header: Mapping[str, 
     Raises:
       InputError: there is not enough memory, a checkpoint that cannot be loaded, or the state is of another training.
     """
-    torch.set_num_threads(settings.threads)
-    seed_all(settings.seed, "parameters")
+    settings.begin()
     lower = f"lower --batch_size, which is {settings.batch}" + ("" if settings.checkpoint else ", or --buckets")
     with enough_memory(lower):
         learner = ClassifierLearner(settings, corpus.train, corpus.dev)
         of_checkpoint = settings.checkpoint is not None
-        warmup, clip = (WARMUP, CLIP) if of_checkpoint else (0.0, 0.0)
-        schedule = Schedule(settings.epochs, settings.patience, settings.seed, warmup, of_checkpoint, clip)
+        schedule = settings.schedule(WARMUP, True, CLIP) if of_checkpoint else settings.schedule()
         trained = fit(learner, schedule, output, header, progress)
         model = learner.module
         model.load_state_dict(trained.weights)
@@ -124,7 +109,8 @@ def _threshold(learner: ClassifierLearner, turns: Sequence[Turn]) -> tuple[float
         return None, None
     module, score = copy.deepcopy(learner.module), learner.settings.score
     asked = Classifier(module, learner.encoder, learner.labels, score, learner.device, SCORED)
-    scores = [answer.score for answer in asked.answers([turn.utterance for turn in turns])]
+    answers, _ = asked.answers([turn.utterance for turn in turns])
+    scores = [answer.score for answer in answers]
     return best_of([(score, turn.label == OOD) for score, turn in zip(scores, turns, strict=True)])
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evaluation.models import saving
+from evaluation.models import architectures, saving
 from evaluation.models.saving import MODEL, WEIGHTS
 from schemas.errors import InputError
 from transforms import files
-from transforms.checkpoints import inspect
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "classifier"
 FORMAT = 1
-KINDS = ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert")
+KINDS = architectures.BY_MODEL[NAME]
 # Beginnings of the names of the weights that a task adds.
 HEAD = ("classifier.", "pre_classifier.", "bert.pooler.")
 
@@ -91,7 +90,7 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
     if card.checkpoint:
         from evaluation.models import pretrained
 
-        checkpoint = inspect(f"{folder}/{pretrained.FOLDER}", KINDS)
+        checkpoint = pretrained.inside(folder, KINDS)
         tokenizer, model = pretrained.load(checkpoint, "AutoModelForSequenceClassification")
         if model.config.num_labels != len(card.labels):
             raise checkpoint.refused(f"has {model.config.num_labels} classes, and {MODEL} beside it {len(card.labels)}")

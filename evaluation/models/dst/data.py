@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 
 import msgspec
 
@@ -13,7 +12,7 @@ from evaluation.dst.model import Example, examples
 from schemas.errors import InputError
 from schemas.layout import read_root
 from schemas.service import Service
-from transforms.corpora import hashed, read_corpus
+from transforms.corpora import read_corpus
 from transforms.files import read_bytes
 
 
@@ -22,6 +21,11 @@ class Labelled(msgspec.Struct, frozen=True):
 
     asked: Example
     state: State
+
+    @property
+    def opening(self) -> str:
+        """The first utterance of the dialogue: its versions by ``parapet augment`` share it, not their ids."""
+        return self.asked.history[0][1]
 
 
 class Labels(msgspec.Struct, frozen=True):
@@ -68,38 +72,11 @@ def read_labels(root: str, split: str) -> Labels:
 
 def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> list[Labelled]:
     """The frames of a dialogue. Raises InputError where the schema lacks a service, or a frame its state."""
-    for turn in dialogue.turns:
-        for frame in turn.frames if turn.speaker == "USER" else ():
-            reason = ""
-            if frame.service not in services:
-                reason = f"the schema has no service {frame.service!r}"
-            elif not isinstance(frame.state, State):
-                reason = f"the frame of {frame.service} has no state"
-            if reason:
-                raise InputError(reason, path, dialogue.dialogue_id)
-    states = [
-        frame.state
-        for turn in dialogue.turns
-        if turn.speaker == "USER"
-        for frame in turn.frames
-        if isinstance(frame.state, State)
-    ]
-    asked = examples(dialogue, services)
-    return [Labelled(one, state) for one, state in zip(asked, states, strict=True)]
-
-
-def held_out(frames: Iterable[Labelled], share: float, seed: str) -> tuple[list[Labelled], list[Labelled]]:
-    """Frames in two: those that are learned from, and those of the dialogues that choose the best epoch.
-
-    The first utterance decides: the versions of a dialogue that ``parapet augment`` makes share it, not their ids.
-
-    Args:
-      frames: of a training set.
-      share: of the dialogues.
-      seed: of the draw.
-    """
-    parts: tuple[list[Labelled], list[Labelled]] = ([], [])
-    for one in frames:
-        drawn = hashed(seed, "held out", one.asked.history[0][1]) / 2**64
-        parts[drawn < share].append(one)
-    return parts
+    states = []
+    for frame in (frame for turn in dialogue.turns if turn.speaker == "USER" for frame in turn.frames):
+        if frame.service not in services:
+            raise InputError(f"the schema has no service {frame.service!r}", path, dialogue.dialogue_id)
+        if not isinstance(frame.state, State):
+            raise InputError(f"the frame of {frame.service} has no state", path, dialogue.dialogue_id)
+        states.append(frame.state)
+    return [Labelled(one, state) for one, state in zip(examples(dialogue, services), states, strict=True)]

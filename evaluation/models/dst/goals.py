@@ -50,4 +50,4 @@ def some(frames: Sequence[Labelled], most: int, seed: str) -> list[Labelled]:
 
 
 def _dialogue(one: Labelled) -> tuple[str, str]:
-    return one.asked.dialogue_id, one.asked.history[0][1]
+    return one.asked.dialogue_id, one.opening

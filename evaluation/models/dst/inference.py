@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 import msgspec
-from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
+from apache_beam.ml.inference.base import RunInference
 
-from evaluation.dst.files import Dialogue, Frame, Turn, parse_dialogues
+from evaluation.dst.files import Dialogue, Frame, Turn
 from evaluation.dst.frames import State
-from evaluation.dst.model import Model, predicted
+from evaluation.dst.model import Example, Model, predicted
 from evaluation.dst.sets import Set
+from evaluation.models import inference
 from evaluation.models.devices import enough_memory
-from evaluation.models.dst.loading import load
-from evaluation.models.inference import ChunkHandler
+from evaluation.models.dst.loading import Limited, load
+from evaluation.models.inference import Chunk, ChunkHandler, Chunks, Place, chunks_of_dialogues
 from transforms import files
 
-CHUNK = 32  # dialogues that are one element of Beam's: always the same ones, so the same is computed
+CHUNK = 32  # dialogues
 
-Place = tuple[str, str, int]  # the set, the file below the predictions, the chunk's number
-Asked = tuple[str, tuple[Dialogue, ...]]  # the set, its dialogues
-
-PREDICTIONS = "predictions"
+Tracked = tuple[Place, list[Dialogue], int]  # with predicted states; how many inputs of the model were too long
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(inference.Job, frozen=True, kw_only=True):
     """What is predicted.
 
     Attributes:
-      output: the output folder.
-      model: its name.
-      folder: where it is.
-      device: ``auto``, ``cpu`` or ``cuda``.
-      threads: of torch, in each worker.
-      batch: what the model computes at a time.
+      model: the name of the model.
       sets: by name.
       inputs: (set, path of a file of dialogues, path of its predictions below the output folder).
     """
 
-    output: str
     model: str
-    folder: str
-    device: str
-    threads: int
-    batch: int
     sets: dict[str, Set]
     inputs: tuple[tuple[str, str, str], ...]
 
@@ -56,14 +45,36 @@ def handler(job: Job) -> ChunkHandler:
     return ChunkHandler(job.threads, load_it, partial(tracked, job))
 
 
-def tracked(job: Job, model: Model, asked: Asked) -> list[Dialogue]:
+class Counting:
+    """A tracker that is asked for one chunk, and how many of its inputs were too long for it.
+
+    Of its own for each chunk, as the threads of a worker share the tracker.
+
+    Args:
+      tracker: it itself.
+    """
+
+    def __init__(self, tracker: Model) -> None:
+        self.tracker, self.cut = tracker, 0
+
+    def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
+        """The state of each example."""
+        if not isinstance(self.tracker, Limited):
+            return self.tracker.predict(batch)
+        states, cut = self.tracker.tracked(batch)
+        self.cut += cut
+        return states
+
+
+def tracked(job: Job, model: Model, chunk: Chunk) -> Tracked:
     """The dialogues of a chunk, with predicted states."""
-    name, dialogues = asked
+    place, dialogues = chunk
+    counting = Counting(model)
     # The model makes its own batches: it knows which examples are alike.
     everything = sum(len(turn.frames) for one in dialogues for turn in one.turns) or 1
     with enough_memory(f"lower --batch_size, which is {job.batch}"):
-        found = predicted(model, dialogues, job.sets[name].services, everything, job.model)
-    return [with_texts(one, found[one.dialogue_id]) for one in dialogues]
+        found = predicted(counting, dialogues, job.sets[place[0]].services, everything, job.model)
+    return place, [with_texts(one, found[one.dialogue_id]) for one in dialogues], counting.cut
 
 
 class Predict(beam.PTransform):
@@ -79,30 +90,25 @@ class Predict(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""
-        chunks = (
-            pipeline
-            | "Files" >> beam.Create(list(self.job.inputs))
-            | "Read" >> beam.FlatMap(chunks_of)
-            | "Spread" >> beam.Reshuffle()
-        )
-        states = chunks | "Track" >> RunInference(KeyedModelHandler(handler(self.job)))
+        chunks = pipeline | "Chunks" >> Chunks(self.job.inputs, chunks_of_dialogues, CHUNK)
+        states = chunks | "Track" >> RunInference(handler(self.job))
         written = (
             states
             | "By file" >> beam.Map(by_file)
             | "Gather" >> beam.GroupByKey()
             | "Write" >> beam.Map(write, self.job.output)
         )
-        asked = chunks | "Asked" >> beam.Map(lambda one: (f"asked/{one[0][0]}", frames_in(one[1][1])))
-        told = states | "Told" >> beam.Map(lambda one: (f"predicted/{one[0][0]}", frames_in(one[1])))
+        asked = chunks | "Asked" >> beam.Map(lambda one: (f"asked/{one[0][0]}", frames_in(one[1])))
+        told = states | "Told" >> beam.FlatMap(counts_in)
         return written, (asked, told) | "Counts" >> beam.Flatten()
 
 
-def chunks_of(file: tuple[str, str, str]) -> Iterator[tuple[Place, Asked]]:
-    """The dialogues of a file, chunk by chunk. Raises InputError where it cannot be read."""
-    name, path, relative = file
-    dialogues = parse_dialogues(files.read_bytes(path), path)
-    for first in range(0, max(len(dialogues), 1), CHUNK):  # an empty file has a file of predictions too
-        yield (name, relative, first // CHUNK), (name, tuple(dialogues[first : first + CHUNK]))
+def counts_in(found: Tracked) -> Iterator[tuple[str, int]]:
+    """Counts the frames with a state, and the inputs of the model that were too long."""
+    (name, *_), dialogues, cut = found
+    yield f"predicted/{name}", frames_in(dialogues)
+    if cut:
+        yield f"too_long/{name}", cut
 
 
 def with_texts(reference: Dialogue, found: Dialogue) -> Dialogue:
@@ -119,9 +125,9 @@ def frames_in(dialogues: Iterable[Dialogue]) -> int:
     return sum(len(turn.frames) for one in dialogues for turn in one.turns if turn.speaker == "USER")
 
 
-def by_file(told: tuple[Place, list[Dialogue]]) -> tuple[str, tuple[int, bytes]]:
+def by_file(found: Tracked) -> tuple[str, tuple[int, bytes]]:
     """(the file, (the chunk's number, its dialogues as JSON, without brackets))."""
-    (_, relative, chunk), dialogues = told
+    (_, relative, chunk), dialogues, _ = found
     return relative, (chunk, b",\n".join(msgspec.json.encode(in_order(one)) for one in dialogues))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
+from typing import Protocol, runtime_checkable
 
-from evaluation.dst.model import Model
+from evaluation.dst.frames import State
+from evaluation.dst.model import Example, Model
 
 # Each has check(folder) and load(folder, device, batch).
 MODULES = {
@@ -12,6 +15,14 @@ MODULES = {
     "t5dst": "evaluation.models.dst.t5.saving",
     "sgp_dst": "evaluation.models.dst.sgp.saving",
 }
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A tracker that reads so many tokens at most."""
+
+    def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
+        """The state of each example; and how many of its inputs were too long, so that the dialogue was cut off."""
 
 
 def check(folder: str, model: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from evaluation.generation.corpus import ORIGINAL, read
 from evaluation.models.generation.templates import text_of
 from schemas.errors import InputError
 from schemas.layout import SINGLE, read_root
-from transforms.corpora import hashed, read_corpus
+from transforms.corpora import read_corpus
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -20,7 +20,8 @@ class Example(msgspec.Struct, frozen=True):
     Attributes:
       text: the templates of its acts.
       said: the utterance.
-      opening: of the dialogue, the utterance before its first system turn.
+      opening: the utterance before the first system turn of the dialogue: its versions by ``parapet augment`` share
+        that, not their ids.
     """
 
     text: str
@@ -64,22 +65,6 @@ def read_examples(root: str, split: str) -> Examples:
     schemas = {one.split: one.path for one in read_root(root, leave_out_bad=True)}
     files = sorted(file.path for file in read_corpus(root, [split]).files)
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])
-
-
-def held_out(rows: Iterable[Example], share: float, seed: str) -> tuple[list[Example], list[Example]]:
-    """Turns in two: those that are learned from, and those of the dialogues that choose the best epoch.
-
-    The opening of a dialogue decides: the versions of one that ``parapet augment`` makes share it, not their ids.
-
-    Args:
-      rows: of a training set.
-      share: of the dialogues.
-      seed: of the draw.
-    """
-    parts: tuple[list[Example], list[Example]] = ([], [])
-    for one in rows:
-        parts[hashed(seed, "held out", one.opening) / 2**64 < share].append(one)
-    return parts
 
 
 def texts_of(rows: Sequence[Example]) -> tuple[list[str], list[str]]:

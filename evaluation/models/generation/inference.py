@@ -16,11 +16,11 @@ from evaluation.models.generation.decoding import Said, Search, Speaker
 from evaluation.models.generation.ranking import chosen, merged, read_candidates, scorer_of
 from evaluation.models.generation.saving import load
 from evaluation.models.generation.sources import Asked, Source, turns_of
-from evaluation.models.inference import ChunkHandler
+from evaluation.models.inference import ChunkHandler, Chunks
 from schemas.errors import InputError
 from transforms import files
 
-CHUNK = 64  # dialogues that are one element of Beam's: always the same ones, so the same is computed
+CHUNK = 64  # dialogues
 
 Place = tuple[int, int, int]  # which set, which file of it, which chunk of that
 PREDICTIONS = "predictions"
@@ -118,12 +118,7 @@ class Predict(beam.PTransform):
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""
         named = [(number, file) for number, one in enumerate(self.job.sets) for file in range(len(one.files))]
-        chunks = (
-            pipeline
-            | "Files" >> beam.Create(named)
-            | "Read" >> beam.FlatMap(chunks_of, self.job)
-            | "Spread" >> beam.Reshuffle()
-        )
+        chunks = pipeline | "Chunks" >> Chunks(named, chunks_of, self.job)
         lines = (
             chunks
             | "Say" >> RunInference(KeyedModelHandler(handler(self.job)))

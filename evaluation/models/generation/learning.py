@@ -7,18 +7,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor, nn
 
+from evaluation.models import training
 from evaluation.models.batching import Rows, bucketed, by_length
-from evaluation.models.devices import enough_memory, seed_all
+from evaluation.models.devices import enough_memory
 from evaluation.models.generation import saving
 from evaluation.models.generation.data import Example, texts_of
 from evaluation.models.generation.encoding import inputs_of, targets_of
 from evaluation.models.generation.prefixes import Prefixes, attach, shape_of
 from evaluation.models.pretrained import longest
-from evaluation.models.training import Schedule, Trained, fit
+from evaluation.models.training import Trained, fit
 from transforms.checkpoints import Checkpoint, digest
 
 WARMUP, CLIP = 0.05, 1.0
@@ -27,19 +27,13 @@ NO_TOKEN = -100  # where a batch of utterances is padded: what transformers leav
 PREFIX_TUNED = "pt_t5"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(training.Settings, frozen=True, kw_only=True):
     """How a model is trained.
 
     Attributes:
       model: ``ft_t5`` or ``pt_t5``.
       max_input, max_output: tokens at most.
       prefix_length: positions of the prefixes; ``prefix_size`` the width of the MLPs between their layers.
-      batch: turns of a batch.
-      rate: the learning rate of Adam, at its height.
-      epochs, patience: when to stop.
-      seed: of all that is drawn.
-      threads: of the CPU.
-      device: where to compute.
     """
 
     model: str
@@ -47,13 +41,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_output: int
     prefix_length: int = 0
     prefix_size: int = 0
-    batch: int
-    rate: float
-    epochs: int
-    patience: int
-    seed: str
-    threads: int
-    device: str
 
 
 def train(
@@ -81,14 +68,12 @@ def train(
       InputError: the checkpoint cannot be loaded, there is not enough memory, or the state in the folder is of another
         training.
     """
-    torch.set_num_threads(settings.threads)
-    seed_all(settings.seed, "parameters")
+    settings.begin()
     tokenizer, t5 = saving.load_t5(checkpoint)
     longest(tokenizer, t5, settings.max_input, "--max_input")
     with enough_memory(f"lower --batch_size, which is {settings.batch}, or --max_input"):
         learner = GenerationLearner(settings, tokenizer, t5, *sets)
-        schedule = Schedule(settings.epochs, settings.patience, settings.seed, WARMUP, True, CLIP)
-        trained = fit(learner, schedule, output, header, progress)
+        trained = fit(learner, settings.schedule(WARMUP, True, CLIP), output, header, progress)
     learner.module.load_state_dict(trained.weights)
     card = saving.Card(
         model=settings.model,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from evaluation.models import pretrained, saving
+from evaluation.models import architectures, pretrained, saving
 from evaluation.models.saving import MODEL, WEIGHTS
 from schemas.errors import InputError
 from transforms import checkpoints, files
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from evaluation.models.generation.prefixes import Held, Shape
 
 FORMAT = 1
-ARCHITECTURES = ("t5", "mt5")
+ARCHITECTURES = architectures.BY_MODEL["ft_t5"]  # and of pt_t5
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -71,7 +70,7 @@ def check(folder: str, model: str, checkpoint: str | None) -> Card:
     """
     card = saving.read_card(folder, model, Card, FORMAT)
     if not card.prefix:
-        checkpoints.inspect(_own(folder), ARCHITECTURES)
+        pretrained.inside(folder, ARCHITECTURES)
         return card
     if checkpoint is None:
         raise InputError("the model has prefixes alone: give the folder of the T5 that they are for", "--checkpoint")
@@ -104,18 +103,17 @@ def load(folder: str, model: str, checkpoint: str | None, device: torch.device) 
       InputError: as :func:`check`; or it is damaged.
     """
     card = check(folder, model, checkpoint)
-    place = checkpoint if card.prefix else _own(folder)
-    tokenizer, t5 = load_t5(checkpoints.inspect(str(place), ARCHITECTURES))
+    if card.prefix:
+        begun_with = checkpoints.inspect(str(checkpoint), ARCHITECTURES)
+    else:
+        begun_with = pretrained.inside(folder, ARCHITECTURES)
+    tokenizer, t5 = load_t5(begun_with)
     t5 = t5.double().to(device)
     if card.prefix:
         from evaluation.models.generation.prefixes import attach, shape_of
 
         _fill(attach(t5), shape_of(t5), card, folder, device)
     return Loaded(card, tokenizer, t5)
-
-
-def _own(folder: str) -> str:
-    return str(Path(folder) / pretrained.FOLDER)
 
 
 def _fill(held: Held, shape: Shape, card: Card, folder: str, device: torch.device) -> None:

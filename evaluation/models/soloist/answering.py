@@ -22,7 +22,7 @@ class Said(msgspec.Struct, frozen=True):
 
     Attributes:
       belief: what it understands; ``response`` what it answers.
-      long: whether the history was longer than what it can read.
+      long: whether the history was longer than what it can read, for one of the two.
     """
 
     belief: Belief
@@ -73,12 +73,13 @@ class Soloist:
         # A belief state of many services may leave less room than training had.
         room = int(self.model.config.max_position_embeddings) - card.response
         known = [
-            [*prompt, *ids, marks[DATABASE], *self.tokens.ids(parts), marks[RESPONSE]][-room:]
+            [*prompt, *ids, marks[DATABASE], *self.tokens.ids(parts), marks[RESPONSE]]
             for prompt, ids, parts in zip(prompts, written, matches, strict=True)
         ]
         keys = [f"{step.dialogue_id}\0{step.turn}" for step in steps]
-        responses = go_on(self.model, known, marks[END], card.response, self.batch, self.sampling, keys)
+        prompts = [tokens[-room:] for tokens in known]
+        responses = go_on(self.model, prompts, marks[END], card.response, self.batch, self.sampling, keys)
         return [
-            Said(belief, self.tokens.text(ids), len(history) > card.length)
-            for belief, ids, history in zip(beliefs, responses, histories, strict=True)
+            Said(belief, self.tokens.text(ids), len(history) > card.length or len(tokens) > room)
+            for belief, ids, history, tokens in zip(beliefs, responses, histories, known, strict=True)
         ]

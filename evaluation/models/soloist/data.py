@@ -15,7 +15,7 @@ from evaluation.response.sgd import reference_of
 from schemas.dialogue import Dialogue, Frame, parse_dialogues
 from schemas.errors import InputError
 from schemas.layout import read_root, services_by_name
-from transforms.corpora import hashed, read_corpus
+from transforms.corpora import read_corpus
 from transforms.files import read_bytes
 
 
@@ -106,14 +106,3 @@ def after(belief: Mapping[str, State], frames: Sequence[Frame]) -> Belief:
             told = frame.state
             found[frame.service] = State(told.active_intent, list(told.requested_slots), dict(told.slot_values))
     return found
-
-
-def held_out(steps: Sequence[Step], share: float, seed: str) -> tuple[list[Step], list[Step]]:
-    """Steps in two: those that are learned from, and those of the dialogues that choose the best epoch.
-
-    A dialogue's id decides, so that all its variants are on one side.
-    """
-    parts: tuple[list[Step], list[Step]] = ([], [])
-    for step in steps:
-        parts[hashed(seed, "held out", step.dialogue_id) / 2**64 < share].append(step)
-    return parts

@@ -10,10 +10,11 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import RunInference
 
-from evaluation.dst.files import Dialogue, Frame, Turn, parse_dialogues
+from evaluation.dst.files import Dialogue, Frame, Turn
 from evaluation.dst.frames import State
 from evaluation.dst.sets import Set
-from evaluation.models.inference import ChunkHandler
+from evaluation.models import inference
+from evaluation.models.inference import Chunk, ChunkHandler, Chunks, Place, chunks_of_dialogues
 from evaluation.models.soloist.answering import Said, Soloist
 from evaluation.models.soloist.data import asked_of, read_source
 from evaluation.models.soloist.decoding import Sampling
@@ -22,35 +23,23 @@ from evaluation.models.soloist.saving import load
 from schemas.service import Service
 from transforms import files
 
-CHUNK = 8  # dialogues that are one element of Beam's
-PREDICTIONS, RESPONSES = "predictions", "responses"
+CHUNK = 8  # dialogues
+RESPONSES = "responses"
 
-Place = tuple[str, str, int]  # the set, the file below the predictions, the chunk's number
-Chunk = tuple[Place, tuple[Dialogue, ...]]
 Counts = list[tuple[str, int]]
 Told = tuple[Place, bytes, bytes, Counts]  # dialogues with states as JSON without brackets; responses as JSON lines
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(inference.Job, frozen=True, kw_only=True):
     """What is predicted.
 
     Attributes:
-      output: the output folder.
-      folder: where the model is.
-      device: ``auto``, ``cpu`` or ``cuda``.
-      threads: of torch, in each worker.
-      batch: turns at a time.
       sampling: how the tokens of responses are chosen.
       reference: the corpus whose searches are the knowledge base, its ``split``, and a ``knowledge_base`` besides.
       sets: by name.
       inputs: (set, path of a file of dialogues, path of its predictions below the output folder).
     """
 
-    output: str
-    folder: str
-    device: str
-    threads: int
-    batch: int
     sampling: Sampling
     reference: str
     split: str
@@ -88,12 +77,7 @@ class Predict(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""
-        chunks = (
-            pipeline
-            | "Files" >> beam.Create(list(self.job.inputs))
-            | "Read" >> beam.FlatMap(chunks_of)
-            | "Spread" >> beam.Reshuffle()
-        )
+        chunks = pipeline | "Chunks" >> Chunks(self.job.inputs, chunks_of_dialogues, CHUNK)
         said = chunks | "Answer" >> RunInference(handler(self.job))
         written = (
             said
@@ -104,14 +88,6 @@ class Predict(beam.PTransform):
         asked = chunks | "Asked" >> beam.Map(turns_in)
         answered = said | "Answered" >> beam.FlatMap(lambda one: one[3])
         return written, (asked, answered) | "Counts" >> beam.Flatten()
-
-
-def chunks_of(file: tuple[str, str, str]) -> Iterator[Chunk]:
-    """The dialogues of a file, chunk by chunk. Raises InputError where it cannot be read."""
-    name, path, relative = file
-    dialogues = parse_dialogues(files.read_bytes(path), path)
-    for first in range(0, max(len(dialogues), 1), CHUNK):  # an empty file has a file of predictions too
-        yield (name, relative, first // CHUNK), tuple(dialogues[first : first + CHUNK])
 
 
 def turns_in(chunk: Chunk) -> tuple[str, int]:
@@ -125,7 +101,14 @@ def told(
     services: Mapping[str, Service],
     model: Soloist,
 ) -> Told:
-    """What the model says in dialogues."""
+    """What the model says in dialogues.
+
+    Args:
+      place: of the chunk.
+      dialogues: its dialogues.
+      services: of the set's schema, by name.
+      model: ready to answer.
+    """
     steps = [step for one in dialogues for step in asked_of(one.dialogue_id, _texts(one))]
     answers = iter(model.answers(steps))
     counts: Counter[str] = Counter()

@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.models import pretrained
+from evaluation.models import pretrained, training
 from evaluation.models.batching import Rows, bucketed, by_length
-from evaluation.models.devices import enough_memory, seed_all
+from evaluation.models.devices import enough_memory
 from evaluation.models.soloist.data import Step
 from evaluation.models.soloist.encoding import Sequenced, Tokens
 from evaluation.models.soloist.saving import MODEL_CLASS, Card
-from evaluation.models.training import Schedule, Trained, fit
+from evaluation.models.training import Trained, fit
 from schemas.errors import InputError
 from transforms.checkpoints import Checkpoint
 
@@ -26,32 +26,20 @@ CLIP = 1.0
 SPARE = 1.25  # what is written may be so many times longer than what training has
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(training.Settings, frozen=True, kw_only=True):
     """How the model is trained.
 
     Attributes:
       checkpoint: what it begins with.
       length: tokens of a history at most.
       consistency: how much the third task weighs; 0 for none.
-      batch: steps of a batch.
-      rate: the learning rate of AdamW; it rises over ``warmup`` of all steps, and falls from there.
-      epochs, patience: when to stop.
-      seed: of all that is drawn.
-      threads: of the CPU.
-      device: where to compute.
+      warmup: the share of all steps over which the learning rate rises; from there it falls to nothing.
     """
 
     checkpoint: Checkpoint
     length: int
     consistency: float
-    batch: int
-    rate: float
     warmup: float
-    epochs: int
-    patience: int
-    seed: str
-    threads: int
-    device: str
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -84,13 +72,11 @@ def train(
     Raises:
       InputError: there is not enough memory, a checkpoint that cannot be loaded, or the state is of another training.
     """
-    torch.set_num_threads(settings.threads)
-    seed_all(settings.seed, "parameters")
+    settings.begin()
     lower = f"lower --batch_size, which is {settings.batch}, or --max_length, which is {settings.length}"
     with enough_memory(lower):
         learner = SoloistLearner(settings, steps, dev)
-        schedule = Schedule(settings.epochs, settings.patience, settings.seed, settings.warmup, True, CLIP)
-        trained = fit(learner, schedule, output, header, progress)
+        trained = fit(learner, settings.schedule(settings.warmup, True, CLIP), output, header, progress)
         learner.module.load_state_dict(trained.weights)
     belief, response = learner.longest
     card = Card(length=settings.length, belief=belief, response=response)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evaluation.models import saving
+from evaluation.models import architectures, saving
 from evaluation.models.saving import MODEL
 from schemas.errors import InputError
 from transforms import files
-from transforms.checkpoints import inspect
+from transforms.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
     from evaluation.models.soloist.answering import Soloist
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "soloist"
 FORMAT = 1
-KINDS = ("gpt2", "gpt_neo")
+KINDS = architectures.BY_MODEL[NAME]
 MODEL_CLASS = "AutoModelForCausalLM"
 
 
@@ -42,21 +42,14 @@ def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
     return {MODEL: saving.card_bytes(card), **pretrained.saved(tokenizer, model)}
 
 
-def read_card(folder: str) -> Card:
-    """What is in a folder. Raises InputError: no model is there, or another one, or the file is damaged."""
+def check(folder: str) -> tuple[Card, Checkpoint]:
+    """Looks at a folder, without its weights. Raises InputError where no such model is there, or it is damaged."""
+    from evaluation.models import pretrained
+
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if min(card.length, card.belief, card.response) < 1:
         raise InputError("has no lengths: train it again", files.join(folder, MODEL))
-    return card
-
-
-def check(folder: str) -> Card:
-    """What is in a folder, without its weights. Raises InputError where they cannot be loaded."""
-    from evaluation.models import pretrained
-
-    card = read_card(folder)
-    inspect(f"{folder}/{pretrained.FOLDER}", KINDS)
-    return card
+    return card, pretrained.inside(folder, KINDS)
 
 
 def load(folder: str, database: Database, device: str, batch: int, sampling: Sampling) -> Soloist:
@@ -78,8 +71,7 @@ def load(folder: str, database: Database, device: str, batch: int, sampling: Sam
     from evaluation.models.soloist.encoding import Tokens
     from evaluation.models.soloist.parts import MARKS
 
-    card = read_card(folder)
-    checkpoint = inspect(f"{folder}/{pretrained.FOLDER}", KINDS)
+    card, checkpoint = check(folder)
     tokenizer, model = pretrained.load(checkpoint, MODEL_CLASS)
     lacking = [mark for mark in MARKS if mark not in tokenizer.get_vocab()]
     if lacking or len(tokenizer) > model.config.vocab_size:

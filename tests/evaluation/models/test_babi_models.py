@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from evaluation.models.babi.answering import NetAnswers
 from evaluation.models.babi.data import Corpus, numbers_of, types_of, words_of
 from evaluation.models.babi.encoding import BOT, USER, Ragged, encode, ranges, turns_of
+from evaluation.models.babi.inference import histories
 from evaluation.models.babi.learning import BabiLearner, Settings
 from evaluation.models.babi.matching import Matches
 from evaluation.models.babi.nearest import Nearest
@@ -136,6 +137,13 @@ def test_neither_padding_nor_company_changes_an_answer(model: str) -> None:
     alone = NetAnswers(made, known, CPU, batch=1)
     assert [alone.answers([one])[0] for one in some] == together
     assert NetAnswers(made, known, CPU, batch=3).answers(some[::-1]) == together[::-1]
+
+
+def test_histories_are_what_stands_before_each_turn() -> None:
+    some = [*dialogues(), *ODD]
+    assert [n for one in some for n in histories(one)] == [
+        len(before) for one in some for before, _ in texts_before(one)
+    ]
 
 
 def test_equal_scores_give_the_first_candidate() -> None:

@@ -15,11 +15,12 @@ from tiny_nli import save_roberta
 
 from evaluation.models.classifier.answering import Classifier, foreign
 from evaluation.models.classifier.corpus import Corpus
-from evaluation.models.classifier.data import Turn, frame_of, held_out
+from evaluation.models.classifier.data import Turn, frame_of
 from evaluation.models.classifier.features import Hashed, Pieces, words_of
 from evaluation.models.classifier.learning import Made, Settings, best_of, train
 from evaluation.models.classifier.net import Bag
 from evaluation.models.classifier.saving import KINDS, MODEL, Card, files_of, load, read_card
+from evaluation.models.holding_out import held_out
 from schemas.dialogue import Action, Frame, State
 from schemas.errors import InputError
 from transforms.checkpoints import inspect
@@ -41,7 +42,7 @@ def write(folder: Path, made: Made) -> str:
 
 
 def right(model: Classifier, turns: list[Turn]) -> float:
-    answers = model.answers([turn.utterance for turn in turns])
+    answers, _ = model.answers([turn.utterance for turn in turns])
     return sum(one.label == turn.label for one, turn in zip(answers, turns, strict=True)) / len(turns)
 
 
@@ -85,7 +86,7 @@ def test_the_intent_of_a_turn_with_several_services() -> None:
 
 def test_what_is_held_out_depends_on_the_dialogue() -> None:
     turns = [Turn((name, str(i), turn), "", "a") for name in ("original", "v1") for i in range(200) for turn in (0, 2)]
-    learned, held = held_out(turns, 0.1, "0")
+    learned, held = held_out(turns, 0.1, "0", lambda turn: turn.key[1])
     assert 40 < len(held) < 160
     assert not {turn.key[1] for turn in learned} & {turn.key[1] for turn in held}
 
@@ -132,12 +133,14 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert: Path, tmp
     card, model = load(folder, "cpu", 64)
     assert card.labels == sorted({turn.label for turn in turns})
     assert right(model, turns) > 0.95
-    texts = [turn.utterance for turn in turns[:40]] + ["", "a" * 500, "find find find " * 9]
-    many = model.answers(texts)
+    texts = [turn.utterance for turn in turns[:40]] + ["", "a" * 500, "find find find " * 12]
+    many, long = model.answers(texts)
     _, alone = load(folder, "cpu", 1)
-    assert [alone.answers([text])[0] for text in texts] == many
+    each = [alone.answers([text]) for text in texts]
+    assert [answer for answers, _ in each for answer in answers] == many
+    assert long == len({text for text, (_, of_one) in zip(texts, each, strict=True) if of_one}) > 0
     model.batch = 8
-    assert model.answers(texts[::-1]) == many[::-1]
+    assert model.answers(texts[::-1]) == (many[::-1], long)
     (tmp_path / "model" / MODEL).write_bytes((tmp_path / "model" / MODEL).read_bytes().replace(b'"Alarm"', b'"A", "B"'))
     with pytest.raises(InputError, match=r"has 4 classes, and .* beside it 5"):
         load(folder, "cpu", 1)
@@ -150,7 +153,7 @@ def test_a_roberta_with_another_head_and_fewer_positions(tmp_path: Path) -> None
         train(settings(checkpoint=checkpoint, length=65), corpus, str(tmp_path / "o"), {}, False)
     made = train(settings(checkpoint=checkpoint, epochs=1, length=64), corpus, str(tmp_path / "o"), {}, False)
     _, model = load(write(tmp_path / "model", made), "cpu", 8)
-    assert {one.label for one in model.answers(["find a bus", "set it"])} <= set(made.card.labels)
+    assert {one.label for one in model.answers(["find a bus", "set it"])[0]} <= set(made.card.labels)
 
 
 def test_folders_that_do_not_fit(tmp_path: Path) -> None:

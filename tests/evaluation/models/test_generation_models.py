@@ -16,13 +16,14 @@ from evaluation.generation.predictions import Candidate
 from evaluation.generation.references import Act
 from evaluation.generation.turns import SystemTurn
 from evaluation.generation.words import ServiceWords, Words
-from evaluation.models.generation.data import held_out, read_examples
+from evaluation.models.generation.data import read_examples
 from evaluation.models.generation.decoding import Search, Speaker
 from evaluation.models.generation.learning import GenerationLearner, Settings
 from evaluation.models.generation.prefixes import KINDS, Prefixes, attach, shape_of
 from evaluation.models.generation.ranking import chosen, merged
 from evaluation.models.generation.saving import Card, Loaded, load_t5
 from evaluation.models.generation.templates import sentence, text_of
+from evaluation.models.holding_out import held_out
 from transforms.checkpoints import inspect
 
 WORDS = {
@@ -269,7 +270,7 @@ def as_dict(settings: Settings) -> dict[str, Any]:
 def test_held_out_dialogues_are_whole(toy: Path) -> None:
     rows = read_examples(str(toy), "train").rows
     opened = [type(one)(one.text, one.said, f"hello {i // 5}") for i, one in enumerate(rows)]
-    train, dev = held_out(opened, 0.3, "1")
+    train, dev = held_out(opened, 0.3, "1", lambda one: one.opening)
     assert {one.opening for one in train}.isdisjoint({one.opening for one in dev})
     assert len(train) + len(dev) == 60
     assert dev

@@ -17,9 +17,10 @@ from tiny_nli import save_roberta
 from evaluation.dst.files import Dialogue as Reference
 from evaluation.dst.frames import State
 from evaluation.models import pretrained
+from evaluation.models.holding_out import held_out
 from evaluation.models.soloist import parts
 from evaluation.models.soloist.answering import Said, Soloist
-from evaluation.models.soloist.data import Step, after, asked_of, held_out, read_source, steps_of
+from evaluation.models.soloist.data import Step, after, asked_of, read_source, steps_of
 from evaluation.models.soloist.database import Database
 from evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
 from evaluation.models.soloist.delexicalising import delexicalised
@@ -38,7 +39,7 @@ from evaluation.models.soloist.parts import (
     database_parts,
     how_many,
 )
-from evaluation.models.soloist.saving import KINDS, MODEL, MODEL_CLASS, Card, files_of, load, read_card
+from evaluation.models.soloist.saving import KINDS, MODEL, MODEL_CLASS, Card, check, files_of, load
 from evaluation.response.goals import Said as Spoken
 from evaluation.response.knowledge import Knowledge
 from evaluation.response.outputs import evaluate
@@ -160,7 +161,7 @@ def test_the_steps_of_a_dialogue() -> None:
     assert next(asked_of("1", [("USER", "hi")])) == Step("1", 0, (("<|user|>", "hi"),))
     short = msgspec.structs.replace(TYPED[0], turns=TYPED[0].turns[:3])
     assert [step.response for step in steps_of(short, KNOWN)] == ["how many stars ?", None]
-    learned, held = held_out(STEPS, 0.3, "0")
+    learned, held = held_out(STEPS, 0.3, "0", lambda step: step.dialogue_id)
     assert not {step.dialogue_id for step in learned} & {step.dialogue_id for step in held}
 
 
@@ -261,6 +262,15 @@ def test_a_batch_changes_nothing(model: Soloist, sampling: Sampling) -> None:
     assert [one.long for one in many] == [False] * 4 + [True]
 
 
+def test_a_belief_that_leaves_the_history_too_little_room_is_told(model: Soloist) -> None:
+    """192 positions: 160 of a history and 20 of a belief state leave no 15 for a response."""
+    tight = Soloist(Card(length=160, belief=20, response=15), model.model, model.tokens, KNOWN, torch.device("cpu"), 8)
+    steps = [Step("1", 0, (("<|user|>", "inn " * n),)) for n in (9, 157)]
+    model.tokens.learn(text for step in steps for _, text in step.history)
+    assert 156 < len(model.tokens.ids(steps[1].history)) < 160  # with the mark behind it, not too many
+    assert [one.long for one in tight.answers(steps)] == [False, True]
+
+
 def test_padding_changes_nothing_and_the_cache_neither(model: Soloist) -> None:
     """Against the plain way: each prompt alone, and all of it read again for each token."""
     prompts = [[5, 6, 7, 8, 9, 10], [5], [30, 31, 32]]
@@ -291,7 +301,7 @@ def test_draws_are_as_likely_as_they_should_be() -> None:
 
 def test_states_of_a_schema_that_has_other_slots(model: Soloist) -> None:
     """What a variant's schema does not name is left out and counted."""
-    service = parse_service({**SERVICE, "slots": SERVICE["slots"][:2], "intents": []}, "", "")
+    service = parse_service({**SERVICE, "slots": SERVICE["slots"][:2], "intents": []})
     state = State("FindInn", ["phone"], {"stars": ["two"], "rooms": ["9"]})
     model.answers = lambda steps: [Said({"Inns_1": state}, "ok", False) for _ in steps]  # type: ignore[method-assign]
     try:
@@ -316,7 +326,7 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2: str, model: Soloist, tmp_
     for old, new, said in ((b'"soloist"', b'"t5dst"', "is a model of another kind"), (b"20", b"0", "has no lengths")):
         (tmp_path / MODEL).write_bytes(good.replace(old, new))
         with pytest.raises(InputError, match=said):
-            read_card(str(tmp_path))
+            check(str(tmp_path))
     (tmp_path / MODEL).write_bytes(good)
     for path in (tmp_path / "checkpoint").glob("*token*"):
         path.unlink()

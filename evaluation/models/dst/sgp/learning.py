@@ -6,15 +6,15 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from evaluation.dst.frames import State
 from evaluation.models.batching import bucketed
-from evaluation.models.devices import device_of, enough_memory, seed_all
+from evaluation.models.devices import device_of, enough_memory
 from evaluation.models.dst.data import Labelled
+from evaluation.models.dst.fine_tuning import FineTuning
 from evaluation.models.dst.goals import joint_goal_accuracy, some
 from evaluation.models.dst.pairs import History
 from evaluation.models.dst.sgp.encoding import ModuleRows, Questions
@@ -26,45 +26,19 @@ from evaluation.models.dst.sgp.texts import KINDS, Kind, needed
 from evaluation.models.dst.sgp.tracking import SgpTracker
 from evaluation.models.dst.sgp.turns import Key, Turn, ask, ask_for_transfer, user_turns
 from evaluation.models.pretrained import longest
-from evaluation.models.training import Schedule, Trained, fit
+from evaluation.models.training import Trained, fit
 from schemas.service import Service
 from transforms.checkpoints import Checkpoint
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is trained.
+class Settings(FineTuning, frozen=True, kw_only=True):
+    """How a model is trained: its inputs are questions to the modules.
 
     Attributes:
       shared: one encoder for all modules.
-      batch: inputs of a batch.
-      rate: the full learning rate of AdamW.
-      warmup: the share of all steps over which it rises; then it falls to nothing.
-      length: tokens of an input at most.
-      negatives: the share of the inputs where nothing is to be said that an epoch has, drawn anew for each.
-      dev_frames: so many frames of dev at most choose the best epoch, drawn; 0 for all.
-      epochs, patience: when to stop.
-      seed: of all that is drawn.
-      threads: of the CPU.
-      device: where to compute.
     """
 
     shared: bool
-    batch: int
-    rate: float
-    warmup: float
-    length: int
-    negatives: float
-    dev_frames: int
-    epochs: int
-    patience: int
-    seed: str
-    threads: int
-    device: str
-
-    @property
-    def schedule(self) -> Schedule:
-        """For the training loop."""
-        return Schedule(self.epochs, self.patience, self.seed, warmup=self.warmup, decay=True, clip=1.0)
 
 
 def train(
@@ -92,15 +66,14 @@ def train(
       InputError: the checkpoint cannot be loaded, there is not enough memory, or the state in the folder is of another
         training.
     """
-    torch.set_num_threads(settings.threads)
-    seed_all(settings.seed, "parameters")
+    settings.begin()
     loaded = [load_encoder(checkpoint) for _ in range(1 if settings.shared else len(KINDS))]
     tokenizer, encoder = loaded[0]
     longest(tokenizer, encoder, settings.length, "--max_length")
     with enough_memory(f"lower --batch_size, which is {settings.batch}, or --max_length, which is {settings.length}"):
         modules = Modules([encoder for _, encoder in loaded])
         learner = SgpLearner(settings, tokenizer, modules, *sets)
-        trained = fit(learner, settings.schedule, output, header, progress)
+        trained = fit(learner, settings.plan(), output, header, progress)
         modules.load_state_dict(trained.weights)
     return Card(length=settings.length, shared=settings.shared), tokenizer, modules.cpu(), trained
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evaluation.models import saving
+from evaluation.models import architectures, saving
 from evaluation.models.dst.sgp.texts import KINDS
 from evaluation.models.saving import MODEL, WEIGHTS
 from schemas.errors import InputError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "sgp_dst"
 FORMAT = 1
-TYPES = ("bert", "distilbert", "electra", "roberta")
+TYPES = architectures.BY_MODEL[NAME]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):

@@ -35,10 +35,14 @@ class SgpTracker:
 
     def predict(self, batch: Sequence[Example]) -> list[State]:
         """The state of each example."""
-        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
-            return self._predict(batch)
+        return self.tracked(batch)[0]
 
-    def _predict(self, examples: Sequence[Example]) -> list[State]:
+    def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
+        """The state of each example; and how many questions were too long, so that the dialogue was cut off."""
+        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+            return self._tracked(batch)
+
+    def _tracked(self, examples: Sequence[Example]) -> tuple[list[State], int]:
         questions = Questions(self.tokenizer, [one.history for one in examples], self.length)
         turns: dict[Key, Turn] = {}
         for one, places in zip(examples, questions.places, strict=True):
@@ -48,21 +52,21 @@ class SgpTracker:
                     turns[key] = Turn(one.service, before, places[: len(key[1])])
                     ask(questions, turns[key], key)
                 before = key
-        found: dict[Kind, Sequence[Said]] = {
-            kind: self._decide(questions, kind) for kind in ("intent", "categorical", "free")
-        }
+        asked: dict[Kind, ModuleRows] = {kind: questions.rows(kind) for kind in ("intent", "categorical", "free")}
+        found = {kind: self._decide(questions, rows) for kind, rows in asked.items()}
         filled: dict[Key, set[str]] = {}
         for key, turn in turns.items():
             filled[key] = _filled(turn, found) | (filled[turn.before] if turn.before else set())
             ask_for_transfer(questions, turn, filled[key])
-        found["transfer"] = self._decide(questions, "transfer")
+        asked["transfer"] = questions.rows("transfer")
+        found["transfer"] = self._decide(questions, asked["transfer"])
         states: dict[Key, State] = {}
         for key, turn in turns.items():
             states[key] = _next(states[turn.before] if turn.before else START, turn, found)
-        return [states[id(one.service), one.history] for one in examples]
+        told = [states[id(one.service), one.history] for one in examples]
+        return told, sum(rows.pairs.cut for rows in asked.values())
 
-    def _decide(self, questions: Questions, kind: Kind) -> list[Said]:
-        rows = questions.rows(kind)
+    def _decide(self, questions: Questions, rows: ModuleRows) -> list[Said]:
         device = next(self.modules.parameters()).device
 
         def decide(numbers: Sequence[int]) -> list[tuple[Said, float]]:
@@ -74,7 +78,15 @@ class SgpTracker:
 def decided(
     modules: Modules, questions: Questions, rows: ModuleRows, numbers: Sequence[int], device: torch.device
 ) -> list[tuple[Said, float]]:
-    """What a module says of some questions, and by how much the closest choice was won."""
+    """What a module says of some questions, and by how much the closest choice was won.
+
+    Args:
+      modules: on the device.
+      questions: all of them.
+      rows: those to the module.
+      numbers: which of the rows.
+      device: where it is computed.
+    """
     batch = rows.batch(torch.tensor(numbers)).to(device)
     scores = modules(rows.kind, batch)
     best = scores.options.topk(2)

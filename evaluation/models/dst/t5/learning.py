@@ -6,58 +6,28 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor
 
 from evaluation.models.batching import Rows, bucketed
-from evaluation.models.devices import device_of, enough_memory, seed_all
+from evaluation.models.devices import device_of, enough_memory
 from evaluation.models.dst.data import Labelled
+from evaluation.models.dst.fine_tuning import FineTuning
 from evaluation.models.dst.goals import joint_goal_accuracy, some
 from evaluation.models.dst.t5.encoding import Questions, encoded
 from evaluation.models.dst.t5.prompts import NONE, target
 from evaluation.models.dst.t5.saving import Card
 from evaluation.models.dst.t5.tracking import T5Tracker
 from evaluation.models.pretrained import load, longest
-from evaluation.models.training import Schedule, Trained, fit
+from evaluation.models.training import Trained, fit
 from transforms.checkpoints import Checkpoint
 
 ANSWER = 64  # tokens of an answer at most
 IGNORED = -100  # a label that costs nothing
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is trained.
-
-    Attributes:
-      batch: prompts of a batch.
-      rate: the full learning rate of AdamW.
-      warmup: the share of all steps over which it rises; then it falls to nothing.
-      length: tokens of an input at most.
-      negatives: the share of the prompts with the answer NONE that an epoch has, drawn anew for each.
-      dev_frames: so many frames of dev choose the best epoch, drawn; 0 for all.
-      epochs, patience: when to stop.
-      seed: of all that is drawn.
-      threads: of the CPU.
-      device: where to compute.
-    """
-
-    batch: int
-    rate: float
-    warmup: float
-    length: int
-    negatives: float
-    dev_frames: int
-    epochs: int
-    patience: int
-    seed: str
-    threads: int
-    device: str
-
-    @property
-    def schedule(self) -> Schedule:
-        """For the training loop."""
-        return Schedule(self.epochs, self.patience, self.seed, warmup=self.warmup, decay=True, clip=1.0)
+class Settings(FineTuning, frozen=True, kw_only=True):
+    """How a model is trained: its inputs are prompts."""
 
 
 def train(
@@ -85,13 +55,12 @@ def train(
       InputError: the checkpoint cannot be loaded, there is not enough memory, or the state in the folder is of another
         training.
     """
-    torch.set_num_threads(settings.threads)
-    seed_all(settings.seed, "parameters")
+    settings.begin()
     tokenizer, t5 = load(checkpoint, "AutoModelForSeq2SeqLM")
     longest(tokenizer, t5, settings.length, "--max_length")
     with enough_memory(f"lower --batch_size, which is {settings.batch}, or --max_length, which is {settings.length}"):
         learner = T5Learner(settings, tokenizer, t5, *sets)
-        trained = fit(learner, settings.schedule, output, header, progress)
+        trained = fit(learner, settings.plan(), output, header, progress)
         t5.load_state_dict(trained.weights)
     return Card(length=settings.length, answer=ANSWER), tokenizer, t5.cpu(), trained
 

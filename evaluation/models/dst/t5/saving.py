@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evaluation.models import saving
+from evaluation.models import architectures, saving
 from evaluation.models.saving import MODEL
 from schemas.errors import InputError
-from transforms import checkpoints, files
+from transforms import files
+from transforms.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
     from evaluation.models.dst.t5.tracking import T5Tracker
 
 NAME = "t5dst"
 FORMAT = 1
-KINDS = ("t5", "mt5", "umt5", "longt5")  # whose positions are relative, so that any length will do
+KINDS = architectures.BY_MODEL[NAME]
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -38,16 +39,16 @@ def files_of(card: Card, tokenizer: Any, t5: Any) -> dict[str, bytes]:
     return {MODEL: saving.card_bytes(card), **saved(tokenizer, t5)}
 
 
-def check(folder: str) -> tuple[Card, checkpoints.Checkpoint]:
+def check(folder: str) -> tuple[Card, Checkpoint]:
     """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
     from evaluation.models.packages import check_installed
-    from evaluation.models.pretrained import FOLDER
+    from evaluation.models.pretrained import inside
 
     check_installed("transformers", "sentencepiece")
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if card.length < 1 or card.answer < 1:
         raise InputError("is damaged: it allows of no tokens", files.join(folder, MODEL))
-    return card, checkpoints.inspect(files.join(folder, FOLDER), KINDS)
+    return card, inside(folder, KINDS)
 
 
 def load(folder: str, device: str, batch: int) -> T5Tracker:

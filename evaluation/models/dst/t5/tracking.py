@@ -34,8 +34,12 @@ class T5Tracker:
 
     def predict(self, batch: Sequence[Example]) -> list[State]:
         """The state of each example."""
+        return self.tracked(batch)[0]
+
+    def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
+        """The state of each example; and how many prompts were too long, so that the dialogue was cut off."""
         if not batch:
-            return []
+            return [], 0
         questions = Questions(self.tokenizer, batch, self.length)
         pairs = questions.pairs
 
@@ -47,10 +51,11 @@ class T5Tracker:
             found = pairs.decisions(self.batch, decide)
         texts = self.tokenizer.batch_decode(found, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         answers = iter(texts)
-        return [
+        states = [
             state_of(one.service, [(prompt, next(answers)) for prompt in prompts])
             for one, prompts in zip(batch, questions.prompts, strict=True)
         ]
+        return states, pairs.cut
 
     def greedy(self, tokens: Tensor, mask: Tensor) -> list[tuple[list[int], float]]:
         """The most likely token after token: the answers' tokens, and by how much the closest choice was won.
