@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import as_path, is_there
 
 # Set, dialogue id, turn. What is no turn of a dialogue has its own id, and turn 0.
@@ -49,8 +49,7 @@ def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
             try:
                 row = decoder.decode(line)
             except msgspec.ValidationError as error:
-                reason, _, at = str(error).partition(" - at ")
-                where = at.strip("`").removeprefix("$").removeprefix(".")
+                reason, where = reason_and_place(error)
                 raise InputError(f"{where}: {reason}" if where else reason, path, f"line {number}") from None
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise InputError(f"this is no JSON: {error}", path, f"line {number}") from None

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import as_path, parse_json
 from schemas.service import Service
 
@@ -90,8 +90,8 @@ def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
     try:
         return _decoder.decode(data)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         parse_json(data, path)  # says line and column
         raise InputError("not JSON", path) from None

@@ -23,3 +23,9 @@ class InputError(Exception):
 
 class NoRoomError(Exception):
     """A full disk, or a quota that is used up. No input is to blame: nothing may be left out because of it."""
+
+
+def reason_and_place(error: Exception) -> tuple[str, str]:
+    """What msgspec says of a value that does not fit: why, and where, as ``[3].slots[0].name``; "" is all of it."""
+    reason, _, place = str(error).partition(" - at ")
+    return reason, place.strip("`").removeprefix("$").removeprefix(".")

@@ -135,19 +135,19 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
         raise InputError(f"over {MAX_SCHEMA_BYTES // 2**20} MB: this is no schema file", path)
     items = parse_json(path.read_bytes(), path)
     if not isinstance(items, list):
-        raise InputError(f"expected a list of services, found {type(items).__name__}", path, "$")
+        raise InputError(f"expected a list of services, found {type(items).__name__}", path)
     if not items:
-        raise InputError("the list of services is empty", path, "$")
+        raise InputError("the list of services is empty", path)
     schemas = SplitSchemas(split, str(path), [], [])
     # Compared without case: on some file systems the pages of two such services would be one.
     names = [str(item.get("service_name")).casefold() if isinstance(item, dict) else "" for item in items]
     for i, item in enumerate(items):
         try:
-            service = parse_service(item, path, f"$[{i}]")
+            service = parse_service(item, path, f"[{i}]")
             if names.count(names[i]) > 1:
-                others = ", ".join(f"$[{j}]" for j, name in enumerate(names) if name == names[i] and j != i)
+                others = ", ".join(f"[{j}]" for j, name in enumerate(names) if name == names[i] and j != i)
                 reason = f"service {service.service_name!r} stands twice (see {others})"
-                raise InputError(reason, path, f"$[{i}].service_name")
+                raise InputError(reason, path, f"[{i}].service_name")
         except InputError as error:
             schemas.bad.append(BadService(error, item))
         else:

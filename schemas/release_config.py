@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import as_path
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
@@ -148,8 +148,8 @@ def read_config(path: str | Path) -> ReleaseConfig:
     try:
         config = msgspec.convert(raw, ReleaseConfig)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`").removeprefix("$.")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
     for where, reason in _problems(config):
         raise InputError(reason, path, where)
     return config

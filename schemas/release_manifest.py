@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import parse_json
 from schemas.release_config import Author, Source
 
@@ -192,5 +192,5 @@ def parse_manifest(data: bytes, path: object) -> Manifest:
     try:
         return msgspec.convert(raw, Manifest)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None

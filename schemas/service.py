@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 
 # A service name becomes part of file names, task ids and element ids.
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
@@ -44,7 +44,7 @@ class Service(msgspec.Struct):
     intents: list[Intent]
 
 
-def parse_service(raw: Any, path: object = "", where: str = "$") -> Service:
+def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
     """Types one service object and checks it.
 
     Raises:
@@ -53,18 +53,22 @@ def parse_service(raw: Any, path: object = "", where: str = "$") -> Service:
     try:
         service = msgspec.convert(raw, Service)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, where + at.strip("`").removeprefix("$")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, _within(where, at)) from None
     for place, reason in problems_of(service):
-        raise InputError(f"service {service.service_name!r}: {reason}", path, where + place)
+        raise InputError(f"service {service.service_name!r}: {reason}", path, _within(where, place))
     return service
+
+
+def _within(where: str, place: str) -> str:
+    return ".".join(part for part in (where, place) if part)
 
 
 def problems_of(service: Service) -> Iterator[tuple[str, str]]:
     """Yields (position, reason) for every rule of the format that ``service`` breaks."""
     if not SERVICE_NAME.fullmatch(service.service_name) or ".." in service.service_name:
         yield (
-            ".service_name",
+            "service_name",
             "a service name has letters, digits, '_', '-' and '.', and at most 100 of them (it names files)",
         )
     kinds: tuple[tuple[str, Sequence[Slot | Intent]], ...] = (("slots", service.slots), ("intents", service.intents))
@@ -72,21 +76,21 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
         counts = Counter(element.name for element in elements)
         for i, element in enumerate(elements):
             if not element.name.strip():
-                yield f".{kind}[{i}].name", "the name is empty"
+                yield f"{kind}[{i}].name", "the name is empty"
             elif counts[element.name] > 1:
-                yield f".{kind}[{i}].name", f"{element.name!r} stands {counts[element.name]} times"
+                yield f"{kind}[{i}].name", f"{element.name!r} stands {counts[element.name]} times"
     slots = {slot.name for slot in service.slots}
     for i, intent in enumerate(service.intents):
         for key in ("required_slots", "optional_slots", "result_slots"):
             for name in getattr(intent, key):
                 if name not in slots:
                     yield (
-                        f".intents[{i}].{key}",
+                        f"intents[{i}].{key}",
                         f"intent {intent.name!r} refers to slot {name!r}, which the service lacks",
                     )
     for i, slot in enumerate(service.slots):
         if slot.is_categorical and not slot.possible_values:
-            yield f".slots[{i}].possible_values", f"slot {slot.name!r} is categorical and has no possible values"
+            yield f"slots[{i}].possible_values", f"slot {slot.name!r} is categorical and has no possible values"
 
 
 def variant_service_name(service_name: str, variant: int | str) -> str:

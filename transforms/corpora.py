@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from schemas.dialogue import Dialogue
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import as_path, read_root
 from transforms.rewrite.plan import DialogueFile, dialogue_folders, list_files
 from transforms.rewrite.rewriting import read_file
@@ -69,8 +69,8 @@ def typed(raw: Any) -> Dialogue:
     try:
         return msgspec.convert(raw, Dialogue)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$.")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(f"not_sgd: {reason}", "", at) from None
 
 
 def listed(given: str) -> list[str]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from evaluation.dst.frames import Slots, State, Wrong, score_frame
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 
 
 class Span(msgspec.Struct):
@@ -80,8 +80,8 @@ def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
     try:
         return _decoder.decode(text)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
     except msgspec.DecodeError as error:
         raise InputError(f"this is no JSON: {error}", path) from None
 

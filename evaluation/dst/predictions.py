@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from evaluation.dst.files import Dialogue, Frame, Span, Turn, parse_dialogues
 from evaluation.dst.frames import State
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from transforms.files import read_bytes
 
 
@@ -49,8 +49,8 @@ def _parse(line: bytes, path: str, number: int) -> Line:
     try:
         return _line.decode(line)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, f"line {number} {at.strip('`').removeprefix('$.')}".rstrip()) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, f"line {number} {at}".rstrip()) from None
     except msgspec.DecodeError as error:
         raise InputError(f"this is no JSON: {error}", path, f"line {number}") from None
 

@@ -103,7 +103,7 @@ def _of_folder(folder: Path, split: str) -> Iterator[tuple[str, str, Prediction]
         for i, dialogue in enumerate(read_dialogues(path)):
             for position, turn in enumerate(dialogue.turns):
                 if turn.speaker == "SYSTEM":
-                    where = f"$[{i}].turns[{position}]"
+                    where = f"[{i}].turns[{position}]"
                     yield str(path), where, Prediction(dialogue.dialogue_id, position, turn.utterance)
 
 

@@ -12,7 +12,7 @@ from evaluation.response.goals import Goal, Request, Search
 from evaluation.response.knowledge import Knowledge
 from evaluation.response.mentions import plain_name
 from evaluation.response.sgd import Reference
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import as_path, is_there, parse_json
 
 NAMING = ("name", "trainid", "id")
@@ -118,5 +118,5 @@ def _read(path: str, kind: Any) -> Any:
     try:
         return msgspec.convert(parse_json(as_path(path).read_bytes(), path), kind)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None

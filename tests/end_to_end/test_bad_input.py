@@ -199,11 +199,11 @@ def test_bad_services_are_left_out_and_told(tmp_path: Path, table: list[list[str
     _, dead = run(tmp_path, tmp_path / "names.csv", schemas=tmp_path / "schema.json")
     reasons = sorted(d["reason"] for d in dead if d["stage"] == "schemas")
     assert [reason.split(": ")[1] for reason in reasons] == [
-        "$[0].service_name",
-        "$[1].service_name",
-        "$[2].service_name",
-        "$[3].intents[0].required_slots",
-        "$[4].service_name",
+        "[0].service_name",
+        "[1].service_name",
+        "[2].service_name",
+        "[3].intents[0].required_slots",
+        "[4].service_name",
     ]
     for reason, part in zip(
         reasons,

@@ -30,7 +30,7 @@ SCHEMA = {
         for name, booked in (("FindInn", False), ("BookInn", True))
     ],
 }  # fmt: skip
-SERVICES: dict[str, Service] = {"Inns_1": parse_service(SCHEMA, "", "")}
+SERVICES: dict[str, Service] = {"Inns_1": parse_service(SCHEMA)}
 
 
 def act(name: str, slot: str = "", values: tuple[str, ...] = (), canonical: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -198,7 +198,7 @@ def test_a_broken_dialogue_file_ends_the_run_and_is_named(tmp_path, capfd):
     assert main(["hits", "--task", "rewrites", "--dialogues", str(tmp_path), "--output", str(tmp_path / "out")]) == 1
     said = capfd.readouterr().err
     assert "dialogues_001.json" in said
-    assert "$[0].turns[0].speaker" in said
+    assert "[0].turns[0].speaker" in said
     assert not (tmp_path / "out/run.json").exists()
 
 

@@ -41,7 +41,7 @@ def changed(path, value):
 
 def refusal(raw):
     with pytest.raises(InputError) as caught:
-        parse_service(raw, "corpus/schema.json", "$[4]")
+        parse_service(raw, "corpus/schema.json", "[4]")
     assert caught.value.path == "corpus/schema.json"
     return caught.value.where, caught.value.reason
 
@@ -69,7 +69,7 @@ def test_multiwoz_leaves_keys_out():
 )
 def test_a_service_name_must_do_as_a_file_name(name):
     where, reason = refusal(changed(["service_name"], name))
-    assert where == "$[4].service_name"
+    assert where == "[4].service_name"
     assert repr(name) in reason
     assert "it names files" in reason
 
@@ -89,13 +89,13 @@ def test_usual_service_names_are_taken(name):
 )
 def test_a_reference_to_a_slot_that_lacks(key, value):
     where, reason = refusal(changed(["intents", 0, key], value))
-    assert where == f"$[4].intents[0].{key}"
+    assert where == f"[4].intents[0].{key}"
     assert reason == "service 'Hotels_1': intent 'FindHotel' refers to slot 'price', which the service lacks"
 
 
 def test_categorical_without_values():
     where, reason = refusal(changed(["slots", 1, "possible_values"], []))
-    assert where == "$[4].slots[1].possible_values"
+    assert where == "[4].slots[1].possible_values"
     assert reason == "service 'Hotels_1': slot 'stars' is categorical and has no possible values"
 
 
@@ -104,14 +104,14 @@ def test_one_name_twice(kind):
     raw = copy.deepcopy(RAW)
     raw[kind].append(raw[kind][0])
     where, reason = refusal(raw)
-    assert where == f"$[4].{kind}[0].name"
+    assert where == f"[4].{kind}[0].name"
     assert f"{RAW[kind][0]['name']!r} stands 2 times" in reason
 
 
 @pytest.mark.parametrize("kind", ["slots", "intents"])
 def test_an_empty_name(kind):
     where, reason = refusal(changed([kind, 0, "name"], "  "))
-    assert (where, reason) == (f"$[4].{kind}[0].name", "service 'Hotels_1': the name is empty")
+    assert (where, reason) == (f"[4].{kind}[0].name", "service 'Hotels_1': the name is empty")
 
 
 def test_a_slot_and_an_intent_may_share_a_name():
@@ -122,11 +122,11 @@ def test_a_slot_and_an_intent_may_share_a_name():
 @pytest.mark.parametrize(
     ("path", "value", "where", "reason"),
     [
-        (["slots"], None, "$[4]", "missing required field `slots`"),
-        (["slots", 0, "name"], 7, "$[4].slots[0].name", "Expected `str`, got `int`"),
-        (["slots", 1, "possible_values"], "1, 2", "$[4].slots[1].possible_values", "Expected `array`, got `str`"),
-        (["intents", 0, "is_transactional"], "no", "$[4].intents[0].is_transactional", "Expected `bool`, got `str`"),
-        (["intents", 0, "optional_slots"], ["stars"], "$[4].intents[0].optional_slots", "Expected `object`"),
+        (["slots"], None, "[4]", "missing required field `slots`"),
+        (["slots", 0, "name"], 7, "[4].slots[0].name", "Expected `str`, got `int`"),
+        (["slots", 1, "possible_values"], "1, 2", "[4].slots[1].possible_values", "Expected `array`, got `str`"),
+        (["intents", 0, "is_transactional"], "no", "[4].intents[0].is_transactional", "Expected `bool`, got `str`"),
+        (["intents", 0, "optional_slots"], ["stars"], "[4].intents[0].optional_slots", "Expected `object`"),
     ],
 )
 def test_a_wrong_type_is_told_with_its_place(path, value, where, reason):
@@ -138,7 +138,7 @@ def test_a_wrong_type_is_told_with_its_place(path, value, where, reason):
 @pytest.mark.parametrize("raw", [None, 3, "Hotels_1", [], [RAW]])
 def test_no_object_at_all(raw):
     where, reason = refusal(raw)
-    assert where == "$[4]"
+    assert where == "[4]"
     assert reason.startswith("Expected `object`")
 
 

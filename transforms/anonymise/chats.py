@@ -14,7 +14,7 @@ import orjson
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import as_path, is_there
 from transforms.babi.reading import SILENCE, Fact, parse_dialogues
 from transforms.corpora import hashed
@@ -159,8 +159,8 @@ def _of_line(line: bytes, bots: frozenset[str]) -> Chat | InputError:
     except orjson.JSONDecodeError:  # its message may quote the text
         return InputError("not_json: the line is no JSON")
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        return InputError(f"not_chat: {reason}", "", at.strip("`").removeprefix("$."))
+        reason, at = reason_and_place(error)
+        return InputError(f"not_chat: {reason}", "", at)
     return Chat(str(chat.chat_id), tuple(_turn(turn.speaker, turn.text, bots) for turn in chat.turns))
 
 

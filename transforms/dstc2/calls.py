@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import parse_json
 from transforms.files import join, read_bytes
 
@@ -151,8 +151,8 @@ def _converted(read: Any, kind: Any, file: str) -> Any:
     try:
         return msgspec.convert(read, kind)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(f"not_dstc2: {reason}", file, at.strip("`").removeprefix("$.")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(f"not_dstc2: {reason}", file, at) from None
 
 
 def _turn(said: _LogTurn, meant: _LabelTurn, recognised: bool, where: str) -> CallTurn:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import SPLITS, as_path, is_there, parse_json
 
 PAPER_DEV = 500  # Bordes et al. 2017, Table 1: DSTC2's 506 less six, which train has
@@ -121,8 +121,8 @@ def read_ontology(root: str, given: str | None) -> Ontology:
     try:
         ontology = msgspec.convert(read, Ontology)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(f"is no ontology of DSTC2: {reason}", path, at.strip("`")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(f"is no ontology of DSTC2: {reason}", path, at) from None
     for slot in ("food", "area", "pricerange"):
         if slot not in ontology.informable:
             raise InputError(f"is no ontology of DSTC2: informable has no {slot!r}", path)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from schemas.dialogue import Dialogue, Turn
 from schemas.errors import InputError
+from transforms.corpora import typed
 from transforms.entities.forms import is_relative
 from transforms.entities.groups import Found, Group, Slot, annotated
 from transforms.entities.kinds import is_none
@@ -31,10 +30,7 @@ def check_replaced(
     Raises:
       InputError: something does not hold.
     """
-    try:
-        after = msgspec.convert(raw, Dialogue)
-    except msgspec.ValidationError as error:
-        raise InputError(f"not_sgd: {error}") from None
+    after = typed(raw)
     _check_spans(after)
     _check_left(after, table, mentions)
     _check_states(before, after, found)

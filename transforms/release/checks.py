@@ -10,7 +10,7 @@ import msgspec
 
 from schemas.dialogue import Dialogue, Frame, Turn, problems_of
 from schemas.dialogue_table import dialogue_of
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.service import Service
 
 # The kinds of faults, as ``allow_problems`` names them.
@@ -48,8 +48,8 @@ def faults_of(row: Mapping[str, Any], services: Mapping[str, Service]) -> Iterat
     try:
         dialogue = msgspec.convert(dialogue_of(row), Dialogue)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        yield Fault("format", at.strip("`").removeprefix("$."), reason)
+        reason, at = reason_and_place(error)
+        yield Fault("format", at, reason)
         return
     for where, reason in problems_of(dialogue, services):
         yield Fault("span" if _SPAN.fullmatch(where) else "reference", where, reason)

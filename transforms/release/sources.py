@@ -16,7 +16,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from schemas.dialogue import Dialogue
 from schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import parse_json
 from schemas.release_manifest import File, InputFile
 from schemas.service import Service
@@ -120,8 +120,8 @@ def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> 
         rows = dialogue_rows(raw, source.relative.rpartition("/")[2], data)
         table = pa.Table.from_pylist(rows, DIALOGUES)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, source.path, at.strip("`")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, source.path, at) from None
     except (TypeError, UnicodeEncodeError, pa.ArrowException) as error:
         raise InputError(f"holds what Parquet cannot: {error}", source.path) from None
     counts: Counts = Counter()

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from transforms.restaurants.patterns import Patterns, patterns_for
 
 MAX_ENTITIES = 1_000_000  # of a half: the knowledge base is held in memory
@@ -123,8 +123,8 @@ def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
     try:
         found = msgspec.convert(given, _Given)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`").removeprefix("$.")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
     for place, reason in _problems(found):
         raise InputError(reason, path, place)
     fields = [field.name for field in found.fields]

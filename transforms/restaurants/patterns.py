@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from transforms.babi.reading import SILENCE
 from transforms.simulation.turns import slots_of
 
@@ -140,8 +140,8 @@ def patterns_for(
             {side: {key: _as_pairs(value) for key, value in of.items()} for side, of in merged.items()}, Patterns
         )
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`").replace("$", "patterns", 1)) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, f"patterns.{at}" if at else "patterns") from None
     for place, reason in _problems(found):
         raise InputError(reason, path, f"patterns.{place}")
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import parse_json
 from schemas.service import Intent, Service, Slot
 
@@ -48,8 +48,8 @@ def read_mapping(data: bytes, path: object) -> Mapped:
     try:
         return _decoder.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
     except msgspec.DecodeError as error:
         raise InputError(str(error), path) from None
 

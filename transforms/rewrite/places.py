@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from schemas.dialogue import Dialogue
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from transforms.rewrite.names import MARKERS, Names, renamed_as_published, renamed_record
 
 NO_INTENT = "NONE"
@@ -227,6 +227,6 @@ def _not_sgd(dialogue: Any, place: str) -> InputError:
     try:
         msgspec.convert(dialogue, Dialogue)
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        return InputError(f"not_sgd: {reason}", "", at.strip("`").removeprefix("$.") or place)
+        reason, at = reason_and_place(error)
+        return InputError(f"not_sgd: {reason}", "", at or place)
     return InputError("not_sgd: not the form of an SGD dialogue", "", place)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.layout import as_path
 
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
@@ -99,8 +99,8 @@ def load_normalisation(path: str | Path | None = None) -> Normalisation:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"not TOML: {error}", path) from None
     except msgspec.ValidationError as error:
-        reason, _, at = str(error).partition(" - at ")
-        raise InputError(reason, path, at.strip("`").removeprefix("$.")) from None
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
     for where, reason in _problems(rules):
         raise InputError(reason, path, where)
     return rules

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from schemas.errors import InputError
+from schemas.errors import InputError, reason_and_place
 from schemas.rewritings import KINDS
 from transforms.files import read_bytes
 from transforms.rewrite.rewriting import LeftOut
@@ -78,7 +78,8 @@ def _read(line: bytes) -> Line | str:
     try:
         found = _decode(line)
     except msgspec.ValidationError as error:
-        return f"bad_line: {error}"
+        reason, at = reason_and_place(error)
+        return f"bad_line: {at}: {reason}" if at else f"bad_line: {reason}"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"not_json: {error}"
     if found.kind not in KINDS:

@@ -317,7 +317,7 @@ def test_a_mistake_is_told_in_one_line(place: Path, tmp_path: Path, capsys: pyte
     edit(lambda of: first_frame(of)["state"].update(active_intent=3))(folder)
     assert run(tmp_path / "out", "--predictions", folder) == 1
     (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("error")]
-    assert "dialogues_001.json: $[0].turns[0].frames[0].state.active_intent: Expected `str`, got `int`" in line
+    assert "dialogues_001.json: [0].turns[0].frames[0].state.active_intent: Expected `str`, got `int`" in line
     assert not (tmp_path / "out" / "run.json").exists()
 
 

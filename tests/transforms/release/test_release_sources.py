@@ -100,7 +100,7 @@ def test_a_table_is_taken_as_it_is_without_the_metadata_of_programs(tmp_path: Pa
     ("record", "data", "said"),
     [
         ("dialogue", b"[", "a/b: line 1 column 2: not JSON"),
-        ("dialogue", b'[{"dialogue_id": 3}]', "a/b: $[0].dialogue_id: Expected `str`, got `int`"),
+        ("dialogue", b'[{"dialogue_id": 3}]', "a/b: [0].dialogue_id: Expected `str`, got `int`"),
         ("dialogue", b'{"dialogue_id": 3}', "a/b: Expected `array`, got `object`"),
         ("row", b"PAR1", "a/b: cannot be read as Parquet"),
     ],

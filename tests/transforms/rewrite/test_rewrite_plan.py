@@ -109,7 +109,7 @@ def test_all_mismatches_are_listed_with_their_files(corpus: Path) -> None:
     [
         (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
         (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
-        (lambda raw: raw["slots"][1].update(name="from"), "'Taxi_11' is bad: $[0].slots[0].name: "),
+        (lambda raw: raw["slots"][1].update(name="from"), "'Taxi_11' is bad: [0].slots[0].name: "),
         (lambda raw: raw["slots"].reverse(), "slot 'to' is not categorical, and 'pooled' in its place is categorical"),
         (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
         (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),

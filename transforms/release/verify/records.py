@@ -102,7 +102,7 @@ class Records:
                 self.counts["intents", corpus, split] += len(row["intents"] or ())
                 self.counts["slots", corpus, split] += len(row["slots"] or ())
                 copies.compare(path, key_text(row, ["variant", "service_name"]), row)
-                service = parse_service(service_of(row), path, "")
+                service = parse_service(service_of(row), path)
                 self.services.setdefault((corpus, split), {})[service.service_name] = service
         copies.finish(table.missed, f"data/{SCHEMAS}/{split}")
 
