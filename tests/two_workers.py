@@ -2,8 +2,9 @@
 
 Two threads, each a worker of its own, divide the work as two processes do. In processes of their own nothing is shared
 that was not sent, and sets have another order: ``test_language_variations``, ``test_hits`` and ``dataflow`` run there
-always, and ``dataflow/test_buckets`` compares most pipelines with a fresh process. ``make test-all``, which sets
-PARAPET_THOROUGH, runs every test with these flags on processes; each costs a dozen seconds.
+always, and ``dataflow/test_buckets`` compares a pipeline of each kind with a fresh process. ``make test-all``, which
+sets PARAPET_THOROUGH, compares the others too, and runs every test with these flags on processes; each costs a dozen
+seconds.
 """
 
 from __future__ import annotations
