@@ -126,15 +126,24 @@ def heads(board: Mapping[str, Any]) -> list[str]:
     for one in columns:
         parts = [one["task"]] if len(tasks) > 1 else []
         parts += [one["group"]] if one["group"] not in WHOLE else []
-        parts += [] if alone and parts else [one["metric"].replace("_", " ")]
+        metric = one["metric"].replace("_", " ")
+        parts += [] if metric == alone and parts else [metric]
         found.append(" ".join(parts))
     return found
 
 
 def _metric(board: Mapping[str, Any]) -> str:
-    """The metric of all columns; empty where they have several."""
-    metrics = {one["metric"].replace("_", " ") for one in board["columns"]}
+    """The metric of all columns that are of a set, or of all; empty where they have several."""
+    of_sets = [one for one in board["columns"] if one["group"] not in WHOLE]
+    metrics = {one["metric"].replace("_", " ") for one in of_sets or board["columns"]}
     return metrics.pop() if len(metrics) == 1 else ""
+
+
+def _caption(board: Mapping[str, Any]) -> str:
+    metric = _metric(board)
+    others = len({one["metric"] for one in board["columns"]}) > 1
+    told = f"{metric} where no other metric is named" if others else metric
+    return f"{told[:1].upper()}{told[1:]}, of 100" if metric else "All of 100"
 
 
 def _rows(board: Mapping[str, Any]) -> list[list[str]]:
@@ -175,7 +184,7 @@ def _markdown(board: Mapping[str, Any]) -> str:
     parts = [
         markdown.Markdown("# Leaderboard"),
         markdown.table(_columns(board), _rows(board), len(_columns(board)) - 1),
-        markdown.text("All of 100. " + TERMS["Average"]),
+        markdown.text(f"{_caption(board)}. {TERMS['Average']}"),
     ]
     if board["tests"]:
         parts += [markdown.Markdown("## Differences"), markdown.table(_TESTS, _test_rows(board), 5)]
@@ -188,10 +197,8 @@ def _report(board: Mapping[str, Any]) -> bytes:
     numbers = board[AVERAGE] if len(board["columns"]) > 1 else _only(board)
     shown = {name: numbers[name] for name in board["systems"]}
     plots = [bars("Average" if len(board["columns"]) > 1 else heads(board)[0], "of 100", shown), *_by_column(board)]
-    metric = _metric(board)
-    caption = f"{metric[:1].upper()}{metric[1:]}, of 100" if metric else "All of 100"
     tables = [
-        Table(caption, _columns(board), _rows(board), "The systems"),
+        Table(_caption(board), _columns(board), _rows(board), "The systems"),
         Table("The first system less the second, of 100", _TESTS, _test_rows(board), "Differences", 1),
     ]
     return page(

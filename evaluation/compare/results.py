@@ -14,7 +14,8 @@ from schemas.errors import InputError
 from schemas.layout import as_path, is_there, parse_json
 
 _ALL_SERVICES = "#ALL_SERVICES"
-WHOLE = (ALL, _ALL_SERVICES)  # the groups that are all that was scored
+VARIANTS = "#VARIANTS"  # of a task dst: the mean over its variants, and the schema sensitivity
+WHOLE = (ALL, _ALL_SERVICES, VARIANTS)  # the groups that are all that was scored
 _KEYS = ("set", "dialogue_id", "turn")
 
 # Of each task the metrics that stand in the leaderboard unless others are asked for.
@@ -100,9 +101,12 @@ def _json(path: Path) -> Any:
 
 
 def _of_sets(numbers: Any, path: Path) -> dict[str, dict[str, float | None]]:
-    """Of ``robustness.json`` each set's metrics over all services."""
+    """Of ``robustness.json`` each set's metrics over all services, and what the variants have together."""
     try:
         sets = {name: of["metrics"][_ALL_SERVICES] for name, of in numbers["sets"].items()}
+        if variants := numbers.get("variants"):
+            sensitivity = variants["table"][_ALL_SERVICES]["schema_sensitivity"]
+            sets[VARIANTS] = {**variants["average"][_ALL_SERVICES], "schema_sensitivity": sensitivity}
     except (TypeError, KeyError, AttributeError):
         raise InputError("these are not the numbers of 'parapet evaluate --task dst'", path) from None
     return _groups(sets, path)
@@ -252,6 +256,10 @@ def columns_of(outcomes: Sequence[Outcome], asked: Sequence[str]) -> list[Column
 
 
 def _sets_only(columns: Sequence[Column]) -> list[Column]:
-    """Of a task its sets, for ``#ALL`` and ``#MEAN`` would count them twice; where it has none, the whole."""
-    with_sets = {one.task for one in columns if not one.group.startswith("#")}
-    return [one for one in columns if (not one.group.startswith("#") if one.task in with_sets else one.group in WHOLE)]
+    """Of a task's metric its sets, for ``#ALL`` and ``#MEAN`` would count them twice; where it has none, the whole."""
+    in_sets = {(one.task, one.metric) for one in columns if not one.group.startswith("#")}
+    return [
+        one
+        for one in columns
+        if (not one.group.startswith("#") if (one.task, one.metric) in in_sets else one.group in WHOLE)
+    ]

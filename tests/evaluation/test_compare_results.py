@@ -134,6 +134,22 @@ def test_dst_has_its_sets_in_another_file(tmp_path: Path) -> None:
     assert columns == [Column("dst", "original", "joint_goal_accuracy"), Column("dst", "v1", "joint_goal_accuracy")]
     board = leaderboard({"one": [outcome], "two": [outcome]}, columns, None, "0", 9)
     assert [one["column"] for one in board["tests"]] == ["dst/original/joint_goal_accuracy"]
+    together = {"joint_goal_accuracy": 0.25}
+    table = {"#ALL_SERVICES": {"original": 0.5, "variants": 0.25, "schema_sensitivity": 0.75}}
+    variants = {"average": {"#ALL_SERVICES": together}, "table": table}
+    sets = {"original": of(0.5), "v1": of(0.25)}
+    (folder / "robustness.json").write_text(json.dumps({"sets": sets, "variants": variants}))
+    outcome = read_outcome(str(folder))
+    assert outcome.groups["#VARIANTS"] == {"joint_goal_accuracy": 0.25, "schema_sensitivity": 0.75}
+    assert columns_of([outcome], []) == columns
+    asked = columns_of([outcome], ["joint_goal_accuracy", "schema_sensitivity"])
+    assert asked == [*columns, Column("dst", "#VARIANTS", "schema_sensitivity")]
+    assert [one.low_is_good for one in asked] == [False, False, True]
+    board = leaderboard({"one": [outcome], "two": [outcome]}, asked, None, "0", 9)
+    assert heads(board) == ["original", "v1", "schema sensitivity"]
+    told = files_of(board)["leaderboard.md"].decode()
+    assert "| one | 37.50 | 50.00 | 25.00 | 75.00 |" in told
+    assert "Joint goal accuracy where no other metric is named, of 100." in told
     (folder / "robustness.json").write_text('{"sets": []}')
     with pytest.raises(InputError, match="not the numbers of"):
         read_outcome(str(folder))
