@@ -102,7 +102,9 @@ def inspect(path: str, kinds: Sequence[str], flag: str = "") -> Checkpoint:
     """
     found = opened(path, flag)
     if found.kind not in kinds:
-        raise found.refused(f"holds a model of type {found.kind!r}: {' or '.join(kinds)} is needed")
+        holds = f"holds a model of type {found.kind!r}" if found.kind else "config.json names no model_type"
+        taken = " or ".join(part for part in (", ".join(kinds[:-1]), kinds[-1]) if part)
+        raise found.refused(f"{holds}: {taken} is needed")
     check_weights(found)
     check_tokenizer(found)
     return found

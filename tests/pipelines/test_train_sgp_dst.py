@@ -132,7 +132,7 @@ def test_what_cannot_be_trained_or_predict_is_told(
     shutil.copytree(toy / "bert", other)
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
-    assert "holds a model of type 't5': bert or distilbert or electra or roberta is needed" in told(
+    assert "holds a model of type 't5': bert, distilbert, electra or roberta is needed" in told(
         "--checkpoint", str(other)
     )
     folder = tmp_path / "model"

@@ -138,7 +138,9 @@ def test_what_cannot_be_trained_is_told(
     shutil.copytree(toy / "t5", other)
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
-    assert "holds a model of type 'bert': t5 or mt5 or umt5 or longt5 is needed" in told("--checkpoint", str(other))
+    assert "holds a model of type 'bert': t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
+    (other / "config.json").write_text("{}")
+    assert "config.json names no model_type: t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
     (other / "config.json").write_text(json.dumps(config))
     for path in other.glob("tokenizer*"):
         path.unlink()
