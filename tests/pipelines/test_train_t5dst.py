@@ -139,7 +139,7 @@ def test_what_cannot_be_trained_is_told(
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
     assert "holds a model of type 'bert': t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
-    (other / "config.json").write_text("{}")
+    (other / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
     assert "config.json names no model_type: t5, mt5, umt5 or longt5 is needed" in told("--checkpoint", str(other))
     (other / "config.json").write_text(json.dumps(config))
     for path in other.glob("tokenizer*"):
