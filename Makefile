@@ -74,6 +74,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.restaurants
 	$(BIN)/python -m benchmarks.evaluate
 	$(BIN)/python -m benchmarks.mturk
+	$(BIN)/python -m benchmarks.train
 
 clean:
 	rm -rf $(VENV) demo-output bench-output

@@ -1,146 +1,72 @@
-"""Times the training of the bAbI models against a bare PyTorch loop over the same model.
+"""Times the training of the models against a bare PyTorch loop over the same model and data, and what trackers predict.
 
-    python -m benchmarks.train [--dialogues 1000] [--task 1] [--epochs 3] [--threads 1] [--folder bench-output]
+    python -m benchmarks.train [MODEL ...] [--corpus ROOT] [--checkpoint DIR] [--examples N] [--epochs 1]
 
-Dialogues are those of the simulator. The bare loop draws an order, takes its batches and steps, and does nothing else.
-Ours is timed twice: the epochs alone, and all that a training does, with dev after each epoch and the state written. In
-rounds, one after the other, so that what else the machine does hits all alike; the best of each counts. Seconds are CPU
-seconds, of all threads. On a GPU they are those on the clock.
+Models are named as ``parapet train`` has them, and have its settings; without any name, all are timed. They are trained
+on the first turns or frames of the bundled sample or a corpus, those for the bAbI tasks on simulated dialogues. Without
+a checkpoint of one's own, those that begin with one have a T5, BERT or GPT-2 with random weights, of two layers of 128.
+``benchmarks.training`` says what is timed, and how.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import logging
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-from evaluation.models.babi.data import Corpus, types_of
-from evaluation.models.babi.learning import BabiLearner, Settings
-from evaluation.models.devices import DEVICES, device_of, seed_all
-from evaluation.models.training import Schedule, fit, train_epoch
-from transforms.babi.reading import BabiDialogue, Exchange
-from transforms.restaurants.ontology import default_ontology
-from transforms.restaurants.published import lines_of
-from transforms.restaurants.simulating import simulate
-from transforms.restaurants.world import World, candidates, knowledge_base
+from benchmarks import train_babi, train_classifier, train_dst, train_generation, train_soloist
+from benchmarks.training import ALL, BARE, EPOCHS, TRACKED, rates_of
+from evaluation.models.architectures import BY_MODEL
+from evaluation.models.devices import DEVICES, device_of
+from schemas.layout import sample_root
 
-ROUNDS = 3
 AIM = 0.9
+
+# Of those of `parapet train`, the ones that learn by epochs.
+MODELS = {
+    **dict.fromkeys(("tiny_dst", "t5dst", "sgp_dst"), train_dst),
+    **dict.fromkeys(("ft_t5", "pt_t5"), train_generation),
+    "classifier": train_classifier,
+    "soloist": train_soloist,
+    **dict.fromkeys(("embeddings", "memn2n"), train_babi),
+}
 
 
 def main() -> int:
     """Prints the table; gives 1 where an epoch is slower than the aim."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--dialogues", type=int, default=1000)
-    flags.add_argument("--task", type=int, default=1)
-    flags.add_argument("--epochs", type=int, default=3)
+    flags.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} (default: all)")
+    flags.add_argument("--corpus", default=str(sample_root()), metavar="ROOT")
+    flags.add_argument("--checkpoint", metavar="DIR", help="of the one model that is named")
+    flags.add_argument("--examples", type=int, metavar="N", help="turns, frames or dialogues (default: of each model)")
+    flags.add_argument("--epochs", type=int, default=1)
+    flags.add_argument("--batch_size", type=int, metavar="N", help="(default: of each model)")
     flags.add_argument("--threads", type=int, default=1)
     flags.add_argument("--device", choices=DEVICES, default="auto")
     flags.add_argument("--folder", type=Path, default=Path("bench-output"))
     args = flags.parse_args()
+    if strange := [name for name in args.models if name not in MODELS]:
+        flags.error(f"{strange[0]}: none of {', '.join(MODELS)}")
+    if args.checkpoint and not (len(args.models) == 1 and args.models[0] in BY_MODEL):
+        flags.error(f"--checkpoint: name one model that begins with one, of {', '.join(BY_MODEL)}")
+    args.device = device_of(args.device).type
     torch.set_num_threads(args.threads)
-    device = device_of(args.device)
-    print(
-        f"task {args.task}, {args.dialogues:,} dialogues, {args.epochs} epochs, {args.threads} threads, {device.type}"
-    )
-    print(f"{'':28}{'bare loop':>12}{'epochs':>10}{'ratio':>7}{'all':>10}{'ratio':>7}  (examples a second)")
+    logging.disable()  # what is too long is cut off in each of the ways
+    print(f"examples a second; {args.epochs} epochs, {args.threads} threads, {args.device}")
+    print(f"{'':30}{'examples':>18}{'bare loop':>11}{'epochs':>9}{'ratio':>7}{'all':>9}{'ratio':>7}{'frames':>9}")
     slow = False
-    for model, match in (("memn2n", False), ("memn2n", True), ("embeddings", False)):
-        corpus = made(args.task, args.dialogues, match)
-        settings = Settings(
-            model=model,
-            net={"size": 128} | ({"hops": 1, "memory": 256} if model == "memn2n" else {}),
-            batch=32,
-            rate=0.003,
-            margin=1.0,
-            negatives=1000 if model == "embeddings" else 0,
-            epochs=args.epochs,
-            patience=args.epochs,
-            seed="0",
-            threads=args.threads,
-            device=device.type,
-        )
-        ways = {
-            "bare": lambda s=settings, c=corpus: bare(BabiLearner(s, c), s),
-            "epochs": lambda s=settings, c=corpus: ours(BabiLearner(s, c), s, args.folder, whole=False),
-            "all": lambda s=settings, c=corpus: ours(BabiLearner(s, c), s, args.folder, whole=True),
-        }
-        best = fastest(ways)
-        rates = {way: args.epochs * sum(len(one.exchanges) for one in corpus.train) / s for way, s in best.items()}
-        ratio, with_all = rates["epochs"] / rates["bare"], rates["all"] / rates["bare"]
-        name = f"{model}{', match types' if match else ''}"
-        print(
-            f"{name:28}{rates['bare']:12,.0f}{rates['epochs']:10,.0f}{ratio:7.2f}{rates['all']:10,.0f}{with_all:7.2f}",
-            flush=True,
-        )
-        slow |= ratio < AIM
+    for model in args.models or MODELS:
+        for case in MODELS[model].cases(model, args):
+            examples, rates = rates_of(case, args)
+            told = f"{case.name:30}{f'{examples:,} {case.unit}':>18}{rates[BARE]:11,.1f}"
+            for way in (EPOCHS, ALL):
+                told += f"{rates[way]:9,.1f}{rates[way] / rates[BARE]:7.2f}"
+            print(told + (f"{rates[TRACKED]:9,.1f}" if TRACKED in rates else ""), flush=True)
+            slow |= rates[EPOCHS] < AIM * rates[BARE]
     return int(slow)
-
-
-def made(task: int, dialogues: int, match: bool) -> Corpus:
-    """Dialogues of the simulator."""
-    world = World(default_ontology(), "0", 3)
-    train, dev = (
-        [BabiDialogue(tuple(lines_of(world, simulate(world, task, split, i)))) for i in range(n)]
-        for split, n in (("train", dialogues), ("dev", max(1, dialogues // 10)))
-    )
-    dev.append(
-        BabiDialogue((Exchange("hello", "what is none of the candidates"),))
-    )  # or dev is soon perfect, and ends it
-    knowledge = types_of(knowledge_base(world)) if match else {}
-    return Corpus(train, dev, candidates(world), knowledge, str(task))
-
-
-def fastest(ways: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The least seconds of each way, of several rounds."""
-    found = dict.fromkeys(ways, float("inf"))
-    for _ in range(ROUNDS):
-        for name, way in ways.items():
-            found[name] = min(found[name], way())
-    return found
-
-
-def seconds(device: torch.device) -> float:
-    """CPU seconds so far; with a GPU, those on the clock when it is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-        return time.perf_counter()
-    return time.process_time()
-
-
-def bare(learner: BabiLearner, settings: Settings) -> float:
-    """Trains as little as can be."""
-    seed_all("0", "bare")
-    turns = len(learner.train.now)
-    started = seconds(learner.device)
-    learner.module.train()
-    for _ in range(settings.epochs):
-        for ids in torch.randperm(turns).to(learner.device).split(settings.batch):
-            with torch.autocast(learner.device.type, torch.bfloat16, enabled=learner.device.type == "cuda"):
-                loss = learner.loss(ids)
-            learner.optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            learner.optimiser.step()
-    return seconds(learner.device) - started
-
-
-def ours(learner: BabiLearner, settings: Settings, folder: Path, whole: bool) -> float:
-    """Trains as the command does; the epochs alone, or with dev and the state."""
-    out = folder / "train"
-    shutil.rmtree(out, ignore_errors=True)
-    schedule = Schedule(settings.epochs, settings.patience, settings.seed)
-    started = seconds(learner.device)
-    if whole:
-        fit(learner, schedule, str(out), {"benchmark": True})
-    else:
-        for number in range(1, settings.epochs + 1):
-            train_epoch(learner, schedule, number)
-    return seconds(learner.device) - started
 
 
 if __name__ == "__main__":

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from evaluation.dst.frames import JOINT, score_frame, slots_of
+from evaluation.models import training
 from evaluation.models.batching import bucketed
-from evaluation.models.devices import enough_memory, seed_all
+from evaluation.models.devices import enough_memory
 from evaluation.models.dst.data import Labelled
 from evaluation.models.dst.tiny.batch import Wanted, batch_of, wanted_of
 from evaluation.models.dst.tiny.matching import NEVER
@@ -31,33 +31,24 @@ ACCEPTS, REQUESTED = 3.0, 10.0  # what these losses weigh beside the others
 CHANGES = 5.0  # what a value that changes weighs beside one that stays
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the net is trained.
+class Settings(training.Settings, frozen=True, kw_only=True):
+    """How the net is trained: on dialogues, by Adam.
 
     Attributes:
       buckets: of the tables of embeddings.
       size: of an embedding.
-      batch: dialogues of a batch.
-      rate: the learning rate of Adam.
       drop: the share of words that are hidden where the net reads what is said, not how it meets the schema.
       rare: a word that n dialogues have is taken for an unknown one in ``rare / (rare + n)`` of batches.
-      epochs, patience: when to stop.
-      seed: of all that is drawn.
-      threads: of the CPU.
-      device: where to compute.
     """
 
     buckets: int = BUCKETS
     size: int
-    batch: int
-    rate: float
     drop: float = 0.5
     rare: float = 2.0
-    epochs: int
-    patience: int
-    seed: str
-    threads: int
-    device: str
+
+    def plan(self) -> Schedule:
+        """For the training loop."""
+        return self.schedule(decay=True, clip=1.0)
 
 
 def train(
@@ -81,12 +72,10 @@ def train(
     Raises:
       InputError: there is not enough memory, or the state in the folder is of another training.
     """
-    torch.set_num_threads(settings.threads)
-    seed_all(settings.seed, "parameters")
+    settings.begin()
     with enough_memory(f"lower --batch_size, which is {settings.batch}, or --size, which is {settings.size}"):
         learner = TinyLearner(settings, frames, dev)
-        schedule = Schedule(settings.epochs, settings.patience, settings.seed, decay=True, clip=1.0)
-        return fit(learner, schedule, output, header, progress)
+        return fit(learner, settings.plan(), output, header, progress)
 
 
 class TinyLearner:

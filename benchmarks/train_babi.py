@@ -1,0 +1,53 @@
+"""The nets for the bAbI dialog tasks, on simulated dialogues of task 1; a tenth as many are for dev."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from torch import Tensor
+
+from benchmarks.training import Case, flags_of
+from evaluation.models.babi.data import Corpus, types_of
+from evaluation.models.babi.learning import BabiLearner, Settings
+from pipelines.train.flags import training_of
+from transforms.babi.reading import BabiDialogue, Exchange
+from transforms.restaurants.ontology import default_ontology
+from transforms.restaurants.published import lines_of
+from transforms.restaurants.simulating import simulate
+from transforms.restaurants.world import World, candidates, knowledge_base
+
+TASK = "1"
+FILES = ("--train=-", "--dev=-", "--candidates=-")  # simulated instead
+# A row of each of these settings; the knowledge base of --match is simulated too.
+FLAGS = {"memn2n": ((), ("--match", "-")), "embeddings": ((), ("--negatives", "1000"))}
+
+
+def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
+    """Of memn2n without and with match-type features; of embeddings with each loss."""
+    for more in FLAGS[model]:
+        flags = flags_of(model, args, *FILES, *more)
+        net = {flag: getattr(flags, flag) for flag in ("size", "hops", "memory") if hasattr(flags, flag)}
+        loss = {flag: getattr(flags, flag) for flag in ("margin", "negatives") if hasattr(flags, flag)}
+        settings = Settings(model=model, net=net, **loss, **training_of(flags))
+        make = partial(BabiLearner, settings, corpus_of(args.examples or 350, flags.match is not None))
+        name = " ".join([model, *more]).removesuffix(" -")
+        yield Case(name, "turns", make, settings.schedule(), loss=moved)
+
+
+def corpus_of(dialogues: int, match: bool) -> Corpus:
+    """So many dialogues of the simulator; those for dev with one more, which no model answers right."""
+    world = World(default_ontology(), "0", 3)
+    train, dev = (
+        [BabiDialogue(tuple(lines_of(world, simulate(world, int(TASK), split, i)))) for i in range(n)]
+        for split, n in (("train", dialogues), ("dev", max(1, dialogues // 10)))
+    )
+    dev.append(BabiDialogue((Exchange("hello", "what is none of the candidates"),)))
+    knowledge = types_of(knowledge_base(world)) if match else {}
+    return Corpus(train, dev, candidates(world), knowledge, TASK)
+
+
+def moved(learner: BabiLearner) -> Callable[[Tensor], Tensor]:
+    """The learner's own loss, which takes its batches where the texts are."""
+    return lambda ids: learner.loss(ids.to(learner.device))
