@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import quick_beam
 from hypothesis import HealthCheck, settings
+from two_workers import THOROUGH
 
 from schemas import layout
 
@@ -38,6 +41,21 @@ def real_data() -> Path:
     if not place:
         pytest.skip("PARAPET_DATA is not set: the real SGD data are not at hand")
     return Path(place)
+
+
+@pytest.fixture(scope="session")
+def real_dialogues(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real dialogues with their schemas: every fourth of each file, and all of them in ``make test-all``."""
+    if THOROUGH:
+        return real_data / "sgd"
+    root = tmp_path_factory.mktemp("real") / "sgd"
+    for split in ("train", "dev"):
+        (root / split).mkdir(parents=True)
+        shutil.copy(real_data / "sgd" / split / "schema.json", root / split)
+        for path in layout.dialogue_files(real_data / "sgd", split):
+            some = json.loads(path.read_bytes())[::4]
+            (root / split / path.name).write_bytes(layout.dialogue_bytes(some))
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,14 @@ import inspect
 
 import pytest
 import quick_beam
+from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions, WorkerOptions
-from apache_beam.transforms import core
+from apache_beam.transforms import core, userstate
 
 plain = inspect.unwrap(core.get_function_args_defaults)
 look_up = quick_beam.remembering_arguments(plain)
 view_as = inspect.unwrap(PipelineOptions.view_as)
+specs = inspect.unwrap(userstate.get_dofn_specs)
 
 
 class Doubled:
@@ -51,3 +53,43 @@ def test_views_share_their_options_and_none_is_of_another_pipeline(monkeypatch: 
     assert first.view_as(DirectOptions).direct_num_workers == 2
     assert second.view_as(StandardOptions).runner == "DirectRunner"
     assert second.view_as(DirectOptions).direct_num_workers == 1
+
+
+COUNT = userstate.CombiningValueStateSpec("count", VarIntCoder(), sum)
+
+
+class Counting(core.DoFn):
+    TIMER = userstate.TimerSpec("timer", userstate.TimeDomain.WATERMARK)
+
+    def process(self, element: object, count: object = core.DoFn.StateParam(COUNT)) -> None:  # type: ignore[override]
+        """Does nothing."""
+
+    @userstate.on_timer(TIMER)
+    def rings(self, timer: object = core.DoFn.TimerParam(TIMER)) -> None:
+        """Does nothing."""
+
+
+def test_the_state_that_a_step_keeps() -> None:
+    remembered = quick_beam.remembering_specs(specs)
+    hiding, borrowing = Counting(), core.CallableWrapperDoFn(Counting().process)
+    hiding.process = lambda element: None  # type: ignore[method-assign]
+    steps = [Counting(), hiding, borrowing, core.CallableWrapperDoFn(len), core.CallableWrapperDoFn(lambda x: x)]
+    for step in steps * 2:
+        found = remembered(step)
+        assert found == specs(step)
+        found[0].add("another")
+        assert remembered(step) == specs(step)
+    assert [len(states) for states, _ in map(remembered, steps)] == [1, 0, 1, 0, 0]
+    assert [len(timers) for _, timers in map(remembered, steps)] == [1, 1, 0, 0, 0]
+
+
+def test_arguments_that_clash_are_told_each_time() -> None:
+    class Twice(core.DoFn):
+        def process(self, element: object, one: object = core.DoFn.StateParam(COUNT), two: object = None) -> None:  # type: ignore[override]
+            """Does nothing."""
+
+    Twice.process.__defaults__ = (core.DoFn.StateParam(COUNT), core.DoFn.StateParam(COUNT))
+    remembered = quick_beam.remembering_specs(specs)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="duplicate"):
+            remembered(Twice())

@@ -1,9 +1,9 @@
 """Flags for a run on two workers, which must write what one writes.
 
 Two threads, each a worker of its own, divide the work as two processes do. In processes of their own nothing is shared
-that was not sent, and sets have another order: ``test_language_variations``, ``test_hits`` and ``dataflow`` run there
-always, and ``dataflow/test_buckets`` compares a pipeline of each kind with a fresh process. ``make test-all``, which
-sets PARAPET_THOROUGH, compares the others too, and runs every test with these flags on processes; each costs a dozen
+that was not sent, and sets have another order: ``test_language_variations`` and ``dataflow`` run there always, and
+``dataflow/test_buckets`` compares a pipeline of each kind with a fresh process. ``make test-all``, which sets
+PARAPET_THOROUGH, compares the others too, and runs every test with these flags on processes; each costs a dozen
 seconds.
 """
 

@@ -7,13 +7,11 @@ import json
 import os
 import re
 import shutil
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from page_recorder import Recorder, serve
 
 from pipelines.main import main
 
@@ -89,40 +87,6 @@ REWRITES = {
 }
 
 
-class Recorder(ThreadingHTTPServer):
-    """Serves a folder's pages, with the form's address turned to itself, and keeps what is posted."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.folder, self.posted = folder, list[list[tuple[str, str]]]()
-        self.address = f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Recorder
-
-    def do_GET(self) -> None:
-        path = self.server.folder / unquote(urlsplit(self.path).path).lstrip("/")
-        if not path.is_file():
-            self.send_error(404)
-            return
-        self._answer(path.read_text(encoding="utf-8").replace("https://www.mturk.com", self.server.address))
-
-    def do_POST(self) -> None:
-        data = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.posted.append(parse_qsl(data, keep_blank_values=True))
-        self._answer("<title>thanks</title>")
-
-    def _answer(self, html: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(html.encode())
-
-    def log_message(self, *args: object) -> None:
-        """Nobody reads it."""
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     folder = tmp_path_factory.mktemp("hits")
@@ -142,15 +106,6 @@ def dialogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     yield from serve(folder / "out")
 
 
-def serve(folder: Path) -> Iterator[Recorder]:
-    serving = Recorder(folder)
-    thread = threading.Thread(target=serving.serve_forever, daemon=True)
-    thread.start()
-    yield serving
-    serving.shutdown()
-    serving.server_close()
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[playwright_api.Browser]:
     with playwright_api.sync_playwright() as playwright:
@@ -159,15 +114,31 @@ def browser() -> Iterator[playwright_api.Browser]:
         started.close()
 
 
+@pytest.fixture(scope="module")
+def window(browser: playwright_api.Browser) -> playwright_api.Page:
+    """One for all tests, for each new one is a process: the pages keep nothing, and every test opens its own."""
+    return browser.new_page()
+
+
 # Every page is looked at in both widths, by fits(); that it works is shown on a telephone.
 @pytest.fixture(params=[WIDTHS[0], pytest.param(WIDTHS[1], marks=pytest.mark.thorough)])
-def page(request: pytest.FixtureRequest, browser: playwright_api.Browser) -> Iterator[playwright_api.Page]:
-    opened = browser.new_page(viewport={"width": request.param, "height": 800})
+def page(request: pytest.FixtureRequest, window: playwright_api.Page) -> Iterator[playwright_api.Page]:
+    window.set_viewport_size({"width": request.param, "height": 800})
     troubles: list[str] = []
-    opened.on("pageerror", lambda error: troubles.append(str(error)))
-    opened.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
-    yield opened
-    opened.close()
+
+    def fails(error: playwright_api.Error) -> None:
+        troubles.append(str(error))
+
+    def says(message: playwright_api.ConsoleMessage) -> None:
+        if message.type == "error":
+            troubles.append(message.text)
+
+    window.on("pageerror", fails)
+    window.on("console", says)
+    yield window
+    window.goto("about:blank")  # nothing of it is left to the next one
+    window.remove_listener("pageerror", fails)
+    window.remove_listener("console", says)
     # The browser itself asks for an icon that no page mentions.
     assert [trouble for trouble in troubles if "404" not in trouble] == []
 
@@ -266,8 +237,8 @@ WRONG = [
 @pytest.mark.parametrize("task", TASKS)
 def test_wrong_answers_are_refused_with_a_message(page, server, task):
     field, copy = PROMPTS[task]
+    page.goto(url(server, task))
     for changes, wrong, message in [*WRONG, ({field: copy}, field, "This only repeats the text above")]:
-        page.goto(url(server, task))
         for name, text in {**answers(task), **changes}.items():
             page.fill(f"#{name}", text)
         page.click("button")
@@ -414,10 +385,11 @@ WRONG_REWRITES = [
 
 
 def test_wrong_rewritings_are_refused_with_a_message(page, dialogues):
+    page.goto(rewrite_url(dialogues))
+    for field, text in REWRITES.items():
+        page.fill(f"#{field}", text)
     for field, text, message in WRONG_REWRITES:
-        page.goto(rewrite_url(dialogues))
-        for name, good in {**REWRITES, field: text}.items():
-            page.fill(f"#{name}", good)
+        page.fill(f"#{field}", text)
         page.click("button")
         assert error_of(page, field).startswith(message)
         assert page.locator("#hit-wrong").inner_text() == "1 answer needs another look."

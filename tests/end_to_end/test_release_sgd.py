@@ -44,13 +44,13 @@ kind = "variants"
 
 
 @pytest.fixture(scope="module")
-def work(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work(real_data: Path, real_dialogues: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``release.toml`` beside the rewritten dialogues, and the release in ``out``."""
     folder = tmp_path_factory.mktemp("sgd")
-    sgd = real_data / "sgd"
-    flags = ["--sgd", str(sgd), "--variants", str(sgd / "sgd_x" / "data"), "--variant", "v1,v5"]  # two, for the time
+    variants = ["--variants", str(real_data / "sgd" / "sgd_x" / "data"), "--variant", "v1,v5"]  # two, for the time
+    flags = ["--sgd", str(real_dialogues), *variants]
     assert main(["rewrite", *flags, "--output", str(folder / "dialogues"), "--quiet"]) == 0
-    (folder / "release.toml").write_text(TOML.format(sgd=sgd))
+    (folder / "release.toml").write_text(TOML.format(sgd=real_dialogues))
     assert build(folder, "out") == 0
     return folder
 
@@ -130,9 +130,12 @@ def test_an_edited_row_is_found_and_named_though_every_sum_was_mended(
     assert any(rows[10]["dialogue_id"] in line and "turns[1].utterance" in line for line in said.splitlines())
 
 
-def test_datasets_loads_it(work: Path, tmp_path: Path) -> None:
+def test_datasets_loads_it(work: Path, real_dialogues: Path, tmp_path: Path) -> None:
     program = "import sys, datasets; d = datasets.load_dataset(sys.argv[1], 'v5'); print({k: len(d[k]) for k in d})"
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "HOME": str(tmp_path)}
     command = [sys.executable, "-W", "ignore", "-c", program, str(root(work))]
     told = subprocess.run(command, capture_output=True, text=True, env=offline, check=True).stdout
-    assert told.strip() == "{'train': 128, 'dev': 384}"
+    files = {split: layout.dialogue_files(real_dialogues, split) for split in ("train", "dev")}
+    counts = {split: sum(len(json.loads(path.read_bytes())) for path in of) for split, of in files.items()}
+    assert told.strip() == str(counts)
+    assert counts["dev"] == 3 * counts["train"] >= 96

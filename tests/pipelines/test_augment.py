@@ -397,11 +397,10 @@ def test_the_sample_without_any_flags(tmp_path: Path, capsys: pytest.CaptureFixt
     assert {path.name for path in (tmp_path / "out").iterdir() if path.is_dir()} == {"none", "corrupted", "corruptions"}
 
 
-def test_the_published_variants(real_data: Path, tmp_path: Path) -> None:
-    """Every dialogue of SGD-X's schemas, its references checked; the first file as JSON and Parquet alike."""
-    sgd = real_data / "sgd"
-    flags = ["--sgd", str(sgd), "--oracle", str(sgd / "sgd_x/data"), "--output", str(tmp_path / "out"), "--quiet"]
-    assert augment.run(flags) == 0
+def test_the_published_variants(real_data: Path, real_dialogues: Path, tmp_path: Path) -> None:
+    """Dialogues under all schemas of SGD-X, their references checked."""
+    flags = ["--sgd", str(real_dialogues), "--oracle", str(real_data / "sgd/sgd_x/data"), "--quiet"]
+    assert augment.run([*flags, "--output", str(tmp_path / "out")]) == 0
     root = tmp_path / "out/oracle"
     services = layout.services_by_name(layout.read_root(root))
     for path in layout.dialogue_files(root, "train"):

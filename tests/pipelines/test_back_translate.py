@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import killed
 import pyarrow.parquet as pq
 import pytest
 from google_server import GoogleServer, Request
@@ -221,18 +220,18 @@ def test_left_in_english_where_that_is_asked_for(
 
 
 def test_killed_and_run_again_it_has_paid_for_nothing_in_vain(tmp_path: Path) -> None:
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[BaseProcess] = []
 
     def kill(request: Request) -> str:
         if request.number == 4:
-            os.kill(processes[0].pid, signal.SIGKILL)
+            processes[0].kill()
             return "unavailable"
         return ""
 
     with GoogleServer(kill) as server:
-        command = [sys.executable, "-m", "pipelines.back_translate", "--output", str(tmp_path / "out"), *google(server)]
-        processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        assert processes[0].wait(120) == -signal.SIGKILL
+        command = ["back_translate", "--output", str(tmp_path / "out"), *google(server), "--quiet"]
+        processes.append(killed.start(killed.command, command))
+        assert killed.ended(processes[0]) == -signal.SIGKILL
         assert not (tmp_path / "out" / "run.json").exists()
         assert len(server.answered) == 4
         assert run(tmp_path / "out", *google(server), "--quiet") == 0

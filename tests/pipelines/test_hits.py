@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from two_workers import TWO_PROCESSES, TWO_WORKERS
+from two_workers import TWO_WORKERS
 
 from pipelines import hits
 from pipelines.main import main
@@ -83,8 +83,8 @@ def test_everything_of_the_contract_is_there(made):
         assert f'href="{json.loads(line)["page"]}"' in index
 
 
-def test_two_processes_and_a_rerun_give_the_same_bytes(made, tmp_path):
-    flags = TWO_PROCESSES
+def test_two_workers_and_a_rerun_give_the_same_bytes(made, tmp_path):
+    flags = TWO_WORKERS
     for _ in range(2):
         assert main(["hits", "--output", str(tmp_path), "--quiet", *flags]) == 0
         assert tree(tmp_path) == tree(made)

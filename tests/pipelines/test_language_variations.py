@@ -342,11 +342,11 @@ def test_mistakes_of_flags(flags: list[str], told: str, tmp_path: Path, capsys) 
     assert not (tmp_path / "out").exists()
 
 
-def test_sgd(real_data: Path, tmp_path: Path) -> None:
-    """All of the shared SGD dialogues: every span of every set, exact mixes of each split."""
-    flags = ["--sgd", str(real_data / "sgd"), "--split", "train,dev", "--env", "0.5", "--quiet"]
+def test_sgd(real_dialogues: Path, tmp_path: Path) -> None:
+    """The shared SGD dialogues: every span of every set, exact mixes of each split."""
+    flags = ["--sgd", str(real_dialogues), "--split", "train,dev", "--env", "0.5", "--quiet"]
     assert run(tmp_path / "out", *flags) == 0
-    before = user_turns(dialogues_of(real_data / "sgd"))
+    before = user_turns(dialogues_of(real_dialogues))
     for kind in KINDS:
         after = user_turns(dialogues_of(tmp_path / "out" / kind))
         assert list(after) == list(before)

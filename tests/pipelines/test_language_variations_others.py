@@ -242,12 +242,12 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "out").exists()
 
 
-def test_sgd(real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sgd(real_dialogues: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns of SGD through a translator that changes a third of the words: every span holds."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with LibreTranslateServer() as server:
         engine = ["--engine", "libretranslate", "--libretranslate_url", server.url, "--pivots", "ko"]
-        flags = ["--sgd", str(real_data / "sgd"), "--split", "train", "--env", "none", "--kinds", "paraphrase"]
+        flags = ["--sgd", str(real_dialogues), "--split", "train", "--env", "none", "--kinds", "paraphrase"]
         assert run(tmp_path / "out", *flags, *engine, "--quiet") == 0
-    rows = check_set(turns_of([real_data / "sgd" / "train" / "dialogues_001.json"]), tmp_path / "out", "paraphrase")
+    rows = check_set(turns_of([real_dialogues / "train" / "dialogues_001.json"]), tmp_path / "out", "paraphrase")
     assert {row["reason"].partition(":")[0] for row in rows.values()} <= {"", "copy", "meaning", "no_word"}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import killed
 import pytest
 from two_workers import TWO_WORKERS
 
@@ -150,28 +152,12 @@ def test_some_variants_only_and_one_alone(corpus: Path) -> None:
     assert files_of(corpus / "alone") == whole
 
 
-KILLED_AT = """
-import os, signal, sys
-from pipelines.main import main
-left = [int(sys.argv[1])]
-rename = os.rename
-def replace(source, target):
-    left[0] -= 1
-    if left[0] < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    rename(source, target)
-os.rename = replace
-main(sys.argv[2:])
-"""
-
-
 @pytest.mark.parametrize("renames", [pytest.param(5, marks=pytest.mark.thorough), 20])
 def test_killed_and_run_again_ends_where_an_undisturbed_run_does(renames: int, corpus: Path) -> None:
     """Killed while staging (16 files), and while publishing."""
     assert run(corpus, "--quiet") == 0
     whole = files_of(corpus / "out")
-    command = [sys.executable, "-c", KILLED_AT, str(renames), *flags_of(corpus, "--quiet", out="killed")]
-    assert subprocess.run(command, check=False).returncode == -9
+    assert killed.at_rename(renames, flags_of(corpus, "--quiet", out="killed")) == -signal.SIGKILL
     assert not (corpus / "killed/run.json").exists()
     for name, data in files_of(corpus / "killed").items():
         assert name.startswith(".incomplete") or data == whole[name], "a half-written file stands in place"

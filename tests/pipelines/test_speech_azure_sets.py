@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import killed
 import pytest
 
 pytest.importorskip("espeakng_loader")
@@ -158,8 +156,7 @@ def test_killed_and_run_again_pays_once(some: Some, words: set[str], tmp_path: P
     out = tmp_path / "out"
     with AzureSpeechServer(mishears=mishears) as server:
         flags = ["speech_errors", "--sgd", str(some[0]), *azure(server), "--parallel_calls", "1", "--quiet"]
-        command = [sys.executable, "-m", "pipelines.main", *flags, "--output", str(out)]
-        process = subprocess.Popen(command, env={**os.environ, "AZURE_SPEECH_KEY": KEY})
+        process = killed.start(killed.command, [*flags, "--output", str(out)])
         answers = 0
 
         def kill_after_nine() -> str:
@@ -170,7 +167,7 @@ def test_killed_and_run_again_pays_once(some: Some, words: set[str], tmp_path: P
             return ""
 
         server.faults = kill_after_nine
-        assert process.wait(60) == -signal.SIGKILL
+        assert killed.ended(process, 60) == -signal.SIGKILL
         assert not (out / "run.json").exists()
         before = len(server.requests)
         assert main([*flags, "--output", str(out)]) == 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
+import killed
 import pytest
 from babi_toy import CANDIDATES, dialogues, unseen, write_toy
 from two_workers import TWO_WORKERS
@@ -90,26 +92,26 @@ def test_what_a_training_writes(memn2n: Path, toy: tuple[Path, list[str]]) -> No
     assert "welsh" in card["knowledge"]["R_cuisine"]
 
 
-KILLED = """
-import os, signal, sys
-from evaluation.models.babi import learning
-from pipelines.train import run
-steps, loss = [], learning.BabiLearner.loss
-def counted(self, batch):
-    steps.append(1)
-    if len(steps) == 33:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return loss(self, batch)
-learning.BabiLearner.loss = counted
-run(sys.argv[1:])
-"""
+def trained_for(steps: int, flags: list[str]) -> None:
+    """In a process of its own, which it kills at that step."""
+    from evaluation.models.babi import learning
+
+    done, loss = [], learning.BabiLearner.loss
+
+    def counted(self: learning.BabiLearner, batch: Any) -> Any:
+        done.append(1)
+        if len(done) == steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return loss(self, batch)
+
+    learning.BabiLearner.loss = counted
+    train(flags)
 
 
 def test_a_killed_training_goes_on_to_the_same_bytes(memn2n: Path, toy: tuple[Path, list[str]], tmp_path: Path) -> None:
     out = tmp_path / "killed"
     flags = ["memn2n", *toy[1], "--match", str(toy[0] / "kb.txt"), *SMALL, *RATES["memn2n"], "--output", str(out)]
-    killed = subprocess.run([sys.executable, "-c", KILLED, *flags], check=False)
-    assert killed.returncode == -9
+    assert killed.ended(killed.start(trained_for, 33, flags)) == -signal.SIGKILL
     # 13 batches an epoch: it was killed in the third.
     assert sorted(files_of(out)) == [".training/log.jsonl", ".training/state.pt"]
     assert len((out / ".training" / "log.jsonl").read_text().splitlines()) == 2

@@ -96,10 +96,12 @@ def main() -> None:
     import pyarrow.parquet
 
     from pipelines.mturk import collect, pay, publish, topup
-    from transforms.mturk import bonus, client, hits_folder, top_up
+    from transforms import pages
+    from transforms.mturk import bonus, client, hits_folder, status_page, top_up
 
     # Loaded once here, not in every child. A session reads megabytes of service descriptions, and keeps them.
-    assert all((pyarrow.parquet, collect, pay, publish, topup, bonus, hits_folder, top_up))
+    assert all((pyarrow.parquet, collect, pay, publish, topup, bonus, hits_folder, status_page, top_up))
+    pages.environment().get_template("mturk_status.html.jinja")
     session = boto3.session.Session(region_name=client.REGION)
     boto3.session.Session = lambda **_: session
     client.connect("http://127.0.0.1:1")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
+import killed
 import pyarrow.parquet as pq
 import pytest
 from release_corpora import AUDIT, MEMORY, Built, build, edit, files_of
@@ -283,11 +280,11 @@ class Killed(BaseException):
 def test_cut_off_anywhere_the_rerun_ends_the_same(
     at: str, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object) -> None:
+    def cut_off(*_: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(publishing, at, killed)
+        patch.setattr(publishing, at, cut_off)
         with pytest.raises(Killed):
             build(built.toml, tmp_path, "--quiet")
     root = tmp_path / "small" / "1.0.0"
@@ -297,23 +294,8 @@ def test_cut_off_anywhere_the_rerun_ends_the_same(
 
 
 def test_killed_while_it_works(built: Built, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pipelines.release",
-        "build",
-        "--config",
-        str(built.toml),
-        "--output",
-        str(tmp_path),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.rglob("*.json")) and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    command = ["release", "build", "--config", str(built.toml), "--output", str(tmp_path), "--quiet"]
+    assert killed.at_rename(22, command) == -signal.SIGKILL
     assert not (tmp_path / "small" / "1.0.0").exists()
     assert build(built.toml, tmp_path, "--quiet") == 0
     assert files_of(tmp_path / "small") == files_of(built.root.parent)

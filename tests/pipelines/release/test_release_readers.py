@@ -16,33 +16,48 @@ from release_corpora import MEMORY, Built
 from schemas import layout
 from schemas.dialogue_table import dialogue_of
 
-# In a process of its own: the library reads these settings once, when it is imported.
+Rows = list[dict[str, Any]]
+
+# In a process of its own: the library reads these settings once, when it is imported. It takes seconds: one for all.
 WITH_DATASETS = """
 import json, sys
 from datasets import load_dataset
-root, config, split, streaming = sys.argv[1:]
-found = load_dataset(root, config, split=split, streaming=streaming == "streaming")
-json.dump(list(found), sys.stdout, default=str)
+root, *asked = sys.argv[1:]
+found = {}
+for one in asked:
+    config, split, how = one.split()
+    found[one] = list(load_dataset(root, config, split=split, streaming=how == "streaming"))
+json.dump(found, sys.stdout, default=str)
 """
 WITH_CROISSANT = """
 import json, sys
 import mlcroissant
-path, config = sys.argv[1:]
+path, *configs = sys.argv[1:]
 found = mlcroissant.Dataset(jsonld=path)
 assert not found.metadata.issues.errors, found.metadata.issues.errors
-rows = [{key.rpartition("/")[2]: value for key, value in row.items()} for row in found.records(config)]
+rows = {
+    config: [{key.rpartition("/")[2]: value for key, value in row.items()} for row in found.records(config)]
+    for config in configs
+}
 json.dump(rows, sys.stdout, default=lambda value: value.decode() if isinstance(value, bytes) else str(value))
 """
 
 
-def run(program: str, cache: Path, *arguments: str) -> list[dict[str, Any]]:
-    """What a program prints, without a network."""
+def run(program: str, cache: Path, *arguments: str) -> dict[str, Rows]:
+    """What a program prints, without a network: the rows of each thing that it was asked for."""
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(cache), "HOME": str(cache)}
     command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
     told = subprocess.run(command, capture_output=True, text=True, env=offline, check=False)
     assert told.returncode == 0, told.stderr
-    rows: list[dict[str, Any]] = json.loads(told.stdout)
+    rows: dict[str, Rows] = json.loads(told.stdout)
     return rows
+
+
+@pytest.fixture(scope="module")
+def loaded(built: Built, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
+    """What ``datasets`` loads of it."""
+    asked = ("original test whole", "original test streaming", "memory full whole", "schemas dev whole")
+    return run(WITH_DATASETS, tmp_path_factory.mktemp("cache"), str(built.root), *asked)
 
 
 def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
@@ -53,16 +68,13 @@ def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("how", ["whole", "streaming"])
-def test_datasets(how: str, built: Built, tmp_path: Path) -> None:
-    rows = run(WITH_DATASETS, tmp_path, str(built.root), "original", "test", how)
-    assert [dialogue_of(row) for row in rows] == dialogues(built, "test")
+def test_datasets(how: str, built: Built, loaded: dict[str, Rows]) -> None:
+    assert [dialogue_of(row) for row in loaded[f"original test {how}"]] == dialogues(built, "test")
 
 
-def test_datasets_tables(built: Built, tmp_path: Path) -> None:
-    rows = run(WITH_DATASETS, tmp_path, str(built.root), "memory", "full", "whole")
-    assert rows == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
-    services = run(WITH_DATASETS, tmp_path, str(built.root), "schemas", "dev", "whole")
-    assert {row["variant"] for row in services} == {"original", "v1", "v2"}
+def test_datasets_tables(loaded: dict[str, Rows]) -> None:
+    assert loaded["memory full whole"] == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
+    assert {row["variant"] for row in loaded["schemas dev whole"]} == {"original", "v1", "v2"}
 
 
 def test_pandas(built: Built) -> None:
@@ -84,10 +96,9 @@ def test_pyarrow_datasets(built: Built) -> None:
 
 
 def test_croissant(built: Built, tmp_path: Path) -> None:
-    rows = run(WITH_CROISSANT, tmp_path, str(built.root / "croissant.json"), "memory")
-    assert sorted(rows, key=lambda row: (row["source"], row["pivot"])) == [
+    found = run(WITH_CROISSANT, tmp_path, str(built.root / "croissant.json"), "memory", "original")
+    assert sorted(found["memory"], key=lambda row: (row["source"], row["pivot"])) == [
         {"split": "full", **row} for row in sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
     ]
     expected = [dialogue["dialogue_id"] for split in layout.SPLITS for dialogue in dialogues(built, split)]
-    found = run(WITH_CROISSANT, tmp_path, str(built.root / "croissant.json"), "original")
-    assert sorted(row["dialogue_id"] for row in found) == sorted(expected)
+    assert sorted(row["dialogue_id"] for row in found["original"]) == sorted(expected)

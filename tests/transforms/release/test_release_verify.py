@@ -12,6 +12,7 @@ import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_folder import told
+from two_workers import THOROUGH
 
 from schemas.errors import InputError
 from transforms.release.opening import open_release
@@ -93,7 +94,7 @@ def little(tmp_path_factory):
     return folder.write_release(tmp_path_factory.mktemp("flips"), folder.sample_corpora(1))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20 if THOROUGH else 8, deadline=None)
 @given(data=st.data())
 def test_any_flipped_byte_is_found(little, data):
     path = data.draw(st.sampled_from(sorted(path for path in little.rglob("*") if path.is_file())))

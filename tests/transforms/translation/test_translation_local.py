@@ -157,7 +157,7 @@ def test_a_process_holds_a_model_once_and_lets_go_of_it(copy: Any) -> None:
     assert (folder.path, folder.digest) not in local_models._LOADED
 
 
-@pytest.mark.parametrize("name", ["zh-en", "nllb", "ct2-m2m"])
+@pytest.mark.parametrize("name", ["zh-en", NLLB[0], "ct2-m2m"])
 def test_no_network(copy: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*_: Any) -> None:
         raise AssertionError("the network was asked")
@@ -190,8 +190,8 @@ def test_weights_as_older_checkpoints_have_them(copy: Any) -> None:
         ({"en-fr": "en-mul"}, ("en", "fr"), "pair: the model has no fr, but cmn_Hans, jpn"),
         ({"*": "m2m"}, ("en", "zh-Hant"), "pair: the model has no zh-Hant, but af, am, ar"),
         ({"*": "m2m"}, ("tlh", "en"), "pair: the model has no tlh, but af"),
-        ({"*": "nllb"}, ("en", "tlh_Latn"), "pair: the model has no tlh_Latn, but ace_Arab"),
-        ({"*": "ct2-nllb"}, ("en", "tlh"), "pair: the model has no tlh, but ace_Arab"),
+        ({"*": "untaught-nllb"}, ("en", "tlh_Latn"), "pair: the model has no tlh_Latn, but ace_Arab"),
+        ({"*": "ct2-untaught-nllb"}, ("en", "tlh"), "pair: the model has no tlh, but ace_Arab"),
     ],
 )
 def test_languages_that_a_model_has_not(models: Models, given: Any, pair: tuple[str, str], reason: str) -> None:
@@ -228,7 +228,7 @@ def test_memory_that_does_not_suffice(models: Models, monkeypatch: pytest.Monkey
     assert refused.value.splits
 
 
-@pytest.mark.parametrize("name", ["zh-en", "m2m", "nllb"])
+@pytest.mark.parametrize("name", ["zh-en", "m2m", "untaught-nllb"])
 def test_nothing_but_special_tokens_is_no_text(models: Models, name: str) -> None:
     tokens = local_models.load(inspect(models[name]), 1).tokens
     special = [tokens.tokenizer.pad_token, tokens.tokenizer.unk_token, *sorted(tokens.languages())[:2], "</s>"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import killed
 import pytest
 from apache_beam.testing import test_pipeline
 
@@ -237,33 +236,26 @@ def test_the_halves_of_a_batch_are_kept_one_by_one(tmp_path: Path) -> None:
         assert [one.contents for one in server.answered] == [tuple(TEXTS[:5]), tuple(TEXTS[5:])]
 
 
-SCRIPT = """
-import sys
-import apache_beam as beam
-from transforms.translation.batches import make_batches
-from transforms.translation.google import Google
-from transforms.translation.translate import in_groups, Translate
-url, paid, *texts = sys.argv[1:]
-engine = Google("my-project", endpoint=url, codepoints=57)
-with beam.Pipeline(runner="FnApiRunner") as pipeline:
-    groups = in_groups(make_batches(texts, "en", "ko", engine.limits)[0], engine)
-    pipeline | beam.Create(groups, reshuffle=False) | Translate(engine, paid)
-"""
+def a_run(url: str, paid: str, texts: list[str]) -> None:
+    """In a process of its own."""
+    engine = Google("my-project", endpoint=url, codepoints=57)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        groups = in_groups(make_batches(texts, "en", "ko", engine.limits)[0], engine)
+        _ = pipeline | beam.Create(groups, reshuffle=False) | Translate(engine, paid)
 
 
 def test_a_run_that_is_killed_has_paid_for_nothing_in_vain(tmp_path: Path) -> None:
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[BaseProcess] = []
 
     def kill(request: Request) -> str:
         if request.number == 2:
-            os.kill(processes[0].pid, signal.SIGKILL)
+            processes[0].kill()
             return "unavailable"
         return ""
 
     with GoogleServer(kill) as server:
-        command = [sys.executable, "-c", SCRIPT, server.url, str(tmp_path), *TEXTS]
-        processes.append(subprocess.Popen(command, cwd=Path(__file__).parents[3]))
-        assert processes[0].wait(60) == -signal.SIGKILL
+        processes.append(killed.start(a_run, server.url, str(tmp_path), list(TEXTS)))
+        assert killed.ended(processes[0]) == -signal.SIGKILL
         assert len(server.requests) == 3
         translated, dead, counters = run(google(server), tmp_path)
         assert set(server.texts.values()) == {1}

@@ -121,7 +121,7 @@ def save_m2m100(folder: Path, languages: dict[str, Sequence[str]], seed: int = 0
     return _save_many(folder, tokenizer, languages, seed)
 
 
-def save_nllb(folder: Path, languages: dict[str, Sequence[str]], seed: int = 0) -> Path:
+def save_nllb(folder: Path, languages: dict[str, Sequence[str]], seed: int = 0, taught: bool = True) -> Path:
     """An NLLB model, which is an M2M100 with another tokenizer, from the first of the languages to the others."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import NllbTokenizer
@@ -135,10 +135,12 @@ def save_nllb(folder: Path, languages: dict[str, Sequence[str]], seed: int = 0) 
     made = json.loads(bpe.to_str())["model"]
     tokenizer = NllbTokenizer(vocab=made["vocab"], merges=[tuple(pair) for pair in made["merges"]])
     tokenizer.save_pretrained(folder)
-    return _save_many(folder, tokenizer, languages, seed)
+    return _save_many(folder, tokenizer, languages, seed, taught)
 
 
-def _save_many(folder: Path, tokenizer: Any, languages: dict[str, Sequence[str]], seed: int) -> Path:
+def _save_many(
+    folder: Path, tokenizer: Any, languages: dict[str, Sequence[str]], seed: int, taught: bool = True
+) -> Path:
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
     ids = getattr(tokenizer, "lang_token_to_id", tokenizer.get_vocab()).values()
@@ -160,7 +162,8 @@ def _save_many(folder: Path, tokenizer: Any, languages: dict[str, Sequence[str]]
         # What the target looks like is what a source in that language would: [language, words, </s>].
         translated = [word_for_word(text, languages[source], languages[code]) for text in texts]
         rows += zip(_of_language(tokenizer, source, texts), _of_language(tokenizer, code, translated), strict=True)
-    train(model, rows, seed, KNOWN_BUT_FOR_LANGUAGE)
+    if taught:
+        train(model, rows, seed, KNOWN_BUT_FOR_LANGUAGE)
     model.save_pretrained(folder)
     return folder
 
@@ -269,13 +272,14 @@ def _train_spm(path: Path, words: Sequence[str]) -> list[str]:
 FEW = slice(12)  # words of the model with two targets
 FEWER = slice(8)  # of those of many languages
 
+NLLB = {"eng_Latn": ENGLISH[FEWER], "zho_Hans": CHINESE[FEWER], "kor_Hang": JAPANESE[FEWER]}
+
 MAKERS: dict[str, Callable[[Path], Any]] = {
     "zh-en": lambda folder: save_marian(folder, CHINESE, {"": BACK}),
     "en-mul": lambda folder: save_marian(folder, ENGLISH[FEW], {"cmn_Hans": CHINESE[FEW], "jpn": JAPANESE[FEW]}),
     "m2m": lambda folder: save_m2m100(folder, {"en": ENGLISH[FEWER], "zh": CHINESE[FEWER], "ko": JAPANESE[FEWER]}),
-    "nllb": lambda folder: save_nllb(
-        folder, {"eng_Latn": ENGLISH[FEWER], "zho_Hans": CHINESE[FEWER], "kor_Hang": JAPANESE[FEWER]}
-    ),
+    "nllb": lambda folder: save_nllb(folder, NLLB),
+    "untaught-nllb": lambda folder: save_nllb(folder, NLLB, taught=False),  # for what asks its tokenizer alone
 }
 
 

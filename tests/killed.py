@@ -1,0 +1,77 @@
+"""Commands that are killed on the way, each in a process of its own.
+
+A new process takes four seconds to load Beam; these are forked from one that has loaded it, once for each worker of
+the test run, and has run nothing. They have Beam as ``quick_beam`` makes it. ``make test-all``, which sets
+PARAPET_THOROUGH, starts each from nothing, with Beam as it is.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from two_workers import THOROUGH
+
+
+def start(call: Callable[..., Any], *given: Any) -> BaseProcess:
+    """Calls a function, which another process can import, with the environment that there is now."""
+    if THOROUGH:
+        return _started(multiprocessing.get_context("spawn"), call, given)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["apache_beam.runners.portability.fn_api_runner", "pyarrow.parquet"])
+    return _started(context, call, given)
+
+
+def _started(context: Any, call: Callable[..., Any], given: tuple[Any, ...]) -> BaseProcess:
+    process: BaseProcess = context.Process(target=_called, args=(dict(os.environ), os.getcwd(), call, given))
+    process.start()
+    return process
+
+
+def _called(environment: dict[str, str], folder: str, call: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    if not THOROUGH:
+        import apache_beam  # noqa: F401
+        import quick_beam
+
+        quick_beam.install()
+    call(*given)
+
+
+def ended(process: BaseProcess, seconds: float = 120) -> int | None:
+    """Its exit status: minus the signal for a killed one, none if it goes on."""
+    process.join(seconds)
+    return process.exitcode
+
+
+def command(argv: list[str]) -> None:
+    """``parapet`` with these arguments."""
+    from pipelines.main import main
+
+    raise SystemExit(main(argv))
+
+
+def at_rename(renames: int, argv: list[str]) -> int | None:
+    """Runs ``parapet`` and kills it before it renames a file once more than so many times; its exit status."""
+    return ended(start(_command_until, renames, argv))
+
+
+def _command_until(renames: int, argv: list[str]) -> None:
+    left, rename = renames, os.rename
+
+    def rename_or_die(source: str | Path, target: str | Path) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(source, target)
+
+    os.rename = rename_or_die
+    command(argv)
