@@ -54,5 +54,5 @@ def three_dialogues(tmp_path_factory: pytest.TempPathFactory) -> Some:
 
     schema = sample_root() / "test" / "schema.json"
     every = json.loads((sample_root() / "test" / "dialogues_001.json").read_bytes())
-    chosen = every[:3]
+    chosen = [{**one, "turns": one["turns"][:6]} for one in every[:3]]
     return write_corpus(tmp_path_factory.mktemp("some") / "sgd", schema, chosen[:2], chosen[2:]), chosen, schema

@@ -221,7 +221,7 @@ def test_bad_input_is_told(model: Path, data: Path, tmp_path: Path, capsys: pyte
         ([*good, "--foreign", str(data / "foreign")], "no turns of split 'dev'; there are: test, train"),
         ([*good, "--learning_rate", "0"], "--learning_rate: 0.0: give a number above 0"),
         ([*good, "--checkpoint", "bert-base-uncased"], "there is no such folder; models are not downloaded here"),
-        ([*good, "--checkpoint", str(tmp_path / "t5")], "holds a model of type 't5': bert or"),
+        ([*good, "--checkpoint", str(tmp_path / "t5")], "holds a model of type 't5': bert, "),
         ([*good, "--output", str(data / "train.jsonl")], "give one of its own"),
     ):
         assert reason in told(train, *flags) if "--output" not in flags else True
