@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -124,6 +124,7 @@ SCORED = {
     "unseen_entities": "unseen_entities",
     "ood-20": "ood/ood-20",
 }
+HEARD = {"SR-20": "speech_errors/SR-20"}  # only with the extra speech
 
 
 def prepare_release(folder: Path) -> None:
@@ -137,20 +138,22 @@ def prepare_release(folder: Path) -> None:
     shutil.rmtree(folder / "release" / "parapet_sample", ignore_errors=True)
 
 
-def stages(output: str, trained: bool = True) -> list[Stage]:
+def stages(output: str, extras: Collection[str] = tuple(EXTRAS)) -> list[Stage]:
     """The stages in their order; a later one reads what an earlier one made below ``output``.
 
     Args:
       output: the demo's folder.
-      trained: whether a model is trained; else a baseline that has learned nothing is scored.
+      extras: those that are there; without models a baseline that has learned nothing is scored.
     """
     from schemas.layout import sample_root
 
     crowd = sample_root() / "crowd"
+    scored = {**SCORED, **(HEARD if "speech" in extras else {})}
     sets = [
         *("--variants", str(Path(output) / "rewrite"), "--sets"),
-        *(f"{name}={Path(output) / path}" for name, path in SCORED.items()),
+        *(f"{name}={Path(output) / path}" for name, path in scored.items()),
     ]
+    trained = "models" in extras
     model = ["--predictions", str(Path(output) / "predict/predictions"), "--system", "tiny_dst"]
     keywords = ["--model", "evaluation.dst.baseline:Keywords", "--system", "the key-word baseline"]
     return [
@@ -371,13 +374,13 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
 
 def _possible(args: argparse.Namespace) -> list[Stage]:
     """The stages whose extras are wanted and installed; of those that are not it says what would be needed."""
-    there = {extra: not args.core and find_spec(package) is not None for extra, package in EXTRAS.items()}
-    every = stages(args.output, there["models"])
+    there = [extra for extra, package in EXTRAS.items() if not args.core and find_spec(package) is not None]
+    every = stages(args.output, there)
     for extra in () if args.core else EXTRAS:
-        if not there[extra]:
+        if extra not in there:
             lacking = ", ".join(stage.pipeline for stage in every if stage.extra == extra)
             _say(args, f"without {lacking}: pip install 'parapet[{extra}]' adds it")
-    return [stage for stage in every if not stage.extra or there[stage.extra]]
+    return [stage for stage in every if not stage.extra or stage.extra in there]
 
 
 def write_page(output: str, done: Sequence[Stage]) -> Path:
