@@ -34,6 +34,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
 
 
+class Prediction(beam.PTransform):
+    """A model's part of a pipeline: to (what was written, (name, n) to be summed).
+
+    Args:
+      job: what is predicted.
+    """
+
+    def __init__(self, job: Any) -> None:
+        super().__init__()
+        self.job = job
+
+
 class Chunks(beam.PTransform):
     """Files to chunks of what is in them, spread over the workers.
 

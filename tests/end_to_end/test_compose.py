@@ -15,14 +15,11 @@ from pathlib import Path
 import killed
 import pyarrow.parquet as pq
 import pytest
+from folders import files_of
 from two_workers import THOROUGH, TWO_WORKERS
 
 from pipelines.main import main
 from schemas import layout
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def compose(output: Path, *flags: object) -> int:

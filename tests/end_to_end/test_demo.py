@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from two_workers import THOROUGH
 
 import pipelines.demo
 from pipelines.demo_reuse import RECORD, Made
@@ -18,7 +18,6 @@ from pipelines.main import main
 
 ROOT = Path(__file__).parents[2]
 # Speech and training take more than all else together; their pages' examples run in test_docs.py.
-THOROUGH = bool(os.environ.get("PARAPET_THOROUGH"))
 CORE = [] if THOROUGH else ["--core"]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from pipelines.anonymise import run as command
@@ -20,10 +21,6 @@ SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chi
 
 def run(out: Path, *flags: str) -> int:
     return command(["--output", str(out), "--quiet", *flags])
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def lines_of(path: Path) -> list[Any]:

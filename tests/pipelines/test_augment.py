@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from benchmarks.rewrite_reference import names_of, rename
@@ -30,10 +31,6 @@ VERSIONS = {
     "corrupted": ["replace", "order", "both"],
     "backtrans+oracle": ["ja", "zh", "v1", "v2"],
 }
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def variant_of(raw: dict[str, Any], label: str) -> dict[str, Any]:

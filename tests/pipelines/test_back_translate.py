@@ -13,6 +13,7 @@ from typing import Any
 import killed
 import pyarrow.parquet as pq
 import pytest
+from folders import files_of
 from google_server import GoogleServer, Request
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
@@ -34,10 +35,6 @@ def run(out: Path, *flags: str) -> int:
 
 def google(server: GoogleServer) -> list[str]:
     return ["--engine", "google", "--google_project", "p", "--google_endpoint", server.url]
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def services_of(root: Path) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 import pyarrow.parquet as pq
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from pipelines.compose_variations import run as command
@@ -27,10 +28,6 @@ COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase
 
 def run(out: Path, *flags: object) -> int:
     return command(["--output", str(out), "--quiet", *map(str, flags)])
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def rows_of(out: Path) -> list[dict[str, Any]]:

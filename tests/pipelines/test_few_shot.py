@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from pipelines.few_shot import run as run_few_shot
@@ -22,10 +23,6 @@ def run(out: Path, *flags: str) -> int:
 
 def dialogues_of(folder: Path) -> list[Any]:
     return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def slots_of(dialogues: list[Any]) -> set[tuple[str, str]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from folders import files_of
 from two_workers import TWO_PROCESSES
 
 from pipelines.language_variations import run as command
@@ -25,10 +26,6 @@ RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
 
 def run(out: Path, *flags: str) -> int:
     return command(["--output", str(out), *flags])
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def rows_of(out: Path, kind: str) -> dict[tuple[str, int], dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from pipelines.language_variations import run as run_language_variations
@@ -42,10 +43,6 @@ values = ["single", "double", "suite"]
 
 def run(out: Path, *flags: str) -> int:
     return run_restaurants(["--output", str(out), *flags])
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="module")

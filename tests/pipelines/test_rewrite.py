@@ -14,16 +14,13 @@ from typing import Any
 
 import killed
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from benchmarks.rewrite_reference import rewrite as reference
 from pipelines.main import main
 from schemas import layout
 from transforms.variants import compose_variant
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def variant_of(raw: dict[str, Any], variant: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from folders import files_of
 from intent_toy import foreign, toy
 from tiny_bert import save_bert
 from torch import Tensor
@@ -29,10 +30,6 @@ def lines(path: Path, turns: Sequence[Turn]) -> str:
     rows = [{"id": turn.key[1], "label": turn.label, "utterance": turn.utterance} for turn in turns]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import files_of
 from generation_toy import VARIED, texts, write_split, write_toy
 from tiny_t5 import save_t5
 from two_workers import TWO_WORKERS
@@ -53,10 +54,6 @@ def prefixed(made: Path, tuned: Path) -> Path:
     assert train(["pt_t5", *given, *PREFIX, "--output", str(out)]) == 0
     assert digest(str(tuned / "checkpoint")) == before
     return out
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

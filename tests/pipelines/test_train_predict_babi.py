@@ -11,6 +11,7 @@ from typing import Any
 import killed
 import pytest
 from babi_toy import CANDIDATES, dialogues, unseen, write_toy
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from evaluation.models.saving import MODEL, WEIGHTS
@@ -42,10 +43,6 @@ def memn2n(toy: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory
         == 0
     )
     return out
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def answers_of(path: Path) -> list[list[str]]:

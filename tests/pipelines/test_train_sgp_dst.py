@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+import stopped
+from folders import files_of
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
@@ -31,10 +33,6 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def flags(toy: Path, out: Path, *more: str) -> list[str]:
     given = ["--checkpoint", str(toy / "bert"), "--train", str(toy / "corpus"), "--output", str(out)]
     return ["sgp_dst", *given, *SMALL, *more]
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -100,15 +98,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     assert len(encoders) == 4
     asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").frames[:4]]
     assert len(saving.load(str(tmp_path / "whole"), "cpu", 8).predict(asked)) == 4
-    steps, loss = [], learning.SgpLearner.loss
-
-    def stopped(self, batch):  # type: ignore[no-untyped-def]
-        steps.append(1)
-        if len(steps) == 9:  # of 7 an epoch
-            raise KeyboardInterrupt
-        return loss(self, batch)
-
-    monkeypatch.setattr(learning.SgpLearner, "loss", stopped)
+    stopped.at_step(monkeypatch, learning.SgpLearner, 9)  # of 7 an epoch
     assert train(flags(toy, tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
     assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import files_of
 from inn_toy import texts, write_corpus
 from tiny_gpt2 import save_gpt2
 from torch import Tensor
@@ -37,10 +38,6 @@ def flags_of(toy: Path, output: Path) -> list[str]:
 def model(toy: Path) -> Path:
     assert train(flags_of(toy, toy / "model")) == 0
     return toy / "model"
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

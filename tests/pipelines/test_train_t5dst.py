@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+import stopped
+from folders import files_of
 from tiny_dialogues import FOOD, texts, write_corpus
 from tiny_t5 import save_t5
 from two_workers import TWO_WORKERS
@@ -33,10 +35,6 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def flags(toy: Path, out: Path, *more: str) -> list[str]:
     given = ["--checkpoint", str(toy / "t5"), "--train", str(toy / "corpus"), "--output", str(out)]
     return ["t5dst", *given, *SMALL, *more]
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -83,15 +81,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
 ) -> None:
     few = ["--epochs", "3", "--negatives", "0.2", "--dev_frames", "4", "--batch_size", "16"]
     assert train(flags(toy, tmp_path / "whole", *few)) == 0
-    steps, loss = [], learning.T5Learner.loss
-
-    def stopped(self, batch):  # type: ignore[no-untyped-def]
-        steps.append(1)
-        if len(steps) == 11:  # of 8 an epoch
-            raise KeyboardInterrupt
-        return loss(self, batch)
-
-    monkeypatch.setattr(learning.T5Learner, "loss", stopped)
+    stopped.at_step(monkeypatch, learning.T5Learner, 11)  # of 8 an epoch
     assert train(flags(toy, tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
     assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]

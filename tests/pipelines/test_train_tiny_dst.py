@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+import stopped
+from folders import files_of
 from tiny_dialogues import FOOD, write_corpus
 
 from evaluation.models.dst.data import read_labels
@@ -13,10 +15,6 @@ from evaluation.models.dst.tiny import learning, saving
 from pipelines.evaluate import run as evaluate
 from pipelines.predict import run as predict
 from pipelines.train import run as train
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def flags(corpus: Path, out: Path, *more: str) -> list[str]:
@@ -68,15 +66,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
 ) -> None:
     few = ["--epochs", "3"]
     assert train(flags(toy / "corpus", tmp_path / "whole", *few)) == 0
-    steps, loss = [], learning.TinyLearner.loss
-
-    def stopped(self, batch):  # type: ignore[no-untyped-def]
-        steps.append(1)
-        if len(steps) == 8:  # in the second epoch
-            raise KeyboardInterrupt
-        return loss(self, batch)
-
-    monkeypatch.setattr(learning.TinyLearner, "loss", stopped)
+    stopped.at_step(monkeypatch, learning.TinyLearner, 8)  # in the second epoch
     assert train(flags(toy / "corpus", tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
     assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from pipelines.unseen_entities import run as command
@@ -20,10 +21,6 @@ def run(out: Path, *flags: str) -> int:
 
 def read(path: Path) -> Any:
     return json.loads(path.read_bytes())
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def rows_of(out: Path, split: str = "test") -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from pipelines.unseen_services import run
@@ -16,10 +17,6 @@ from transforms.table1 import count_seen, names_of
 
 def dialogues_of(folder: Path) -> list[Any]:
     return [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def domains(dialogue: Any) -> set[str]:

@@ -65,16 +65,10 @@ def _answers(model: Answerer, dialogues: Dialogues) -> list[list[str]]:
     return model.answers(dialogues)
 
 
-class Predict(beam.PTransform):
-    """Files of dialogues to files of answers, staged.
+class Predict(inference.Prediction):
+    """Files of dialogues to files of answers, staged."""
 
-    Args:
-      job: what is predicted.
-    """
-
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
+    job: Job
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""

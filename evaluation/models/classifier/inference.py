@@ -64,16 +64,10 @@ def answered(job: Job, model: Classifier, chunk: Chunk) -> Rows:
     return place, b"".join(lines), len(lines), long
 
 
-class Predict(beam.PTransform):
-    """Files of turns to one file of predictions, staged.
+class Predict(inference.Prediction):
+    """Files of turns to one file of predictions, staged."""
 
-    Args:
-      job: what is predicted.
-    """
-
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
+    job: Job
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""

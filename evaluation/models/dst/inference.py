@@ -77,16 +77,10 @@ def tracked(job: Job, model: Model, chunk: Chunk) -> Tracked:
     return place, [with_texts(one, found[one.dialogue_id]) for one in dialogues], counting.cut
 
 
-class Predict(beam.PTransform):
-    """Files of dialogues to files of the same dialogues with predicted states, staged.
+class Predict(inference.Prediction):
+    """Files of dialogues to files of the same dialogues with predicted states, staged."""
 
-    Args:
-      job: what is predicted.
-    """
-
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
+    job: Job
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""

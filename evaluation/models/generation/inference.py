@@ -16,7 +16,7 @@ from evaluation.models.generation.decoding import Said, Search, Speaker
 from evaluation.models.generation.ranking import chosen, merged, read_candidates, scorer_of
 from evaluation.models.generation.saving import load
 from evaluation.models.generation.sources import Asked, Source, turns_of
-from evaluation.models.inference import ChunkHandler, Chunks
+from evaluation.models.inference import ChunkHandler, Chunks, Prediction
 from schemas.errors import InputError
 from transforms import files
 
@@ -104,16 +104,10 @@ def spoken(model: Speaker, chunk: Sequence[Asked]) -> list[Spoken]:
     return [Spoken(one.turn, next(said) if one.text else None) for one in chunk]
 
 
-class Predict(beam.PTransform):
-    """Sets to files of predictions, staged.
+class Predict(Prediction):
+    """Sets to files of predictions, staged."""
 
-    Args:
-      job: what is predicted.
-    """
-
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
+    job: Job
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""

@@ -64,16 +64,10 @@ def written(job: Job, model: Soloist, chunk: Chunk) -> Told:
     return told(place, dialogues, job.sets[place[0]].services, model)
 
 
-class Predict(beam.PTransform):
-    """Files of dialogues to files with states and responses, staged.
+class Predict(inference.Prediction):
+    """Files of dialogues to files with states and responses, staged."""
 
-    Args:
-      job: what is predicted.
-    """
-
-    def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
+    job: Job
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
         """To (what was written, (name, n) to be summed)."""

@@ -88,8 +88,3 @@ class Bucket:
         """The objects below a prefix, with their contents."""
         names = [name for name in self.storage.objects.get(self.name, {}) if name.startswith(f"{prefix}/")]
         return {name.removeprefix(f"{prefix}/"): self.storage.get_file(self.name, name) for name in names}
-
-
-def local_tree(folder: Path) -> dict[str, bytes]:
-    """The files below a local folder, with their contents."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 import requests
 from apache_beam.io.filesystems import FileSystems
+from folders import files_of
 
-from dataflow.bucket import Bucket, local_tree
+from dataflow.bucket import Bucket
 from dataflow.processes import start
 from pipelines.main import main
 from schemas.errors import InputError
@@ -96,7 +97,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_bytes_are_those_of_a_local_run(bucket: Bucket, local: Path, capsys) -> None:
     for name, flags in chain(f"{bucket.url}/sgd", f"{bucket.url}/out").items():
         assert run(name, flags, f"{bucket.url}/out") == 0
-        assert bucket.tree(f"out/{name}") == local_tree(local / name), name
+        assert bucket.tree(f"out/{name}") == files_of(local / name), name
     assert capsys.readouterr() == ("", "")
 
 
@@ -108,7 +109,7 @@ def test_the_bytes_of_the_others(bucket: Bucket, local: Path, tmp_path: Path) ->
         bucket.put(f"made/{name}", local / name)
     for name, flags in others(f"{bucket.url}/sgd", f"{bucket.url}/made").items():
         assert run(name, flags, f"{bucket.url}/more") == 0
-        assert bucket.tree(f"more/{name}") == local_tree(tmp_path / name), name
+        assert bucket.tree(f"more/{name}") == files_of(tmp_path / name), name
 
 
 @pytest.mark.thorough

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from folders import files_of
 
-from dataflow.bucket import Bucket, local_tree
+from dataflow.bucket import Bucket
 from dataflow.processes import start, wait_until
 from pipelines.main import main
 from schemas.layout import dialogue_files, sample_root
@@ -46,7 +47,7 @@ def test_ctrl_c(corpus: Path, tmp_path: Path) -> None:
     assert {path.name for path in out.iterdir()} == {".incomplete"}
     assert main([*rewrite(corpus, out), "--quiet"]) == 0
     assert main([*rewrite(corpus, tmp_path / "undisturbed"), "--quiet"]) == 0
-    assert local_tree(out) == local_tree(tmp_path / "undisturbed")
+    assert files_of(out) == files_of(tmp_path / "undisturbed")
 
 
 @contextmanager
@@ -64,15 +65,15 @@ def test_a_full_disk(tmp_path: Path, corpus: Path, capsys: pytest.CaptureFixture
     out = tmp_path / "out"
     flags = ["rewrite", "--variants", str(corpus / "variants"), "--output", str(out), "--quiet"]
     assert main(flags) == 0
-    before = local_tree(out)
+    before = files_of(out)
     with room_for(20_000):
         assert main(flags) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: {out}/.incomplete/v")
     assert line.endswith(".json: there is no room left to write it")
-    assert {name: data for name, data in local_tree(out).items() if not name.startswith(".incomplete/")} == before
+    assert {name: data for name, data in files_of(out).items() if not name.startswith(".incomplete/")} == before
     assert main(flags) == 0
-    assert local_tree(out) == before
+    assert files_of(out) == before
 
 
 @pytest.mark.parametrize(

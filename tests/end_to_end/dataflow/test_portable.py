@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+from folders import files_of
 
-from dataflow.bucket import local_tree
 from dataflow.processes import wait_until
 from pipelines.main import main
 
@@ -58,4 +58,4 @@ def test_a_job_service_with_two_workers_writes_the_same(
     assert main([*flags, "--output", str(tmp_path / "here")]) == 0
     assert main([*flags, "--output", str(tmp_path / "there"), *service]) == 0
     assert len(started) == 2
-    assert local_tree(tmp_path / "there") == local_tree(tmp_path / "here")
+    assert files_of(tmp_path / "there") == files_of(tmp_path / "here")

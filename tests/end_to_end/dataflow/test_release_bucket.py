@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import requests
+from folders import files_of
 
-from dataflow.bucket import Bucket, local_tree
+from dataflow.bucket import Bucket
 from pipelines.main import main
 from schemas.layout import sample_root
 
@@ -46,7 +47,7 @@ def local(bucket: Bucket, tmp_path: Path) -> Path:
 
 def test_the_bytes_are_those_of_a_local_release(bucket: Bucket, local: Path, capsys) -> None:
     assert build(bucket.url, f"{bucket.url}/out_release") == 0
-    assert bucket.tree("out_release") == local_tree(local)
+    assert bucket.tree("out_release") == files_of(local)
     assert main(["release", "verify", f"{bucket.url}/out_release/sample", "--quiet"]) == 0
     assert main(["release", "diff", str(local / "sample"), f"{bucket.url}/out_release/sample"]) == 0
     assert "nothing differs" in capsys.readouterr().out
@@ -71,7 +72,7 @@ def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypa
                 raise CutOffError
         return real(session, method, url, *args, **options)
 
-    publish, expected = publishing.publish, local_tree(local)
+    publish, expected = publishing.publish, files_of(local)
     for k in itertools.count(0, 3):
         prefix = f"cut_release/{k}"
 

@@ -17,9 +17,10 @@ import msgspec
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.dataflow import dataflow_runner
+from folders import files_of
 from google.cloud.dataflow import JobType
 
-from dataflow.bucket import Bucket, local_tree
+from dataflow.bucket import Bucket
 from dataflow.service import JOB, Dataflow, Hurried, run_staged, staged
 from pipelines.main import main
 from schemas.layout import sample_root
@@ -99,7 +100,7 @@ def job(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Job:
         out.getvalue(),
         err.getvalue(),
         bucket.tree("job/out"),
-        local_tree(here / "expected"),
+        files_of(here / "expected"),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from folders import files_of
 from two_workers import TWO_WORKERS
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
@@ -32,10 +33,6 @@ FILE = "dialogues_001.json"
 
 def run(out: Path, *flags: str | Path) -> int:
     return command(["--task", "dst", "--output", str(out), *map(str, flags)])
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def renamed(value: Any, number: str) -> Any:

@@ -101,10 +101,6 @@ def edit(toml: Path, *changes: tuple[str, str]) -> None:
     toml.write_text(text)
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 class Built(msgspec.Struct):
     """A release that was built once for all tests that only look at it."""
 

@@ -12,7 +12,8 @@ from typing import Any
 import killed
 import pyarrow.parquet as pq
 import pytest
-from release_corpora import AUDIT, MEMORY, Built, build, edit, files_of
+from folders import files_of
+from release_corpora import AUDIT, MEMORY, Built, build, edit
 from two_workers import TWO_WORKERS
 
 from pipelines.main import main
