@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     import torch
 
     torch.set_num_threads(1)
-    base = tmp_path_factory.getbasetemp()
-    return Models(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+    return Models(tmp_path_factory.mktemp("tiny_models"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The engine for local models: tiny ones, trained here, through the code that loads real ones."""
+"""The engine for local models: tiny ones, made here, through the code that loads real ones."""
 
 from __future__ import annotations
 
@@ -53,34 +53,31 @@ def opened(given: dict[str, Any], **options: Any) -> Local:
     return engine
 
 
-def right(found: list[str], texts: list[str], source: Any, target: Any) -> int:
-    return sum(one == word_for_word(text, source, target) for one, text in zip(found, texts, strict=True))
+def right(texts: list[str], source: Any, target: Any) -> list[str]:
+    return [word_for_word(text, source, target) for text in texts]
 
 
 @pytest.mark.parametrize("name", ["zh-en", "ct2-zh-en"])
 def test_a_model_of_one_direction(models: Models, name: str) -> None:
     texts = phrases(CHINESE, 100, seed=5)
     found = opened({"zh-en": models[name]}).translate(texts, "zh", "en")
-    assert right(found, texts, CHINESE, BACK) > 95
+    assert found == right(texts, CHINESE, BACK)
 
 
 @pytest.mark.parametrize("name", ["en-mul", "ct2-en-mul"])
 def test_a_model_of_several_targets_is_told_which(models: Models, name: str) -> None:
     texts = phrases(ENGLISH[FEW], 100, seed=5)
     engine = opened({"en-zh": models[name], "en-ja": models[name]})
-    assert right(engine.translate(texts, "en", "zh"), texts, ENGLISH[FEW], CHINESE[FEW]) > 95
-    assert right(engine.translate(texts, "en", "ja"), texts, ENGLISH[FEW], JAPANESE[FEW]) > 95
+    assert engine.translate(texts, "en", "zh") == right(texts, ENGLISH[FEW], CHINESE[FEW])
+    assert engine.translate(texts, "en", "ja") == right(texts, ENGLISH[FEW], JAPANESE[FEW])
 
 
-NLLB = [pytest.param(name, marks=pytest.mark.thorough) for name in ("nllb", "ct2-nllb")]
-
-
-@pytest.mark.parametrize("name", ["m2m", "ct2-m2m", *NLLB])
+@pytest.mark.parametrize("name", ["m2m", "ct2-m2m", "nllb", "ct2-nllb"])
 def test_a_model_of_many_languages(models: Models, name: str) -> None:
     texts = phrases(ENGLISH[FEWER], 100, seed=5)
     engine = opened({"*": models[name]})
-    assert right(engine.translate(texts, "en", "zh"), texts, ENGLISH[FEWER], CHINESE[FEWER]) > 95
-    assert right(engine.translate(texts, "en", "ko"), texts, ENGLISH[FEWER], JAPANESE[FEWER]) > 95
+    assert engine.translate(texts, "en", "zh") == right(texts, ENGLISH[FEWER], CHINESE[FEWER])
+    assert engine.translate(texts, "en", "ko") == right(texts, ENGLISH[FEWER], JAPANESE[FEWER])
     if "nllb" in name:
         assert engine.translate(texts, "eng_Latn", "kor_Hang") == engine.translate(texts, "en", "ko")
 
@@ -157,7 +154,7 @@ def test_a_process_holds_a_model_once_and_lets_go_of_it(copy: Any) -> None:
     assert (folder.path, folder.digest) not in local_models._LOADED
 
 
-@pytest.mark.parametrize("name", ["zh-en", NLLB[0], "ct2-m2m"])
+@pytest.mark.parametrize("name", ["zh-en", "nllb", "ct2-m2m"])
 def test_no_network(copy: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*_: Any) -> None:
         raise AssertionError("the network was asked")
@@ -179,7 +176,7 @@ def test_weights_as_older_checkpoints_have_them(copy: Any) -> None:
     torch.save({name: weight.half() for name, weight in model.state_dict().items()}, folder / "pytorch_model.bin")
     texts = phrases(CHINESE, 50, seed=5)
     engine = opened({"zh-en": str(folder)})
-    assert right(engine.translate(texts, "zh", "en"), texts, CHINESE, BACK) > 45
+    assert engine.translate(texts, "zh", "en") == right(texts, CHINESE, BACK)
     assert engine._models[str(folder)].generator.model.dtype == torch.float32
 
 
@@ -190,8 +187,8 @@ def test_weights_as_older_checkpoints_have_them(copy: Any) -> None:
         ({"en-fr": "en-mul"}, ("en", "fr"), "pair: the model has no fr, but cmn_Hans, jpn"),
         ({"*": "m2m"}, ("en", "zh-Hant"), "pair: the model has no zh-Hant, but af, am, ar"),
         ({"*": "m2m"}, ("tlh", "en"), "pair: the model has no tlh, but af"),
-        ({"*": "untaught-nllb"}, ("en", "tlh_Latn"), "pair: the model has no tlh_Latn, but ace_Arab"),
-        ({"*": "ct2-untaught-nllb"}, ("en", "tlh"), "pair: the model has no tlh, but ace_Arab"),
+        ({"*": "nllb"}, ("en", "tlh_Latn"), "pair: the model has no tlh_Latn, but ace_Arab"),
+        ({"*": "ct2-nllb"}, ("en", "tlh"), "pair: the model has no tlh, but ace_Arab"),
     ],
 )
 def test_languages_that_a_model_has_not(models: Models, given: Any, pair: tuple[str, str], reason: str) -> None:
@@ -228,7 +225,7 @@ def test_memory_that_does_not_suffice(models: Models, monkeypatch: pytest.Monkey
     assert refused.value.splits
 
 
-@pytest.mark.parametrize("name", ["zh-en", "m2m", "untaught-nllb"])
+@pytest.mark.parametrize("name", ["zh-en", "m2m", "nllb"])
 def test_nothing_but_special_tokens_is_no_text(models: Models, name: str) -> None:
     tokens = local_models.load(inspect(models[name]), 1).tokens
     special = [tokens.tokenizer.pad_token, tokens.tokenizer.unk_token, *sorted(tokens.languages())[:2], "</s>"]

@@ -1,15 +1,18 @@
-"""Tiny translation models, made and trained here, saved as real checkpoints are and loaded by the same code.
+"""Tiny translation models, saved as real checkpoints are and loaded by the same code.
 
-They know some words and translate word by word: enough to tell a translation from noise. Each takes a few seconds on
-one core.
+They translate word by word, and their weights are set by hand so that they do: nothing is learned, so no machine, no
+number of threads and no version rounds its way to another model. Each takes a moment.
+
+Every token has a code, orthogonal to all others and to what tells positions apart. Cross-attention reads the source at
+the position that is written; its values are the codes of the translations. Where there are several target languages, a
+self-attention looks for the token that names one, and adds the codes of its words: a word of that language has both.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,27 +37,27 @@ SYNONYMS = {
 }
 BACK = [SYNONYMS.get(word, word) for word in ENGLISH]
 
-DEPTH = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1}
-_HEADS = {
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 64,
-    "decoder_ffn_dim": 64,
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-    "init_std": 0.1,  # with the usual 0.02 so small a model takes four times as long to learn
+WIDTH, HEADS = 128, 4
+SIZES = {
+    "d_model": WIDTH,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": HEADS,
+    "decoder_attention_heads": HEADS,
+    "encoder_ffn_dim": 8,
+    "decoder_ffn_dim": 8,
+    "scale_embedding": True,
+    "max_position_embeddings": 64,
 }
-LONGEST = 4  # words in training
-STEPS = 300  # of a round
-KNOWN = 0.02  # loss
-KNOWN_BUT_FOR_LANGUAGE = 0.22  # which of two languages comes first nothing tells: ln 2 for one token in five
-PHRASES = 1_000
-
-Row = tuple[list[int], list[int]]  # token ids of a text and of its translation
+FREQUENCIES = 8  # of the positions' sines; they tell 64 positions apart
+SHARP = 200.0  # queries and keys: attention is all on one position
+LOUD = 8.0  # values, beside what else a position holds
+CLEAR = 2.0  # length of codes: what is right is e^18 times as likely as all else, e^4 with several languages
+LONGEST = 4  # words of a phrase
 
 
 def word_for_word(text: str, source: Sequence[str], target: Sequence[str]) -> str:
-    """What a model that learned its words makes of a text."""
+    """What a model of these words makes of a text."""
     words = dict(zip(source, target, strict=True))
     return " ".join(words[word] for word in text.split())
 
@@ -65,7 +68,7 @@ def phrases(words: Sequence[str], count: int, seed: int = 0) -> list[str]:
     return [" ".join(lots.choices(words, k=lots.randint(1, LONGEST))) for _ in range(count)]
 
 
-def save_marian(folder: Path, source: Sequence[str], targets: dict[str, Sequence[str]], seed: int = 0) -> Path:
+def save_marian(folder: Path, source: Sequence[str], targets: dict[str, Sequence[str]]) -> Path:
     """A Marian model of ``source`` into the words of ``targets``, by language code; the code ``""`` is for only one."""
     from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
@@ -79,32 +82,31 @@ def save_marian(folder: Path, source: Sequence[str], targets: dict[str, Sequence
     tokenizer = MarianTokenizer.from_pretrained(str(folder), local_files_only=True)
     pad = len(vocabulary) - 1
     config = MarianConfig(
-        **DEPTH,
-        **_HEADS,
+        **SIZES,
         vocab_size=len(vocabulary),
-        max_position_embeddings=64,
         pad_token_id=pad,
         decoder_start_token_id=pad,
         eos_token_id=0,
         forced_eos_token_id=0,
-        scale_embedding=True,
     )
-    model = _seeded(seed, lambda: MarianMTModel(config))
+    model = MarianMTModel(config)
     model.generation_config.bad_words_ids = [[pad]]
     model.generation_config.num_beams = 6  # as the Hub's say; not what is asked for
-
-    rows = []
-    for code, words in targets.items():
-        texts = phrases(source, PHRASES, seed)
-        inputs = tokenizer([f">>{code}<< {text}" if code else text for text in texts])["input_ids"]
-        labels = tokenizer(text_target=[word_for_word(text, source, words) for text in texts])["input_ids"]
-        rows += zip(inputs, labels, strict=True)
-    train(model, rows, seed)
+    ids = {word: _only([*tokenizer(word)["input_ids"]][:-1]) for word in source}
+    ids |= {word: _only(tokenizer(text_target=word)["input_ids"][:-1]) for word in every}
+    meanings = {ids[word]: [ids[words[n]] for words in targets.values()] for n, word in enumerate(source)}
+    languages = {
+        tokenizer.convert_tokens_to_ids(f">>{code}<<"): [ids[word] for word in words]
+        for code, words in targets.items()
+        if code
+    }
+    # What is written first stands first in the source, or second, after the language.
+    _set_weights(model, meanings, languages, [0, 1], ahead=1 if languages else 0)
     model.save_pretrained(folder)
     return folder
 
 
-def save_m2m100(folder: Path, languages: dict[str, Sequence[str]], seed: int = 0) -> Path:
+def save_m2m100(folder: Path, languages: dict[str, Sequence[str]]) -> Path:
     """An M2M100 model from the first of the languages to each of the others."""
     from transformers import M2M100Tokenizer
 
@@ -118,10 +120,10 @@ def save_m2m100(folder: Path, languages: dict[str, Sequence[str]], seed: int = 0
     # As the Hub's have it; of transformers 5 the tokenizer itself does not count them as special.
     named = {"additional_special_tokens": list(tokenizer.lang_token_to_id)}
     (folder / "special_tokens_map.json").write_text(json.dumps(named))
-    return _save_many(folder, tokenizer, languages, seed)
+    return _save_many(folder, tokenizer, languages)
 
 
-def save_nllb(folder: Path, languages: dict[str, Sequence[str]], seed: int = 0, taught: bool = True) -> Path:
+def save_nllb(folder: Path, languages: dict[str, Sequence[str]]) -> Path:
     """An NLLB model, which is an M2M100 with another tokenizer, from the first of the languages to the others."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import NllbTokenizer
@@ -132,46 +134,114 @@ def save_nllb(folder: Path, languages: dict[str, Sequence[str]], seed: int = 0, 
     special = ["<s>", "<pad>", "</s>", "<unk>"]
     learned = trainers.BpeTrainer(vocab_size=1_000, special_tokens=special, show_progress=False)
     bpe.train_from_iterator([word for words in languages.values() for word in words], learned)
-    made = json.loads(bpe.to_str())["model"]
-    tokenizer = NllbTokenizer(vocab=made["vocab"], merges=[tuple(pair) for pair in made["merges"]])
+    merged = json.loads(bpe.to_str())["model"]
+    tokenizer = NllbTokenizer(vocab=merged["vocab"], merges=[tuple(pair) for pair in merged["merges"]])
     tokenizer.save_pretrained(folder)
-    return _save_many(folder, tokenizer, languages, seed, taught)
+    return _save_many(folder, tokenizer, languages)
 
 
-def _save_many(
-    folder: Path, tokenizer: Any, languages: dict[str, Sequence[str]], seed: int, taught: bool = True
-) -> Path:
+def _save_many(folder: Path, tokenizer: Any, languages: dict[str, Sequence[str]]) -> Path:
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
-    ids = getattr(tokenizer, "lang_token_to_id", tokenizer.get_vocab()).values()
+    known = getattr(tokenizer, "lang_token_to_id", tokenizer.get_vocab()).values()
     config = M2M100Config(
-        **DEPTH,
-        **_HEADS,
+        **SIZES,
         encoder_layerdrop=0.0,
         decoder_layerdrop=0.0,
-        vocab_size=max(ids) + 1 + 8,  # so many are made up, to fill a matrix
-        max_position_embeddings=64,
+        vocab_size=max(known) + 1 + 8,  # so many are made up, to fill a matrix
         decoder_start_token_id=2,
-        scale_embedding=True,
     )
-    model = _seeded(seed, lambda: M2M100ForConditionalGeneration(config))
-    source, *targets = languages
-    texts = phrases(languages[source], PHRASES, seed)
-    rows = []
-    for code in targets:
-        # What the target looks like is what a source in that language would: [language, words, </s>].
-        translated = [word_for_word(text, languages[source], languages[code]) for text in texts]
-        rows += zip(_of_language(tokenizer, source, texts), _of_language(tokenizer, code, translated), strict=True)
-    if taught:
-        train(model, rows, seed, KNOWN_BUT_FOR_LANGUAGE)
+    model = M2M100ForConditionalGeneration(config)
+    rows: dict[str, list[list[int]]] = {}  # of each language and word: [language, word, </s>]
+    for code, words in languages.items():
+        tokenizer.src_lang = code
+        rows[code] = tokenizer(list(words))["input_ids"]
+    source, *targets = ([_only(row[1:-1]) for row in of] for of in rows.values())
+    meanings = {word: [words[n] for words in targets] for n, word in enumerate(source)}
+    named = [of[0][0] for of in rows.values()][1:]
+    # What is written begins with its language, as the source does with its own.
+    _set_weights(model, meanings, dict(zip(named, targets, strict=True)), [2, 3], ahead=0)
     model.save_pretrained(folder)
     return folder
 
 
-def _of_language(tokenizer: Any, language: str, texts: list[str]) -> list[list[int]]:
-    tokenizer.src_lang = language
-    ids: list[list[int]] = tokenizer(texts)["input_ids"]
-    return ids
+def _only(tokens: Sequence[int]) -> int:
+    (token,) = tokens
+    return token
+
+
+def _set_weights(
+    model: Any,
+    meanings: Mapping[int, Sequence[int]],
+    languages: Mapping[int, Sequence[int]],
+    special: Sequence[int],
+    ahead: int,
+) -> None:
+    """Makes of a new model, Marian or M2M100, one that translates word by word.
+
+    Args:
+      model: with a layer of encoder and of decoder, and with the positions that its class computes.
+      meanings: ids of a token's translations, one for each language, by its id.
+      languages: ids of a language's words, by the id of the token that names it; none where there is but one.
+      special: ids of the tokens for the end and for what is unknown, which are translated by themselves.
+      ahead: so many positions behind the one that is written stands what it translates.
+    """
+    import torch
+    from scipy.linalg import helmert
+
+    def attend(attention: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+        """Each head compares alike, sharply, and has its part of the value."""
+        empty = torch.zeros(WIDTH // HEADS - len(key), WIDTH)
+        attention.k_proj.weight.copy_(torch.cat([SHARP * key, empty] * HEADS))
+        if query.dim() == 1:  # the same whatever is written
+            attention.q_proj.bias.copy_(torch.cat([SHARP * query, empty[:, 0]] * HEADS))
+        else:
+            attention.q_proj.weight.copy_(torch.cat([SHARP * query, empty] * HEADS))
+        attention.v_proj.weight.copy_(value)
+        attention.out_proj.weight.copy_(torch.eye(WIDTH))
+
+    # Positions are sines of so many frequencies, and as many cosines; the slowest sine is as good as zero. All rows
+    # and codes sum to zero, as layer normalisation takes off the mean.
+    half = WIDTH // 2
+    zero, sine, cosine = half - 1, slice(0, FREQUENCIES), slice(half, half + FREQUENCIES)
+    sines, cosines = torch.eye(WIDTH)[sine], torch.eye(WIDTH)[cosine]
+    sines[:, zero] = cosines[:, zero] = -1.0
+    angles = ahead * 10_000.0 ** (-torch.arange(FREQUENCIES)[:, None] / half)
+    further = sines * angles.cos() + cosines * angles.sin(), cosines * angles.cos() - sines * angles.sin()
+
+    tokens = sorted({*meanings, *languages, *special, *(one for of in meanings.values() for one in of)})
+    room = torch.ones(WIDTH, dtype=torch.bool)
+    room[sine] = room[cosine] = room[zero] = False
+    codes = torch.zeros(len(tokens), WIDTH)
+    codes[:, room] = torch.tensor(helmert(int(room.sum()))[-len(tokens) :], dtype=torch.float)
+    by_token = dict(zip(tokens, codes, strict=True))
+
+    def written(wanted: Mapping[int, Sequence[int]]) -> torch.Tensor:
+        """What reads codes and gives the sum of those that are wanted for each."""
+        return LOUD * sum(
+            torch.outer(sum(by_token[one] for one in of), by_token[token]) for token, of in wanted.items()
+        )
+
+    itself = {token: [token] for token in special}
+    of_language = {token: [*of, *special] for token, of in languages.items()}
+    in_source = model.config.model_type == "marian"
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "embed_positions" not in name:
+                weight.fill_(float(name.endswith("norm.weight")))
+        embeddings = model.get_input_embeddings().weight
+        embeddings[:] = 0.9 * CLEAR * by_token[special[-1]]  # what is not translated is as good as unknown
+        embeddings[tokens] = CLEAR * codes
+        embeddings[model.config.pad_token_id] = 0  # Marian starts from it, and CTranslate2 takes it to be zero
+        core = model.model
+        value = written({**meanings, **itself, **(of_language if in_source else {})})
+        attend(core.decoder.layers[0].encoder_attn, torch.cat(further), torch.cat([sines, cosines]), value)
+        if languages:
+            look = (core.encoder if in_source else core.decoder).layers[0].self_attn
+            named = sum(by_token[token] for token in languages)[None]
+            added = written({token: [token] for token in languages}) / LOUD if in_source else written(of_language)
+            attend(look, torch.ones(1), named, added)
+    model.eval()
 
 
 def convert(folder: Path, target: Path) -> Path:
@@ -190,57 +260,6 @@ def convert(folder: Path, target: Path) -> Path:
     files = sorted(path.name for path in folder.iterdir() if path.name not in not_copied)
     Converter(str(folder), copy_files=files).convert(str(target))
     return target
-
-
-def train(model: Any, rows: Sequence[Row], seed: int, known: float = KNOWN) -> None:
-    """Teaches a model, in rounds until it knows the translations; one is mostly enough."""
-    lots = random.Random(seed)
-    model.train()
-    losses = [_round(model, rows, lots)]
-    while losses[-1] > known:
-        assert len(losses) < 5, f"it does not learn: {losses}"
-        losses.append(_round(model, rows, lots))
-    model.eval()
-
-
-def _round(model: Any, rows: Sequence[Row], lots: random.Random) -> float:
-    """One, up to a high rate of learning and down to none; the mean loss of its last steps."""
-    import torch
-
-    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=0.01, total_steps=STEPS, pct_start=0.15, cycle_momentum=False
-    )
-    pad = model.config.pad_token_id
-    losses = []
-    for _ in range(STEPS):
-        inputs, labels = zip(*lots.sample(rows, 32), strict=True)
-        ids = _padded(inputs, pad)
-        loss = model(input_ids=ids, attention_mask=ids.ne(pad).long(), labels=_padded(labels, -100)).loss
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        # Marian starts from this row, and CTranslate2 takes it to be zero; here the output layer would change it too.
-        model.get_input_embeddings().weight.data[pad] = 0
-        losses.append(loss.item())
-    return sum(losses[-10:]) / 10
-
-
-def _padded(rows: Sequence[list[int]], value: int) -> Any:
-    import torch
-
-    longest = max(map(len, rows))
-    return torch.tensor([row + [value] * (longest - len(row)) for row in rows])
-
-
-def _seeded(seed: int, make: Callable[[], Any]) -> Any:
-    import torch
-
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return make()
 
 
 def _train_spm(path: Path, words: Sequence[str]) -> list[str]:
@@ -279,29 +298,20 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "en-mul": lambda folder: save_marian(folder, ENGLISH[FEW], {"cmn_Hans": CHINESE[FEW], "jpn": JAPANESE[FEW]}),
     "m2m": lambda folder: save_m2m100(folder, {"en": ENGLISH[FEWER], "zh": CHINESE[FEWER], "ko": JAPANESE[FEWER]}),
     "nllb": lambda folder: save_nllb(folder, NLLB),
-    "untaught-nllb": lambda folder: save_nllb(folder, NLLB, taught=False),  # for what asks its tokenizer alone
 }
 
 
 class Models:
-    """Folders of models by name, made when first asked for, once for all workers of a test run."""
+    """Folders of models by name, made when first asked for."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def __getitem__(self, name: str) -> str:
-        from filelock import FileLock  # torch needs it too
-
-        with FileLock(self.root / "tiny_models.lock"):
-            return str(self._made(name))
-
-    def _made(self, name: str) -> Path:
-        place, new = self.root / name, self.root / f"{name}.new"
+        place = self.root / name
         if not place.exists():
-            shutil.rmtree(new, ignore_errors=True)  # half made
             if name.startswith("ct2-"):
-                convert(self._made(name.removeprefix("ct2-")), new)
+                convert(Path(self[name.removeprefix("ct2-")]), place)
             else:
-                MAKERS[name](new)
-            new.rename(place)
-        return place
+                MAKERS[name](place)
+        return str(place)
