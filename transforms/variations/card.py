@@ -10,7 +10,7 @@ from transforms.markdown import code
 HOW = {
     "typos": "Words mistyped: a letter left out, a neighbouring key, a letter twice, two letters swapped, a lost "
     "space; and chat abbreviations. Never numbers, times, money, yes, no and negations; typos never in a first letter.",
-    "verbose": "A sentence before the turn, one after it, fitted to its dialogue acts; full forms and hedges inside.",
+    "verbose": "A filler before the turn, one after it, drawn by hash whatever the turn says; full forms inside.",
     "simple": "Fillers and politeness left out, requests cut to what is requested; a yes, a no or thanks to a word or "
     "two. Only where a rule is sure.",
     "paraphrase": "Translated into another language and back, where every value came back and nothing was denied or "

@@ -1,6 +1,8 @@
-"""A turn said at more length: a sentence before it, one after it, hedges and full forms inside (RADDLE, section 4).
+"""A turn said at more length: a filler before it, one after it, full forms inside (verbosity of RADDLE, section 4).
 
-What is added says nothing: no value, no wish. The turn's own words stay in their order.
+A filler says nothing, and its words are drawn from a hash of seed, dialogue and turn alone: neither what the turn says
+nor how it is annotated has a part in it, so that nobody can tell an act or a label by it. The turn's own words stay in
+their order.
 """
 
 from __future__ import annotations
@@ -11,125 +13,156 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
+import msgspec
+
 from transforms.perturb.drawing import ALL, draws
-from transforms.perturb.protected import touches, value_ranges
+from transforms.perturb.protected import Range, touches, value_ranges
 from transforms.perturb.typos import Draw, Operation
 from transforms.variations.said import Said
 
-# Of several acts, the one that a turn begins with, and the one that it ends with.
-_FIRST = (
-    *("NEGATE_INTENT", "AFFIRM_INTENT", "NEGATE", "AFFIRM", "GOODBYE", "SELECT", "REQUEST_ALTS"),
-    *("THANK_YOU", "INFORM_INTENT", "INFORM", "REQUEST"),
+_GREETING = re.compile(
+    r"\W*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\b(?P<stop>[.!]*)(?P<gap>,?\s*)",
+    re.IGNORECASE,
 )
-_LAST = (
-    *("GOODBYE", "THANK_YOU", "REQUEST", "REQUEST_ALTS", "INFORM_INTENT", "INFORM"),
-    *("AFFIRM_INTENT", "NEGATE_INTENT", "NEGATE", "SELECT", "AFFIRM"),
+# A sentence that asks, where no mark says so.
+_ASKS = re.compile(
+    r"(?:(?:and|also|so|but|okay|ok|yes|no)\b,? )?"
+    r"(?:what|where|when|which|who|whose|why|how|is|are|was|does|do|did|can|could|may|might|will|would|should|has|have)"
+    r"(?:['’]s)?\b",
+    re.IGNORECASE,
 )
-
-_GREETING = re.compile(r"\W*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))\b", re.IGNORECASE)
 _ENDS = ".!?…"
 _OPEN_ENDS = ",;:-–—("  # a turn that ends so goes on: nothing can stand behind it
+_TRIES = 8  # for a filler without a value of the dialogue
 
 _S = r"(?:^|(?<=[.,!?] ))"  # where a sentence or clause begins
-# (kind, what, by what): the first letter keeps its case.
-_RULES = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE), text)
-    for kind, pattern, text in (
-        ("hedge", r"\bI want(?= (?:to|an?|the)\b)", "I think I want"),
-        ("hedge", r"\bI need(?= (?:to|an?|the)\b)", "I think I need"),
-        ("hedge", r"\bcan you(?= (?:find|show|tell|give|get|search|check|book|reserve|suggest|recommend|help)\b)",
-         "would you be able to"),
-        ("hedge", _S + r"please(?= (?:find|show|tell|give|search|check|book|reserve|suggest|make|confirm)\b)",
-         "if it is not too much trouble, please"),
-        ("full_form", r"\bI['’]m\b", "I am"),
-        ("full_form", r"\bI['’]d(?= (?:like|love|prefer|rather|also like)\b)", "I would"),
-        ("full_form", r"\bI['’]ll\b", "I will"),
-        ("full_form", r"\bI['’]ve\b", "I have"),
-        ("full_form", r"\b(?:we|you|they)(['’])re\b", ""),
-        ("full_form", r"\bwhat['’]s(?= (?:the|their|its|your|my)\b)", "what is"),
-        ("full_form", r"\bthat['’]s(?! (?:been|got)\b)", "that is"),
-        ("full_form", r"\bit['’]s(?= (?:an?|the|not|in|for|fine|good|great|perfect|okay|correct|right)\b)", "it is"),
-        ("full_form", r"(?<=\bI )don['’]t\b", "do not"),
-        ("full_form", r"(?<=\bI )can['’]t\b", "cannot"),
-        ("full_form", r"\bgonna\b", "going to"),
-        ("full_form", r"\bwanna(?= [a-z])", "want to"),
-        ("full_form", _S + r"thanks(?= for\b|[.,!]|$)", "thank you"),
+# (what, by what): the first letter keeps its case.
+_FULL_FORMS = tuple(
+    (re.compile(pattern, re.IGNORECASE), text)
+    for pattern, text in (
+        (r"\bI['’]m\b", "I am"),
+        (r"\bI['’]d(?= (?:like|love|prefer|rather|also like)\b)", "I would"),
+        (r"\bI['’]ll\b", "I will"),
+        (r"\bI['’]ve\b", "I have"),
+        (r"\b(?:we|you|they)(['’])re\b", ""),
+        (r"\bwhat['’]s(?= (?:the|their|its|your|my)\b)", "what is"),
+        (r"\bthat['’]s(?! (?:been|got)\b)", "that is"),
+        (r"\bit['’]s(?= (?:an?|the|not|in|for|fine|good|great|perfect|okay|correct|right)\b)", "it is"),
+        (r"(?<=\bI )don['’]t\b", "do not"),
+        (r"(?<=\bI )can['’]t\b", "cannot"),
+        (r"\bgonna\b", "going to"),
+        (r"\bwanna(?= [a-z])", "want to"),
+        (_S + r"thanks(?= for\b|[.,!]|$)", "thank you"),
     )
 )  # fmt: skip
 
 
+class Grammar(msgspec.Struct, frozen=True):
+    """What fillers of one side, before or behind a turn, are made of; see ``phrases.toml``."""
+
+    starts: tuple[str, ...]
+    sentences: tuple[str, ...]
+    adverbs: tuple[str, ...]
+    tails: tuple[str, ...]
+
+    def filler(self, draw: Draw) -> str:
+        """A sentence with a start, a tail or both; in two of three that have a place for an adverb, with one."""
+        sentence = _drawn(self.sentences, draw)
+        adverb = _drawn(self.adverbs, draw) if draw() * 3 // ALL else ""
+        sentence = " ".join(sentence.replace("{}", adverb).split())
+        start, tail = _drawn(self.starts, draw), _drawn(self.tails, draw)
+        sides = draw() * 3 // ALL
+        start, tail = "" if sides == 1 else start, "" if sides == 0 else tail
+        text = ", ".join(filter(None, (start, sentence, tail)))
+        return f"{text[0].upper()}{text[1:]}."
+
+
 @cache
-def phrases() -> dict[str, dict[str, tuple[str, ...]]]:
-    """``openers`` and ``closers``, by act; of any other act ``OTHER``."""
+def grammar(side: str) -> Grammar:
+    """Of ``opener`` or ``closer``."""
     text = resources.files("transforms.variations").joinpath("phrases.toml").read_text(encoding="utf-8")
-    return {side: {act: tuple(some) for act, some in of.items()} for side, of in tomllib.loads(text).items()}
+    parts = tomllib.loads(text)
+    own = parts[side]
+    sentences = (*parts["sentences"], *own["sentences"])
+    return Grammar(tuple(own["starts"]), sentences, tuple(parts["adverbs"]), tuple(parts["tails"]))
+
+
+def _drawn(parts: Sequence[str], draw: Draw) -> str:
+    return parts[draw() * len(parts) // ALL]
 
 
 def verbose_operations(said: Said, key: bytes) -> tuple[list[Operation], str]:
-    """What makes a turn longer, in order; where there is nothing, the reason."""
+    """What makes a turn longer, in order; where there is nothing, the reason.
+
+    Which sides have a filler, and which filler, is drawn from the key alone. Of what the turn says only its outer form
+    counts: where a filler can stand.
+    """
     utterance = said.utterance
     if not any(map(str.isalpha, utterance)):
         return [], "no_word"
     draw = draws(key).__next__
-    before, after = _opener(said, draw), _closer(said, draw)
+    sides = draw() * 4 // ALL  # both of two turns in four, else one of them
+    kept = said.protected()
+    before, after = _opener(said, _filler("opener", said, draw), kept), _closer(said, _filler("closer", said, draw))
     if before and after:
-        which = draw() * 4 // ALL  # both of two turns in four, else one of them
-        before, after = (None if which == 1 else before), (None if which == 0 else after)
-    inside = _inside(said, draw)
+        before, after = (None if sides == 1 else before), (None if sides == 0 else after)
+    inside = _inside(said, kept, before)
     operations = [one for one in (before, *inside, after) if one is not None]
-    return operations, "" if operations else "no_rule"
+    return sorted(operations), "" if operations else "no_rule"
 
 
-def _act(acts: frozenset[str], order: Sequence[str]) -> str:
-    return next((act for act in order if act in acts), "OTHER")
-
-
-def _opener(said: Said, draw: Draw) -> Operation | None:
-    number = draw()
-    first = said.utterance[0]
-    # An accent of its own, or what joins emoji, would fasten on to the sentence before it.
-    if _GREETING.match(said.utterance) or first.isspace() or not (first.isascii() or first.isalnum()):
-        return None
-    text = _phrase(phrases()["openers"][_act(said.acts, _FIRST)], said, number)
-    return Operation(0, 0, f"{text} ", "opener", "") if text else None
-
-
-def _closer(said: Said, draw: Draw) -> Operation | None:
-    number = draw()
-    end = len(said.utterance.rstrip())
-    last = said.utterance[end - 1]
-    # Behind an emoji or a quotation mark nobody can say whether the sentence has ended.
-    if last in _OPEN_ENDS or not (last in _ENDS or last.isalnum()):
-        return None
-    text = _phrase(phrases()["closers"][_act(said.acts, _LAST)], said, number)
-    stop = "" if last in _ENDS else "."
-    return Operation(end, end, f"{stop} {text}", "closer", "") if text else None
-
-
-def _phrase(some: Sequence[str], said: Said, number: int) -> str:
-    """The drawn phrase, or the next one that has no value of the dialogue in it."""
-    first = number * len(some) // ALL
-    for phrase in (*some[first:], *some[:first]):
-        if not value_ranges(phrase, said.values) and phrase not in said.utterance:
-            return phrase
+def _filler(side: str, said: Said, draw: Draw) -> str:
+    """A drawn filler that has no value of the dialogue in it, and is no part of the turn."""
+    for _ in range(_TRIES):
+        text = grammar(side).filler(draw)
+        if not value_ranges(text, said.values) and text not in said.utterance:
+            return text
     return ""
 
 
-def _inside(said: Said, draw: Draw) -> list[Operation]:
-    kept = said.protected()
+def _opener(said: Said, text: str, kept: Sequence[Range]) -> Operation | None:
+    """Before the turn, or between its greeting and what follows."""
+    utterance = said.utterance
+    # An accent of its own, or what joins emoji, would fasten on to the sentence before it.
+    if not text or utterance[0].isspace() or not (utterance[0].isascii() or utterance[0].isalnum()):
+        return None
+    greeting = _GREETING.match(utterance)
+    if greeting is None or touches(*greeting.span(), kept):
+        return Operation(0, 0, f"{text} ", "opener", "")
+    at = greeting.end()
+    rest = utterance[at : at + 1]
+    if not (greeting["gap"] and rest.isascii() and rest.isalnum()):
+        return None  # it is all that the turn says, or nobody can say where it ends
+    if greeting["stop"]:
+        return Operation(at, at, f"{text} ", "opener", "")
+    start, end = greeting.start("gap"), at + rest.islower()
+    return Operation(start, end, f". {text} {rest.upper() * rest.islower()}", "opener", utterance[start:end])
+
+
+def _closer(said: Said, text: str) -> Operation | None:
+    end = len(said.utterance.rstrip())
+    last = said.utterance[end - 1]
+    # Behind an emoji or a quotation mark nobody can say whether the sentence has ended.
+    if not text or last in _OPEN_ENDS or not (last in _ENDS or last.isalnum()):
+        return None
+    sentence = re.split(r"[.!?…]\s+", said.utterance)[-1]
+    stop = "" if last in _ENDS else "?" if _ASKS.match(sentence) else "."
+    return Operation(end, end, f"{stop} {text}", "closer", "")
+
+
+def _inside(said: Said, kept: Sequence[Range], opener: Operation | None) -> list[Operation]:
+    taken = [*kept, *([(opener.start, opener.end)] if opener and opener.end else [])]
     found: list[Operation] = []
-    hedged = draw() * 2 // ALL == 0
-    for kind, pattern, text in _RULES:
-        if kind == "hedge" and not hedged:
-            continue
+    for pattern, text in _FULL_FORMS:
         for match in pattern.finditer(said.utterance):
             start, end = match.span()
-            if start == end or touches(start, end, [*kept, *((one.start, one.end) for one in found)]):
+            if start == end or touches(start, end, taken):
                 continue
             before = match[0]
             after = text or f"{before[: match.start(1) - start]} are"
-            found.append(Operation(start, end, _cased(before, after), kind, before))
-    return sorted(found)
+            found.append(Operation(start, end, _cased(before, after), "full_form", before))
+            taken.append((start, end))
+    return found
 
 
 def _cased(before: str, after: str) -> str:
