@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from folders import files_of
+from multiwoz_corpus import write_corpus
 from two_workers import TWO_WORKERS
 
 from pipelines.few_shot import run as run_few_shot
@@ -161,3 +162,40 @@ def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
     assert [one["dialogues"] for one in of["train"].values()] == [5, 10, 25, 50]
     assert of["train"]["50"]["slots_missing"] == []
     assert of["test"]["dialogues"] == 29
+
+
+def test_a_corpus_with_frames_of_every_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As MultiWOZ 2.2 is: a set has dialogues that touch its domain, and the advice is about those that there are."""
+    parts = [["hotel"], ["hotel", "train"], ["train", "taxi"], ["hotel", "restaurant"], ["restaurant"]] * 2
+    root = str(write_corpus(tmp_path / "mw", {"train": parts, "test": parts}, lists_all=True))
+    flags = ["--sgd", root, "--sizes", "2", "--test", "2"]
+    assert run(tmp_path / "alone", *flags) == 0
+    reported = capsys.readouterr()
+    assert "hotel: training sets of 2; 2 test dialogues" in reported.out
+    touching_others = "training dialogues of these touch other domains too, so no set without --multi_domain: "
+    assert touching_others + "taxi (2), train (4)\n" in reported.err
+    assert "no training dialogue touches these, so no set: attraction, bus, hospital, police\n" in reported.err
+    assert sorted(path.name for path in (tmp_path / "alone").iterdir() if path.is_dir()) == ["hotel", "restaurant"]
+
+    assert run(tmp_path / "several", *flags, "--multi_domain") == 0
+    assert touching_others not in capsys.readouterr().err
+    for domain, there in (("hotel", 6), ("train", 4), ("taxi", 2)):
+        found = [one for folder in ("2/train", "test") for one in dialogues_of(tmp_path / "several" / domain / folder)]
+        assert len(found) == 4
+        for one in found:
+            values = [frame["state"]["slot_values"] for frame in one["turns"][-2]["frames"]]
+            assert any(slot.startswith(f"{domain}-") for slots in values for slot in slots)
+            assert len(one["services"]) == len(values) == 8  # as in the input
+        numbers = json.loads((tmp_path / "several" / "statistics.json").read_bytes())["domains"][domain]
+        assert numbers["test_candidates"] == there
+        assert read_root(tmp_path / "several" / domain / "test")[0].services
+    for domain in ("police", "bus"):
+        assert not (tmp_path / "several" / domain).exists()
+
+    assert run(tmp_path / "none", *flags, "--domains", "taxi,bus") == 1
+    refused = capsys.readouterr().err
+    assert touching_others + "taxi (2)" in refused
+    assert run(tmp_path / "none", *flags, "--domains", "bus", "--multi_domain") == 1
+    refused = capsys.readouterr().err
+    assert "no training dialogue touches these, so no set: bus" in refused
+    assert "--multi_domain" not in refused

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from multiwoz_corpus import write_corpus
 from two_workers import TWO_WORKERS
 
 from pipelines.ood import run as run_ood
@@ -160,7 +161,7 @@ def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_p
 
 def test_own_other_domains(sample: Path, tmp_path: Path) -> None:
     """Each utterance stands in a dialogue of the same split, or of one not written, that shares no domain."""
-    from transforms.ood.places import domains_of
+    from transforms.touching import domains_of
 
     assert run(tmp_path / "a", "--rates", "0.2", "--place", "append", "--seed", "x", "--quiet") == 0
     found = 0
@@ -184,6 +185,18 @@ def test_own_other_domains(sample: Path, tmp_path: Path) -> None:
                 assert set(rest) == {"ood"}  # nothing of the original comes after it
                 found += 1
     assert found == 40
+
+
+def test_own_of_a_corpus_with_frames_of_every_service(tmp_path: Path) -> None:
+    """As MultiWOZ 2.2 is: a frame does not make a dialogue's domains, nor does its own list."""
+    parts = [["hotel"], ["train"], ["attraction"], ["hotel", "restaurant"], ["police"]] * 6
+    root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts}, lists_all=True)
+    assert run(tmp_path / "out", "--sgd", str(root), "--rates", "0.05", "--quiet") == 0
+    domains = {f"MUL{n:04d}.json": set(parts[n % 30]) for n in range(60)}
+    rows = [row for row in rows_of(tmp_path / "out", "ood-5", "train") if row["label"] == "ood"]
+    assert len(rows) > 2
+    for row in rows:
+        assert not domains[row["source"].split(":")[1]] & domains[row["dialogue_id"]]
 
 
 def rows_of_dialogue(out: Path, split: str, name: str, turn: int) -> list[str]:

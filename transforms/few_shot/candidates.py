@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 
 import msgspec
 
 from schemas.dialogue import Dialogue, Frame
-from schemas.errors import InputError
-from schemas.service import Service
 from transforms.corpora import domain_of, hashed
-from transforms.ood.places import domains_of
+from transforms.touching import Used
 
 TRAIN, TEST = "train", "test"
 
@@ -25,9 +22,10 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
       file: its file, below the root.
       position: its position there.
       digest: of all that is said in it; dialogues with the same are the same.
-      services: that it uses.
+      services: that it touches, lists, or has idle frames of: its set's schema has them.
       slots: element ids (``Restaurants_1/slot/city``) of the domain's slots that occur in it.
       turns: of the user.
+      alone: it touches no other domain.
     """
 
     draw: int
@@ -38,6 +36,7 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
     services: tuple[str, ...]
     slots: tuple[str, ...]
     turns: int
+    alone: bool
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -61,27 +60,27 @@ class Rule(msgspec.Struct, frozen=True):
     multi_domain: bool
     seed: str
 
-    def domains_for(self, dialogue: Dialogue) -> list[str]:
-        """The domains that may have a dialogue."""
-        touched = domains_of(dialogue)
-        return [] if len(touched) > 1 and not self.multi_domain else [one for one in touched if one in self.domains]
+
+def candidates_of(dialogue: Dialogue, used: Used, rule: Rule, file: str, position: int) -> list[tuple[str, Candidate]]:
+    """(domain, candidate) of a dialogue, for each of the wanted domains that it touches.
+
+    Args:
+      dialogue: the dialogue.
+      used: its services.
+      rule: what is wanted.
+      file: its file, below the root.
+      position: its position there.
+    """
+    touched = {domain_of(service) for service in used.touched}
+    return [
+        (domain, _candidate(dialogue, domain, used, len(touched) == 1, file, position, rule.seed))
+        for domain in sorted(touched.intersection(rule.domains))
+    ]
 
 
-def check_services(dialogue: Dialogue, services: Mapping[str, Service]) -> None:
-    """Raises InputError where a dialogue uses a service that its split's schema lacks."""
-    for service in services_of(dialogue):
-        if service not in services:
-            raise InputError(f"unknown_service: {service!r} is not in the split's schema")
-
-
-def services_of(dialogue: Dialogue) -> tuple[str, ...]:
-    """The services of a dialogue and its frames, sorted."""
-    of_frames = {frame.service for turn in dialogue.turns for frame in turn.frames}
-    return tuple(sorted({*dialogue.services, *of_frames}))
-
-
-def candidate(dialogue: Dialogue, domain: str, file: str, position: int, seed: str) -> Candidate:
-    """A dialogue as a domain's candidate."""
+def _candidate(
+    dialogue: Dialogue, domain: str, used: Used, alone: bool, file: str, position: int, seed: str
+) -> Candidate:
     frames = [frame for turn in dialogue.turns for frame in turn.frames if domain_of(frame.service) == domain]
     said = "\0".join(turn.utterance for turn in dialogue.turns)
     return Candidate(
@@ -90,9 +89,10 @@ def candidate(dialogue: Dialogue, domain: str, file: str, position: int, seed: s
         file=file,
         position=position,
         digest=hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(),
-        services=services_of(dialogue),
+        services=tuple(used.all),
         slots=tuple(sorted({slot for frame in frames for slot in slots_of(frame)})),
         turns=sum(turn.speaker == "USER" for turn in dialogue.turns),
+        alone=alone,
     )
 
 

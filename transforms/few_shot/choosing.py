@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -20,6 +21,7 @@ class Chosen(msgspec.Struct, frozen=True):
       test_candidates: test candidates that are different.
       repeated: candidates that are called as another of their split, or in which the same is said.
       same_id: training candidates that are passed over because a dialogue of the test has their id.
+      several: training and test dialogues that are passed over because they touch other domains too.
     """
 
     train: list[Candidate]
@@ -29,16 +31,19 @@ class Chosen(msgspec.Struct, frozen=True):
     test_candidates: int
     repeated: int
     same_id: int
+    several: tuple[int, int]
 
 
 def choose(found: Iterable[tuple[str, Candidate]], rule: Rule) -> Chosen:
     """Chooses the dialogues of one domain.
 
     Args:
-      found: (``train`` or ``test``, candidate).
+      found: (``train`` or ``test``, candidate): dialogues that touch the domain.
       rule: what is wanted.
     """
-    every = sorted(found)
+    touching = sorted(found)
+    every = [(part, one) for part, one in touching if one.alone or rule.multi_domain]
+    several = Counter(part == TEST for part, one in touching if not (one.alone or rule.multi_domain))
     tests, again_in_test = different([one for part, one in every if part == TEST])
     train, again = different([one for part, one in every if part != TEST])
     # SGD's splits use the same ids. Those of the test first that training does not have, so that it loses few; then
@@ -56,6 +61,7 @@ def choose(found: Iterable[tuple[str, Candidate]], rule: Rule) -> Chosen:
         test_candidates=len(tests),
         repeated=again + again_in_test + len(train) - len(apart),
         same_id=len(apart) - len(left),
+        several=(several[False], several[True]),
     )
 
 

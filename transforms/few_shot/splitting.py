@@ -14,12 +14,13 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.errors import InputError
 from schemas.service import Service
 from transforms.corpora import dialogues_of
-from transforms.few_shot.candidates import TEST, TRAIN, Candidate, Rule, candidate, check_services
+from transforms.few_shot.candidates import TEST, TRAIN, Candidate, Rule, candidates_of
 from transforms.few_shot.choosing import Chosen, choose
-from transforms.few_shot.statistics import card, statistics
+from transforms.few_shot.statistics import card, statistics, without_training
 from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
+from transforms.touching import used_by
 
 DEAD, COUNTS = "dead", "counts"
 FILE = "dialogues_001.json"
@@ -66,17 +67,14 @@ def read_file(
             try:
                 if isinstance(dialogue, InputError):
                     raise dialogue
-                check_services(dialogue, services)
-                domains = rule.domains_for(dialogue)
+                candidates = candidates_of(dialogue, used_by(dialogue, services), rule, file.relative, position)
             except InputError as error:
                 name = id_of(raw, position).encode(errors="backslashreplace").decode()
                 letters.append(LeftOut("", file.split, file.name, name, error.where, error.reason))
                 counts["left_out"] += 1
                 continue
-            counts["of_domains" if domains else "of_others"] += 1
-            found += [
-                (domain, (part, candidate(dialogue, domain, file.relative, position, rule.seed))) for domain in domains
-            ]
+            counts[_end_of(candidates, rule)] += 1
+            found += [(domain, (part, one)) for domain, one in candidates]
     except InputError as error:
         letters = [LeftOut("", file.split, file.name, "", error.where, f"broken_file: {error.reason}")]
         found, counts = [], Counter(files=1, broken_files=1)
@@ -87,6 +85,12 @@ def read_file(
         yield TaggedOutput(COUNTS, count)
 
 
+def _end_of(candidates: Sequence[tuple[str, Candidate]], rule: Rule) -> str:
+    if not candidates:
+        return "of_others"
+    return "of_domains" if rule.multi_domain or candidates[0][1].alone else "of_several_domains"
+
+
 def chosen_of(rule: Rule, found: Iterable[tuple[str, tuple[str, Candidate]]]) -> dict[str, Chosen]:
     """What each domain gets, given the candidates of all."""
     by_domain: dict[str, list[tuple[str, Candidate]]] = {domain: [] for domain in rule.domains}
@@ -94,8 +98,7 @@ def chosen_of(rule: Rule, found: Iterable[tuple[str, tuple[str, Candidate]]]) ->
         by_domain[domain].append(one)
     chosen = {domain: choose(of, rule) for domain, of in by_domain.items()}
     if not any(one.train for one in chosen.values()):
-        alone = "" if rule.multi_domain else "; --multi_domain also takes those that touch other domains"
-        raise InputError(f"no training dialogue is of {', '.join(rule.domains)}{alone}", "--domains")
+        raise InputError("; ".join(without_training(chosen)), "--domains")
     return chosen
 
 
@@ -160,12 +163,12 @@ def small_files(
 
 
 def check_balance(counts: dict[str, int], rule: Rule) -> dict[str, int]:
-    """Every dialogue is of a wanted domain, of others, or left out; every set has all dialogues that were chosen.
+    """Every dialogue is of a domain, of several, of others, or left out; every set has all that were chosen.
 
     Raises:
       RuntimeError: they do not balance.
     """
-    ends = sum(counts.get(name, 0) for name in ("of_domains", "of_others", "left_out"))
+    ends = sum(counts.get(name, 0) for name in ("of_domains", "of_several_domains", "of_others", "left_out"))
     wrong = ["dialogues"] if counts.get("dialogues", 0) != ends else []
     wrong += ["sets"] if counts.get("chosen", 0) != counts.get("written", 0) else []
     wrong += [f"{name} of training and test" for name in ("shared_ids", "shared_texts") if counts.get(name, 0)]

@@ -18,7 +18,7 @@ def statistics(chosen: Mapping[str, Chosen], schema_slots: Mapping[str, Sequence
       rule: what was wanted.
     """
     domains = {name: _of_domain(chosen[name], schema_slots.get(name, ()), rule) for name in rule.domains}
-    return {"domains": domains, "short": short(domains, rule)}
+    return {"domains": domains, "short": [*_short(domains, rule), *without_training(chosen)]}
 
 
 def _of_domain(one: Chosen, schema_slots: Iterable[str], rule: Rule) -> dict[str, Any]:
@@ -28,6 +28,7 @@ def _of_domain(one: Chosen, schema_slots: Iterable[str], rule: Rule) -> dict[str
         "test_candidates": one.test_candidates,
         "repeated": one.repeated,
         "same_id": one.same_id,
+        "several_domains": {"train": one.several[0], "test": one.several[1]},
         "slots_that_occur": len(occurring),
         "slots_that_never_occur": sorted(set(schema_slots) - occurring),
         "train": {str(size): _of_set(one.train[:size], occurring) for size in rule.sizes},
@@ -45,8 +46,22 @@ def numbers(dialogues: Sequence[Candidate]) -> dict[str, int]:
     return {"dialogues": len(dialogues), "user_turns": sum(one.turns for one in dialogues)}
 
 
-def short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
-    """What is less than was asked for: a line for each domain, and one for those without a training dialogue."""
+def without_training(chosen: Mapping[str, Chosen]) -> list[str]:
+    """Which domains have no training dialogue, and why: lines for the user, of which the first is about what helps."""
+    lacking = {name: one for name, one in chosen.items() if not one.train}
+    several = {name: one.several[0] for name, one in lacking.items() if one.several[0]}
+    none = [name for name in lacking if name not in several]
+    lines = []
+    if several:
+        found = ", ".join(f"{name} ({n:,})" for name, n in several.items())
+        lines.append(f"training dialogues of these touch other domains too, so no set without --multi_domain: {found}")
+    if none:
+        lines.append(f"no training dialogue touches these, so no set: {', '.join(none)}")
+    return lines
+
+
+def _short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
+    """What is less than was asked for: a line for each domain that has a training dialogue."""
     found = []
     largest = str(rule.sizes[-1])
     for name, one in domains.items():
@@ -54,10 +69,10 @@ def short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
         if not train["dialogues"]:
             continue
         parts = [
-            f"{there} of {asked} {what} dialogues"
-            for what, there, asked in (
-                ("training", train["dialogues"], rule.sizes[-1]),
-                ("test", one["test"]["dialogues"], rule.test),
+            f"{there} of {asked} {what} dialogues" + (f" (--multi_domain: {more:,} more)" if more else "")
+            for what, there, asked, more in (
+                ("training", train["dialogues"], rule.sizes[-1], one["several_domains"]["train"]),
+                ("test", one["test"]["dialogues"], rule.test, one["several_domains"]["test"]),
             )
             if there < asked
         ]
@@ -65,9 +80,6 @@ def short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
             parts.append(f"no training dialogue has {', '.join(train['slots_missing'])}")
         if parts:
             found.append(f"{name}: {'; '.join(parts)}")
-    without = [name for name, one in domains.items() if not one["train"][largest]["dialogues"]]
-    if without:
-        found.append(f"no training dialogue, and so no set: {', '.join(without)}")
     return found
 
 

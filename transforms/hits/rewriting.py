@@ -11,6 +11,7 @@ from schemas.dialogue import Dialogue, Turn
 from transforms.hits.kept_values import Mark, bold_pieces, marks, speakable
 from transforms.hits.markup import shown
 from transforms.hits.terms import MAX_ANNOTATION, REWRITES
+from transforms.touching import services_in_turns
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
 
@@ -71,9 +72,8 @@ def ask_turn(dialogue: Dialogue, position: int) -> Rewriting | str:
 
 
 def services_of(dialogue: Dialogue, position: int) -> str:
-    """The services that a turn speaks of, joined; of a turn without frames those of the dialogue."""
-    named = [frame.service for frame in dialogue.turns[position].frames] or dialogue.services
-    return "+".join(dict.fromkeys(named))
+    """The services that a turn speaks of, joined, see :func:`transforms.touching.services_in_turns`."""
+    return "+".join(services_in_turns(dialogue)[position])
 
 
 def _before(turns: Sequence[Turn], position: int) -> Turn | None:

@@ -8,7 +8,8 @@ from fractions import Fraction
 import msgspec
 
 from schemas.dialogue import Dialogue
-from transforms.corpora import domain_of, hashed
+from transforms.corpora import hashed
+from transforms.touching import domains_of
 
 PLACES = ("append", "between")
 
@@ -31,12 +32,6 @@ class Place(msgspec.Struct, frozen=True, order=True):
     dialogue: int
     turn: int
     domains: tuple[str, ...]
-
-
-def domains_of(dialogue: Dialogue) -> tuple[str, ...]:
-    """The domains of a dialogue's services, sorted: ``Restaurants`` of ``Restaurants_2``."""
-    of_frames = {frame.service for turn in dialogue.turns for frame in turn.frames}
-    return tuple(sorted({domain_of(service) for service in {*dialogue.services, *of_frames}}))
 
 
 def user_turns_of(dialogue: Dialogue) -> list[int]:

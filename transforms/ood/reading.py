@@ -14,13 +14,14 @@ from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from transforms.corpora import dialogues_of
 from transforms.ood.near import InDomain
-from transforms.ood.places import domains_of, places_of, user_turns_of
+from transforms.ood.places import places_of, user_turns_of
 from transforms.ood.plan import Recipe
 from transforms.ood.pool import KEPT, Foreign, foreign, is_text, merged, status_of
 from transforms.ood.sources import SourceFile, read_source, source_id
 from transforms.ood.texts import key_of
 from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut, id_of
+from transforms.touching import domains_of
 
 PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
 

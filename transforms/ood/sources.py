@@ -15,9 +15,10 @@ from schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json
 from transforms import plugins
 from transforms.corpora import dialogues_of
 from transforms.files import read_bytes
-from transforms.ood.places import domains_of, user_turns_of
+from transforms.ood.places import user_turns_of
 from transforms.ood.pool import Foreign, foreign, is_text
 from transforms.rewrite.plan import DialogueFile
+from transforms.touching import domains_of
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
 PLUG_IN = "plug-in"

@@ -8,8 +8,10 @@ import msgspec
 
 from schemas.errors import InputError
 from schemas.layout import SPLITS
-from transforms.service_splits.touching import DOMAIN, Used, group_of
+from transforms.corpora import domain_of
+from transforms.touching import Used
 
+DOMAIN = "domain"
 TRAIN, DEV, TEST, TEST_SEEN = "train", "dev", "test", "test_seen"
 SETS = (TRAIN, DEV, TEST, TEST_SEEN)
 # Why a dialogue is in no set.
@@ -63,7 +65,7 @@ class HeldOut(msgspec.Struct, frozen=True):
         return [*ends, others] if others in SETS else ends
 
     def idle_of(self, group: str, end: str, used: Used) -> tuple[str, ...]:
-        """The services whose idle frames a set does not have: to those that are held out nothing may point."""
+        """Services that a set does not have where they are idle: nothing may point to those that are held out."""
         return () if end == TEST else tuple(service for service in used.idle if service in self.groups[group])
 
 
@@ -75,7 +77,7 @@ def groups_of(services: Iterable[str], by: str) -> dict[str, tuple[str, ...]]:
     """
     found: dict[str, list[str]] = {}
     for service in sorted(set(services)):
-        found.setdefault(group_of(service, by), []).append(service)
+        found.setdefault(domain_of(service) if by == DOMAIN else service, []).append(service)
     for name in found:
         if name.lower() in _RESERVED:
             raise InputError(f"{by} {name!r} has the name of a file that is written: rename it", "--sgd")

@@ -9,9 +9,9 @@ import msgspec
 
 from schemas.service import Service
 from transforms.service_splits.plan import REASONS, SETS, TEST, TRAIN, HeldOut
-from transforms.service_splits.touching import Used
 from transforms.service_splits.writing import Combination
 from transforms.table1 import count_seen, names_of
+from transforms.touching import Used
 
 
 class About(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Set(msgspec.Struct):
 def sets_of(
     about: About, group: str, combinations: Sequence[tuple[Combination, int]]
 ) -> tuple[dict[str, Set], dict[str, int], int]:
-    """The sets of one split; why dialogues are in none; how many lost idle frames of what is held out."""
+    """The sets of one split; why dialogues are in none; how many lost idle services that are held out."""
     sets = {name: Set() for name in SETS}
     left = dict.fromkeys(REASONS, 0)
     cut = 0

@@ -19,12 +19,12 @@ from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import dialogue_text
 from transforms.service_splits.plan import SETS, HeldOut
-from transforms.service_splits.touching import used_by, without
 from transforms.set_files import SetFiles
+from transforms.touching import used_by, without
 
 DEAD, COUNTS, COMBINATIONS = "dead", "counts", "combinations"
 
-# Split, services that are touched, services of idle frames, what is counted: ``dialogues`` or ``turns`` of the user.
+# Split, services that are touched, idle services, what is counted: ``dialogues`` or ``turns`` of the user.
 Combination = tuple[str, tuple[str, ...], tuple[str, ...], str]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from schemas.dialogue import Turn
 from transforms.corpora import domain_of
 from transforms.speech.calibrate import Setting
 from transforms.speech.replacing import Replaced
@@ -34,8 +33,8 @@ class Tally(msgspec.Struct, frozen=True):
     sums: tuple[int, ...]
 
 
-def tally_of(name: str, turn: Turn, replaced: Replaced) -> Iterator[Tally]:
-    """The numbers of one turn; nothing where it was not heard."""
+def tally_of(name: str, services: Iterable[str], replaced: Replaced) -> Iterator[Tally]:
+    """The numbers of one turn, that speaks of some services; nothing where it was not heard."""
     row = replaced.row
     if row["status"] != "heard":
         return
@@ -43,7 +42,7 @@ def tally_of(name: str, turn: Turn, replaced: Replaced) -> Iterator[Tally]:
     sums = (1, *errors, len(row["slots"]), sum(slot["status"] == "kept" for slot in row["slots"]))
     yield Tally(name, "all", "", sums)
     yield Tally(name, "voice", row["voice"], sums)
-    for domain in sorted({domain_of(frame.service) for frame in turn.frames}):
+    for domain in sorted({domain_of(service) for service in services}):
         yield Tally(name, "domain", domain, sums)
 
 

@@ -33,6 +33,7 @@ from transforms.speech.listening import HeardTurn
 from transforms.speech.replacing import Form, Replaced, heard_turn, kept_turn, write_into
 from transforms.speech.statistics import Tally, tally_of
 from transforms.speech.turns import Speakers, UserTurn, Utterance, draw_of, user_turns, voice_of
+from transforms.touching import services_in_turns
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
 SHOWN = 12  # examples of a set on the page
@@ -185,10 +186,11 @@ class FileOfSets:
         """Notes the rows and numbers of a dialogue that is in a set."""
         self._batches[one.name].append(version.batch)
         errors = words = 0
+        services = services_in_turns(dialogue)
         for turn, replaced in version.turns:
             row = replaced.row
             self.counts[f"{row['status']}/{one.name}"] += 1
-            self.tallies += tally_of(one.name, turn.turn, replaced)
+            self.tallies += tally_of(one.name, services[turn.position], replaced)
             words += row["words"]
             errors += sum(row[name] for name in ("substitutions", "deletions", "insertions"))
             if row["wer"]:

@@ -8,6 +8,7 @@ import msgspec
 
 from schemas.dialogue import Dialogue, Turn
 from transforms.perturb.protected import Range, protected_ranges, sayable
+from transforms.touching import services_in_turns
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -29,7 +30,7 @@ class Said(msgspec.Struct, frozen=True):
       spans: its annotated values.
       values: that stand in states and actions of the dialogue, as ``sayable`` gives them.
       acts: of all its frames.
-      services: of its frames.
+      services: those that it speaks of.
       wrong: the slots of spans that do not lie inside the utterance.
       odd: the slots of spans whose text is no value that state or actions of the turn know.
       turn: the turn itself.
@@ -62,9 +63,9 @@ def said_by_user(dialogue: Dialogue) -> Iterator[Said]:
     """The user's turns, in order."""
     values = sayable(_values(dialogue))
     before = None
-    for position, turn in enumerate(dialogue.turns):
+    for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
         if turn.speaker == "USER":
-            yield _said(dialogue.dialogue_id, position, turn, before, values)
+            yield _said(dialogue.dialogue_id, position, turn, before, values, services)
             before = turn
 
 
@@ -81,7 +82,14 @@ def _values(dialogue: Dialogue) -> set[str]:
     return found
 
 
-def _said(dialogue_id: str, position: int, turn: Turn, before: Turn | None, values: tuple[str, ...]) -> Said:
+def _said(
+    dialogue_id: str,
+    position: int,
+    turn: Turn,
+    before: Turn | None,
+    values: tuple[str, ...],
+    services: tuple[str, ...],
+) -> Said:
     spans: list[Span] = []
     wrong, odd = [], []
     for frame in turn.frames:
@@ -105,7 +113,7 @@ def _said(dialogue_id: str, position: int, turn: Turn, before: Turn | None, valu
         spans=tuple(spans),
         values=values,
         acts=frozenset(action.act for frame in turn.frames for action in frame.actions or ()),
-        services=tuple(frame.service for frame in turn.frames),
+        services=services,
         wrong=tuple(wrong),
         odd=tuple(odd),
         turn=turn,

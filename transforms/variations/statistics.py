@@ -17,7 +17,7 @@ Key = tuple[str, str, str]  # kind of variation, what is counted, of which
 
 @cache
 def domains_of(services: tuple[str, ...]) -> frozenset[str]:
-    """Of the services of a turn's frames."""
+    """Of the services that a turn speaks of."""
     return frozenset(map(domain_of, services))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -14,6 +14,7 @@ from schemas.errors import InputError
 from schemas.layout import as_path, is_there
 from transforms.corpora import read_corpus
 from transforms.files import read_bytes
+from transforms.touching import services_in_turns
 
 INTENT = "intent"
 NONE = "NONE"  # the active intent where there is none
@@ -118,26 +119,30 @@ def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
 
 
 def _turns_of(dialogue: Dialogue, name: str, renamed: Renamed) -> Iterator[Turn]:
-    for position, turn in enumerate(dialogue.turns):
+    for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
         if turn.speaker == "USER":
-            frame = frame_of(turn.frames)
+            frame = frame_of(turn.frames, services)
             label = (frame.state.active_intent or NONE) if frame and frame.state else ""
             if frame:
                 label = renamed.get(frame.service, {}).get(label, label)
             yield Turn((name, dialogue.dialogue_id, position), turn.utterance, label)
 
 
-def frame_of(frames: Iterable[Frame]) -> Frame | None:
+def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None:
     """The frame whose active intent is the turn's, or None where there is no state.
 
-    Of several services in a turn the one whose intent the user names in it; else one that has an intent; of several the
-    last, which is the one that the user turns to.
+    Of several services in a turn the one whose intent the user names in it; else one that the turn speaks of, and that
+    has an intent; of several the last, which is the one that the user turns to.
+
+    Args:
+      frames: of the turn; idle ones may have intents that persist.
+      services: those that the turn speaks of.
     """
-    told = [frame for frame in frames if frame.state]
-    return max(enumerate(told), key=lambda one: (_telling(one[1]), one[0]), default=(0, None))[1]
+    stated = [frame for frame in frames if frame.state]
+    return max(enumerate(stated), key=lambda one: (*_rank(one[1], services), one[0]), default=(0, None))[1]
 
 
-def _telling(frame: Frame) -> int:
-    if any(action.act == "INFORM_INTENT" for action in frame.actions or ()):
-        return 2
-    return int(bool(frame.state) and frame.state.active_intent not in ("", NONE))  # type: ignore[union-attr]
+def _rank(frame: Frame, services: Collection[str]) -> tuple[bool, bool, bool]:
+    named = any(action.act == "INFORM_INTENT" for action in frame.actions or ())
+    active = bool(frame.state) and frame.state.active_intent not in ("", NONE)  # type: ignore[union-attr]
+    return named, frame.service in services, active

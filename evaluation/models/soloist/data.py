@@ -17,6 +17,7 @@ from schemas.errors import InputError
 from schemas.layout import read_root, services_by_name
 from transforms.corpora import read_corpus
 from transforms.files import read_bytes
+from transforms.touching import touched_in_turns
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -74,11 +75,13 @@ def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:
     """The user turns of a dialogue that have a state, with all that is to be learned of them."""
     belief: Belief = {}
     said: list[tuple[str, str]] = []
-    for position, turn in enumerate(dialogue.turns):
+    touched: set[str] = set()
+    for position, (turn, services) in enumerate(zip(dialogue.turns, touched_in_turns(dialogue), strict=True)):
         said.append((turn.speaker, turn.utterance))
+        touched.update(services)
         if turn.speaker != "USER" or not any(frame.state for frame in turn.frames):
             continue
-        belief = after(belief, turn.frames)
+        belief = after(belief, [frame for frame in turn.frames if frame.service in touched])
         following = dialogue.turns[position + 1 : position + 2]
         answered = following and following[0].speaker == "SYSTEM"
         yield Step(

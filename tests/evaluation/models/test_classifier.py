@@ -10,12 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from intent_toy import toy
+from multiwoz_corpus import write_corpus
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
 from evaluation.models.classifier.answering import Classifier, foreign
 from evaluation.models.classifier.corpus import Corpus
-from evaluation.models.classifier.data import Turn, frame_of
+from evaluation.models.classifier.data import INTENT, Turn, frame_of, read_turns
 from evaluation.models.classifier.features import Hashed, Pieces, words_of
 from evaluation.models.classifier.learning import Made, Settings, best_of, train
 from evaluation.models.classifier.net import Bag
@@ -81,7 +82,17 @@ def test_the_intent_of_a_turn_with_several_services() -> None:
     named = frame("a", "A", "INFORM", "INFORM_INTENT")
     for frames, wanted in (([old, new], new), ([new, old], old), ([named, new], named), ([old, none], old),
                            ([none, Frame("d")], none), ([Frame("d")], None), ([], None)):  # fmt: skip
-        assert frame_of(frames) == wanted
+        assert frame_of(frames, ["a", "b", "c", "d"]) == wanted
+    assert frame_of([old, new], ["a"]) == old  # the other's intent persists in an idle frame
+    assert frame_of([old, none], ["c"]) == none
+
+
+def test_intents_of_a_corpus_with_frames_of_every_service(tmp_path: Path) -> None:
+    """As MultiWOZ 2.2 is: intents of earlier services persist, and are not the turn's."""
+    write_corpus(tmp_path / "mw", {"train": [["police"], ["hotel", "taxi", "attraction"]]})  # odd ones persist
+    labels = [turn.label for turn in read_turns(str(tmp_path / "mw"), "train", INTENT)]
+    of_hotel = ["find_hotel", "find_hotel", "book_hotel"]
+    assert labels == ["find_police", "NONE", *of_hotel, "find_taxi", *["find_attraction"] * 3]
 
 
 def test_what_is_held_out_depends_on_the_dialogue() -> None:

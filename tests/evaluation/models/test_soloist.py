@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import multiwoz_corpus
 import pytest
 import torch
 from hypothesis import given, settings
@@ -150,6 +151,13 @@ def test_placeholders() -> None:
     )
     assert delexicalised(turn("İstanbul 3", [], [("stars", "3")])) == "İstanbul 3"  # its small letters are longer
     assert delexicalised(turn("7 7", [], [("count", "7")])) == "7 7"
+
+
+def test_idle_services_are_in_no_belief() -> None:
+    """MultiWOZ 2.2 has a frame of every service in every user turn."""
+    one = msgspec.convert(multiwoz_corpus.dialogue(1, ["hotel", "taxi"], lists_all=True), Dialogue)
+    services = [[text for mark, text in step.belief if mark == OF] for step in steps_of(one, KNOWN)]
+    assert services == [["hotel"]] * 3 + [["hotel", "taxi"]] * 2
 
 
 def test_the_steps_of_a_dialogue() -> None:

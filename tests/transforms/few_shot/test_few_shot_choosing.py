@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.dialogue import Dialogue
-from transforms.few_shot.candidates import Candidate, Rule, candidate
+from transforms.few_shot.candidates import Candidate, Rule, candidates_of
 from transforms.few_shot.choosing import choose, different, ordered
+from transforms.touching import Used
 
 RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")
 
 
 def one(draw: int, slots: str = "", name: str = "", said: str = "") -> Candidate:
     name = name or f"d{draw}"
-    return Candidate(draw, name, "train/dialogues_001.json", draw, said or name, ("Bars_1",), tuple(slots), 3)
+    return Candidate(draw, name, "train/dialogues_001.json", draw, said or name, ("Bars_1",), tuple(slots), 3, True)
 
 
 def test_slots_of_a_dialogue() -> None:
@@ -51,11 +52,12 @@ def test_slots_of_a_dialogue() -> None:
         ],
     }
     dialogue = msgspec.convert(raw, Dialogue)
-    made = candidate(dialogue, "Bars", "f", 2, "0")
+    ((domain, made),) = candidates_of(dialogue, Used(("Bars_1", "Cars_1"), ("Elks_1",)), RULE, "f", 2)
+    assert (domain, made.alone) == ("Bars", False)
     assert made.slots == tuple(f"Bars_1/slot/{name}" for name in "abcde")
-    assert (made.services, made.turns, made.position) == (("Bars_1", "Cars_1"), 1, 2)
-    assert RULE.domains_for(dialogue) == []
-    assert msgspec.structs.replace(RULE, multi_domain=True).domains_for(dialogue) == ["Bars"]
+    assert (made.services, made.turns, made.position) == (("Bars_1", "Cars_1", "Elks_1"), 1, 2)
+    assert candidates_of(dialogue, Used(("Bars_1", "Bars_2"), ("Cars_1",)), RULE, "f", 2)[0][1].alone
+    assert candidates_of(dialogue, Used(("Cars_1",), ("Bars_1",)), RULE, "f", 2) == []
 
 
 def test_the_cover_first_then_as_drawn() -> None:

@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import msgspec
+import multiwoz_corpus
 import pytest
 from hits_dialogues import dialogue, hostile_dialogue, system, user
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from transforms.hits.page import page_html, requester_html
 from transforms.hits.question_xml import MAX_BYTES, html_of
 from transforms.hits.records import PageRecord, Settings
 from transforms.hits.render_dialogues import render_dialogues
-from transforms.hits.rewriting import FIELDS
+from transforms.hits.rewriting import FIELDS, services_of, user_turns
 from transforms.hits.summary_files import REWRITES_CSV_COLUMNS, requester_csv, summary_files
 from transforms.hits.terms import REWRITES
 
@@ -125,6 +126,11 @@ def test_services_of_several_frames_are_joined():
     turn = Turn("USER", "A taxi to the hotel", [Frame("Taxi_1", []), Frame("Hotels_1", [])])
     assert page_of(turn).record.service_name == "Taxi_1+Hotels_1"
     assert page_of(Turn("USER", "Hello", [])).record.service_name == "Hotels_1"
+    talk = msgspec.convert(
+        multiwoz_corpus.dialogue(1, ["hotel", "taxi"]), Dialogue
+    )  # frames of all services in every user turn
+    named = [services_of(talk, position) for position in user_turns(talk)]
+    assert named == ["hotel"] * 3 + ["taxi"] * 2
 
 
 def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():

@@ -16,7 +16,7 @@ from schemas.errors import InputError
 from transforms.corpora import hashed
 from transforms.ood.fallbacks import FALLBACKS
 from transforms.ood.injecting import injected, kept_frames
-from transforms.ood.places import Place, domains_of, turns_with_place, wanted
+from transforms.ood.places import Place, turns_with_place, wanted
 from transforms.ood.plan import Injection, Recipe, parse_rates, plan
 from transforms.ood.pool import foreign
 from transforms.ood.texts import key_of
@@ -57,10 +57,6 @@ def typed(raw: dict[str, Any]) -> Dialogue:
 def test_places(speakers: str, between: list[int], append: list[int]) -> None:
     assert turns_with_place(typed(dialogue(speakers)), "between") == between
     assert turns_with_place(typed(dialogue(speakers)), "append") == append
-
-
-def test_domains() -> None:
-    assert domains_of(typed(dialogue("US", ("Bars_1", "Bars_2", "hotel")))) == ("Bars", "hotel")
 
 
 @given(st.integers(1, 99), st.integers(0, 10**6))

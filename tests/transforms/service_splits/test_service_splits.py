@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from schemas.service import Intent, Service, Slot
 from transforms.service_splits.outputs import check_balance
 from transforms.service_splits.plan import REASONS, SETS, HeldOut, chosen, groups_of, test_split_of
 from transforms.service_splits.statistics import About, as_given, seen, sets_of
-from transforms.service_splits.touching import Used, used_by, without
+from transforms.touching import Used
 
 test_split_of.__test__ = False  # type: ignore[attr-defined]
 NAMES = ["A_1", "A_2", "B_1", "C"]
@@ -27,26 +23,6 @@ def service(name: str, *slots: str, description: str = "") -> Service:
 
 
 SERVICES = {name: service(name, "x") for name in NAMES}
-
-
-def frame(name: str, **more: Any) -> dict[str, Any]:
-    return {"service": name, "slots": [], "actions": [], **more}
-
-
-def idle(name: str) -> dict[str, Any]:
-    return frame(name, state={"active_intent": "NONE", "requested_slots": [], "slot_values": {}})
-
-
-def typed(services: list[str], *turns: list[dict[str, Any]]) -> tuple[dict[str, Any], Dialogue]:
-    raw = {
-        "dialogue_id": "1",
-        "services": services,
-        "turns": [
-            {"speaker": "SYSTEM" if i % 2 else "USER", "utterance": "Hm.", "frames": frames}
-            for i, frames in enumerate(turns)
-        ],
-    }
-    return raw, msgspec.convert(raw, Dialogue)
 
 
 @given(
@@ -78,28 +54,6 @@ def test_every_dialogue_ends_once(
             assert not left & set(services)
         elif end == "test":
             assert left == {*used.touched, *used.idle}
-
-
-def test_the_services_of_a_dialogue() -> None:
-    call = {"method": "FindB_1", "parameters": {}}
-    raw, dialogue = typed(["A_1"], [idle("A_1"), idle("C")], [frame("B_1", service_call=call)])
-    used = used_by(dialogue, SERVICES)
-    assert used == Used(("A_1", "B_1"), ("C",))
-    cut = without(raw, ("C",))
-    assert [[one["service"] for one in turn["frames"]] for turn in cut["turns"]] == [["A_1"], ["B_1"]]
-    assert len(raw["turns"][0]["frames"]) == 2
-    spoken = [
-        frame("C", slots=[{"slot": "x", "copy_from": "y"}]),
-        frame("C", actions=[{"act": "REQUEST", "slot": "x", "values": []}]),
-        frame("C", state={"active_intent": "NONE", "requested_slots": ["x"], "slot_values": {}}),
-        frame("C", state={"active_intent": "FindC", "requested_slots": [], "slot_values": {}}),
-        frame("C", service_results=[{"x": "1"}]),
-    ]
-    for one in spoken:
-        assert used_by(typed(["A_1"], [one])[1], SERVICES).touched == ("A_1", "C")
-    for services, frames in ((["Z_1"], [idle("A_1")]), (["A_1"], [idle("Z_1")])):
-        with pytest.raises(InputError, match="unknown_service: 'Z_1' is not in the split's schema"):
-            used_by(typed(services, frames)[1], SERVICES)
 
 
 def test_groups() -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("jiwer")
 
-from schemas.dialogue import Turn
 from transforms.corpora import domain_of
 from transforms.speech.calibrate import Setting
 from transforms.speech.listening import sum_tuples
@@ -28,17 +26,13 @@ def row_of(drawn: random.Random) -> dict[str, Any]:
     return {"status": status, "words": words, **errors, "slots": slots, "voice": drawn.choice(["klatt4", "adam"])}
 
 
-def turn_of(*services: str) -> Turn:
-    return msgspec.convert({"speaker": "USER", "utterance": "", "frames": [{"service": s} for s in services]}, Turn)
-
-
 def test_numbers_are_plain_sums_over_the_turns() -> None:
     drawn = random.Random(0)
     services = ["Hotels_1", "Hotels_2", "Travel_1", "Homes"]
     rows = [(row_of(drawn), drawn.sample(services, drawn.randrange(1, 4))) for _ in range(300)]
     sums: dict[tuple[str, str, str], list[tuple[int, ...]]] = {}
     for row, of in rows:
-        for tally in tally_of("SR-20", turn_of(*of), Replaced(row, None, {})):
+        for tally in tally_of("SR-20", of, Replaced(row, None, {})):
             sums.setdefault((tally.set, tally.kind, tally.name), []).append(tally.sums)
     dialogues = [("SR-20", (f"f\0{i:06}", (drawn.randrange(5), drawn.randrange(1, 30)))) for i in range(40)]
     found = statistics(
@@ -98,9 +92,9 @@ def test_of_no_turns_there_are_no_numbers() -> None:
 
 def test_turns_that_were_not_heard_count_nowhere() -> None:
     row = {**row_of(random.Random(1)), "status": "failed"}
-    assert list(tally_of("SR-20", turn_of("A_1"), Replaced(row, None, {}))) == []
+    assert list(tally_of("SR-20", ("A_1",), Replaced(row, None, {}))) == []
     row["status"] = "heard"
-    found = list(tally_of("SR-20", turn_of("A_1", "A_2", "A_1"), Replaced(row, None, {})))
+    found = list(tally_of("SR-20", ("A_1", "A_2", "A_1"), Replaced(row, None, {})))
     assert [(tally.kind, tally.name) for tally in found] == [("all", ""), ("voice", row["voice"]), ("domain", "A")]
     assert all(isinstance(tally, Tally) and tally.set == "SR-20" and tally.sums == found[0].sums for tally in found)
 

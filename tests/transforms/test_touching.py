@@ -1,0 +1,141 @@
+"""What a dialogue touches: not what it lists, nor what persists in idle frames."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multiwoz_corpus import DOMAINS, dialogue
+
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from schemas.service import Service
+from transforms.touching import (
+    Used,
+    domains_of,
+    services_in_turns,
+    touched_in_turns,
+    touched_services,
+    used_by,
+    without,
+)
+
+SERVICES = {name: Service(name, "", [], []) for name in ("A_1", "B_1", "C")}
+NOTHING: dict[str, Any] = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
+
+
+def frame(name: str, **more: Any) -> dict[str, Any]:
+    return {"service": name, "slots": [], "actions": [], **more}
+
+
+def idle(name: str) -> dict[str, Any]:
+    return stated(name)
+
+
+def stated(name: str, **more: Any) -> dict[str, Any]:
+    return frame(name, state={**NOTHING, **more})
+
+
+def typed(services: list[str], *turns: list[dict[str, Any]]) -> tuple[dict[str, Any], Dialogue]:
+    raw = {
+        "dialogue_id": "1",
+        "services": services,
+        "turns": [
+            {"speaker": "SYSTEM" if i % 2 else "USER", "utterance": "Hm.", "frames": frames}
+            for i, frames in enumerate(turns)
+        ],
+    }
+    return raw, msgspec.convert(raw, Dialogue)
+
+
+@pytest.mark.parametrize(
+    "touching",
+    [
+        frame("C", slots=[{"slot": "x", "copy_from": "y"}]),
+        frame("C", actions=[{"act": "GOODBYE", "slot": "", "values": []}]),
+        frame("C", service_call={"method": "FindC", "parameters": {}}),
+        frame("C", service_results=[{"x": "1"}]),
+        stated("C", requested_slots=["x"]),
+        stated("C", active_intent="FindC"),
+        stated("C", slot_values={"x": ["1"]}),
+    ],
+)
+def test_what_touches(touching: dict[str, Any]) -> None:
+    _, found = typed(["A_1"], [stated("A_1", active_intent="FindA"), idle("C")], [], [touching, idle("A_1")])
+    assert touched_in_turns(found) == [("A_1",), (), ("C",)]
+    assert touched_services(found) == ("A_1", "C")
+    assert domains_of(found) == ("A", "C")
+
+
+def test_a_state_touches_when_it_changes() -> None:
+    first = stated("C", active_intent="Find", slot_values={"x": ["1"]})
+    turns = [
+        [first],
+        [frame("C")],  # the system's frames have no state
+        [first],  # as before
+        [],
+        [stated("C", active_intent="NONE", slot_values={"x": ["1"]})],  # no longer active
+        [],
+        [first],  # active again
+        [],
+        [stated("C", active_intent="Find")],  # a value is taken back
+        [],
+        [stated("C", active_intent="Book")],
+    ]
+    touched = [bool(services) for services in touched_in_turns(typed(["A_1"], *turns)[1])]
+    assert touched == [True, False, False, False, False, False, True, False, True, False, True]
+
+
+def test_the_list_of_a_dialogue_counts_only_where_it_has_no_frame() -> None:
+    assert touched_services(typed(["B_1", "A_1"], [idle("A_1")])[1]) == ()
+    assert touched_services(typed(["B_1", "A_1"], [], [])[1]) == ("A_1", "B_1")
+
+
+def test_what_a_turn_speaks_of_when_it_touches_nothing() -> None:
+    _, found = typed(["A_1"], [idle("A_1")], [], [stated("B_1", active_intent="Find")], [frame("A_1")], [])
+    assert services_in_turns(found) == [("B_1",)] * 5
+    _, nothing = typed(["A_1"], [idle("B_1"), idle("C")], [])
+    assert services_in_turns(nothing) == [("B_1", "C"), ("A_1",)]
+
+
+def test_touched_and_idle_and_without() -> None:
+    call = {"method": "FindB_1", "parameters": {}}
+    raw, found = typed(["A_1", "B_1"], [idle("A_1"), idle("C")], [frame("B_1", service_call=call)])
+    used = used_by(found, SERVICES)
+    assert used == Used(("B_1",), ("A_1", "C"))
+    assert used.all == ["A_1", "B_1", "C"]
+    cut = without(raw, ("A_1",))
+    assert [[one["service"] for one in turn["frames"]] for turn in cut["turns"]] == [["C"], ["B_1"]]
+    assert cut["services"] == ["B_1"]
+    assert (len(raw["turns"][0]["frames"]), raw["services"]) == (2, ["A_1", "B_1"])
+    for services, frames in ((["Z_1"], [idle("A_1")]), (["A_1"], [idle("Z_1")])):
+        with pytest.raises(InputError, match="unknown_service: 'Z_1' is not in the split's schema"):
+            used_by(typed(services, frames)[1], SERVICES)
+
+
+@given(st.integers(0, 99), st.lists(st.sampled_from(DOMAINS), min_size=1, unique=True), st.booleans())
+def test_dialogues_shaped_as_multiwoz(number: int, domains: list[str], lists_all: bool) -> None:
+    """Whether intents persist or not, each turn touches what it was made to be about, and the closing nothing."""
+    found = msgspec.convert(dialogue(number, domains, lists_all=lists_all), Dialogue)
+    assert touched_services(found) == domains_of(found) == tuple(sorted(domains))
+    per_turn = touched_in_turns(found)
+    assert per_turn[-2:] == [(), ()]
+    assert services_in_turns(found)[-1] == (domains[-1],)
+    user = [services for turn, services in zip(found.turns, per_turn, strict=True) if turn.speaker == "USER"][:-1]
+    assert list(dict.fromkeys(user)) == [(domain,) for domain in domains]
+
+
+def test_of_sgd_every_frame_and_all_that_is_listed(sample: Path, real_data: Path) -> None:
+    paths = sorted([*real_data.glob("sgd/dev/dialogues_*.json"), *sample.glob("*/dialogues_*.json")])
+    assert len(paths) > 4
+    for path in paths:
+        for raw in json.loads(path.read_bytes()):
+            found = msgspec.convert(raw, Dialogue)
+            of_frames = [tuple(dict.fromkeys(frame.service for frame in turn.frames)) for turn in found.turns]
+            assert touched_in_turns(found) == of_frames
+            assert touched_services(found) == tuple(sorted(found.services))
