@@ -10,7 +10,7 @@ from typing import Any
 
 import killed
 import pytest
-from babi_toy import CANDIDATES, dialogues, unseen, write_toy
+from babi_toy import CANDIDATES, FACTS, dialogues, unseen, write_toy
 from folders import files_of
 from two_workers import TWO_WORKERS
 
@@ -18,7 +18,7 @@ from evaluation.models.saving import MODEL, WEIGHTS
 from pipelines.evaluate import run as evaluate
 from pipelines.predict import run as predict
 from pipelines.train import run as train
-from transforms.babi.reading import parse_dialogues
+from transforms.babi.reading import SILENCE, parse_dialogues
 from transforms.babi.writing import dialogue_text
 
 SMALL = ["--size", "32", "--batch_size", "8", "--epochs", "30", "--quiet"]
@@ -176,6 +176,53 @@ def test_models_that_learn_nothing(
     told = capsys.readouterr()
     assert "toy-task1-tst.jsonl: no rule applies at 72 turns: the answer is empty" in told.err
     assert "predictions/toy-task1-tst.jsonl: 104 answers" in told.out
+
+
+def test_files_like_the_published_ones_of_task_6(
+    toy: tuple[Path, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Candidates without a last newline, empty user turns, facts without tabs: warned of, the answers are the same."""
+    clean, odd = toy[0], tmp_path / "odd"
+    odd.mkdir()
+    texts = {path.name: path.read_text() for path in clean.glob("*.txt")}
+    silences = texts["toy-task1-trn.txt"].count(SILENCE)
+    texts["candidates.txt"] = texts["candidates.txt"].rstrip("\n")
+    texts["kb.txt"] = texts["kb.txt"].replace("\t", " ")
+    for name in ("toy-task1-trn.txt", "toy-task1-tst.txt"):
+        texts[name] = texts[name].replace(f"{SILENCE}\t", "\t", 6)
+    for name, text in texts.items():
+        (odd / name).write_text(text)
+    assert silences > 6
+    found, said = [], []
+    for folder in (clean, odd):
+        out = tmp_path / f"from_{folder.name}"
+        given = {
+            "tfidf": ["--candidates", str(folder / "candidates.txt"), "--match", str(folder / "kb.txt")],
+            "nearest": ["--train", str(folder / "toy-task1-trn.txt")],
+        }
+        reference = ["--reference", str(folder / "toy-task1-tst.txt")]
+        for model, flags in given.items():
+            assert train([model, *flags, "--output", str(out / model)]) == 0
+            model_and_out = ["--model", str(out / model), "--output", str(out / f"{model}_answers")]
+            assert predict([model, *model_and_out, *reference, *TWO_WORKERS]) == 0
+        predictions = ["--predictions", str(out / "tfidf_answers" / "predictions")]
+        scores = [*reference, *predictions, "--candidates", str(folder / "candidates.txt")]
+        assert evaluate(["--task", "ranking", *scores, "--output", str(out / "scores")]) == 0
+        found.append([path.read_bytes() for path in sorted(out.glob("*_answers/predictions/*"))])
+        found[-1].append((out / "scores" / "metrics.json").read_bytes())
+        said.append(capsys.readouterr().err)
+    assert found[0] == found[1]
+    assert "accepted" not in said[0]
+    turns = "accepted 6 empty user turns, read as <SILENCE>; the first is in line 3"
+    facts = f"accepted {len(FACTS)} facts with a space instead of the tab; the first is in line 1"
+    last = f"accepted 1 last line without a newline (is it whole?); line {len(CANDIDATES)}"
+    for name, told, times in (  # of the test: twice as it is predicted, once as it is scored
+        ("toy-task1-trn.txt", turns, 1),
+        ("toy-task1-tst.txt", turns, 3),
+        ("kb.txt", facts, 1),
+        ("candidates.txt", last, 2),
+    ):
+        assert said[1].count(f"{odd / name}: {told}") == times, said[1]
 
 
 def refused(command: list[str], capsys: pytest.CaptureFixture[str], status: int = 2) -> str:

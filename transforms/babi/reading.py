@@ -1,12 +1,18 @@
-"""Files of the bAbI dialog tasks, read strictly: dialogues, the knowledge base, the candidates.
+"""Files of the bAbI dialog tasks: dialogues, the knowledge base, the candidates.
 
 A line of a dialogue is ``N user<TAB>bot``, numbered from 1; a fact of the knowledge base is a line without a tab, ``N
 entity relation value``. Where the bot speaks twice in a row, the user's part is ``<SILENCE>``. A blank line ends each
 dialogue, the last one too.
+
+The published files do not all keep to this. In those of task 6 some user turns are empty, the candidates end without a
+newline, and the knowledge base has a space where that of tasks 1 to 5 has a tab. Such :class:`Deviations` are accepted,
+and a warning says which, how many, and where the first is. A byte order mark and Windows' line ends are no deviations.
+Everything else that is not of the format is an error.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 
@@ -16,7 +22,17 @@ from schemas.errors import InputError
 
 SILENCE = "<SILENCE>"
 
-_NUMBERED = re.compile(r"([1-9][0-9]{0,8}) (.+)", re.DOTALL)
+_NUMBERED = re.compile(r"([1-9][0-9]{0,8})(?: |(?=\t))(.+)", re.DOTALL)
+
+
+# Kind of a deviation to what the warning says of one, and of several.
+_DEVIATIONS = {
+    "empty_user": (f"empty user turn, read as {SILENCE}", f"empty user turns, read as {SILENCE}"),
+    "spaces": ("line with stray blanks, dropped", "lines with stray blanks, dropped"),
+    "no_tab": ("fact with a space instead of the tab", "facts with a space instead of the tab"),
+    "no_blank_line": ("last dialogue without a blank line behind it (is it whole?)", ""),
+    "no_newline": ("last line without a newline (is it whole?)", ""),
+}
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -56,21 +72,52 @@ class BabiDialogue(msgspec.Struct, frozen=True):
         return [one for one in self.lines if isinstance(one, Fact)]
 
 
+class Deviations:
+    """What a file has that the format does not, and that was accepted."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, int]] = {}  # how many, and the line of the first
+
+    def note(self, kind: str, line: int) -> None:
+        """Counts a deviation in a line, numbered from 1."""
+        count, first = self._found.get(kind, (0, line))
+        self._found[kind] = count + 1, first
+
+    def cut_off(self, line: int) -> str:
+        """What an error about the line adds, where the file may be cut off in it."""
+        ends_here = self._found.get("no_newline") == (1, line)
+        return "; the file ends inside this line: is it cut off?" if ends_here else ""
+
+    def messages(self) -> list[str]:
+        """Of each kind how many there are and where the first is."""
+        return [
+            f"accepted {count:,} {_DEVIATIONS[kind][count > 1]}; {'the first is in ' if count > 1 else ''}line {first}"
+            for kind, (count, first) in self._found.items()
+        ]
+
+    def warn(self, path: object) -> None:
+        """Logs a warning for each kind."""
+        for message in self.messages():
+            logging.warning("%s: %s", path, message)
+
+
 def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
-    """The dialogues of a file's bytes, one by one.
+    """The dialogues of a file's bytes, one by one; what deviates from the format is said after the last.
 
     Raises:
-      InputError: a line that is none of the format, or the file is cut off; with the line, possibly after dialogues.
+      InputError: a line that is none of the format; with the line, possibly after dialogues.
     """
     found: list[Fact | Exchange] = []
     first = 1
-    for number, line in enumerate(_lines(data, path), 1):
+    deviations = Deviations()
+    number = 0
+    for number, line in _lines(data, path, deviations):
         if not line:
             if found:
                 yield BabiDialogue(tuple(found), first)
             found = []
             continue
-        place, parsed = _parse(line, path, f"line {number}")
+        place, parsed = _parse(line, path, number, deviations)
         if place == 1 and found:  # numbers that begin again are enough
             yield BabiDialogue(tuple(found), first)
             found = []
@@ -80,36 +127,50 @@ def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
         first = number if place == 1 else first
         found.append(parsed)
     if found:
-        raise InputError("no blank line ends the last dialogue: is the file cut off?", path, f"line {first}")
+        if not deviations.cut_off(number):
+            deviations.note("no_blank_line", number)
+        yield BabiDialogue(tuple(found), first)
+    deviations.warn(path)
 
 
 def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
-    """The knowledge base, whose lines are ``1 entity relation<TAB>value``. Raises InputError with the line."""
-    for number, line in enumerate(_lines(data, path), 1):
-        left, tab, value = _content(line, path, f"line {number}")[1].partition("\t")
-        words = left.split(" ")
-        if len(words) != 2 or not all(words) or not tab or not value or "\t" in value:
-            raise InputError("is no fact: 'entity relation', a tab and a value", path, f"line {number}")
-        yield Fact(words[0], words[1], value)
+    """The knowledge base, whose lines are ``1 entity relation<TAB>value``, or ``1 entity relation value`` as in task 6.
+
+    Raises:
+      InputError: a line that is no fact; with the line.
+    """
+    deviations = Deviations()
+    for number, line in _lines(data, path, deviations):
+        if line:
+            yield _fact(_content(line, path, f"line {number}")[1], path, number, deviations)
+    deviations.warn(path)
 
 
 def parse_candidates(data: bytes, path: object = "") -> list[str]:
     """What the bot may say, one text a line, ``1 text``. Raises InputError with the line."""
-    return [_content(line, path, f"line {i}")[1] for i, line in enumerate(_lines(data, path), 1)]
+    deviations = Deviations()
+    lines = [(number, line) for number, line in _lines(data, path, deviations) if line]
+    found = [_stripped(_content(line, path, f"line {i}")[1], i, deviations)[0] for i, line in lines]
+    deviations.warn(path)
+    return found
 
 
-def _lines(data: bytes, path: object) -> list[str]:
+def _lines(data: bytes, path: object, deviations: Deviations) -> Iterator[tuple[int, str]]:
+    """(number from 1, line) of a text; lines of blanks alone are empty."""
     try:
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("not UTF-8: save the file as UTF-8", path, f"line {line}") from None
+        number = data.count(b"\n", 0, error.start) + 1
+        raise InputError("not UTF-8: save the file as UTF-8", path, f"line {number}") from None
     lines = text.replace("\r\n", "\n").split("\n")
     if not text.strip():
         raise InputError("the file is empty", path)
-    if lines.pop():
-        raise InputError("the file ends inside a line: is it cut off?", path, f"line {len(lines) + 1}")
-    return lines
+    if lines[-1].strip():
+        deviations.note("no_newline", len(lines))
+    else:
+        lines.pop()
+    for i, line in enumerate(lines, 1):
+        yield i, line if line.strip() else ""
 
 
 def _content(line: str, path: object, where: str) -> tuple[int, str]:
@@ -119,14 +180,41 @@ def _content(line: str, path: object, where: str) -> tuple[int, str]:
     return int(numbered[1]), numbered[2]
 
 
-def _parse(line: str, path: object, where: str) -> tuple[int, Fact | Exchange]:
-    place, content = _content(line, path, where)
-    parts = content.split("\t")
-    if len(parts) == 2 and all(part.strip() for part in parts):
-        return place, Exchange(*parts)
+def _stripped(content: str, number: int, deviations: Deviations) -> list[str]:
+    """What tabs separate, without blanks around; a tab at the end separates nothing."""
+    raw = content.split("\t")
+    parts = [part.strip() for part in raw]
+    while len(parts) > 2 and not parts[-1]:
+        parts.pop()
+    if parts != raw:
+        deviations.note("spaces", number)
+    return parts
+
+
+def _fact(content: str, path: object, number: int, deviations: Deviations) -> Fact:
+    parts = _stripped(content, number, deviations)
+    words = parts[0].split()
+    if len(parts) == 1 and len(words) == 3:
+        deviations.note("no_tab", number)
+        return Fact(*words)
+    if len(parts) == 2 and len(words) == 2 and parts[1]:
+        return Fact(words[0], words[1], parts[1])
+    reason = f"is no fact: 'entity relation', a tab and a value{deviations.cut_off(number)}"
+    raise InputError(reason, path, f"line {number}")
+
+
+def _parse(line: str, path: object, number: int, deviations: Deviations) -> tuple[int, Fact | Exchange]:
+    place, content = _content(line, path, f"line {number}")
+    parts = _stripped(content, number, deviations)
+    if len(parts) == 2 and parts[1]:
+        if not parts[0]:
+            deviations.note("empty_user", number)
+        return place, Exchange(parts[0] or SILENCE, parts[1])
     if len(parts) == 1:
-        words = content.split(" ")
-        if len(words) == 3 and all(words):
+        words = parts[0].split()
+        if len(words) == 3:
             return place, Fact(*words)
-        raise InputError("has no tab, and is no fact of three words either", path, where)
-    raise InputError("is not what the user says, a tab, and what the bot says", path, where)
+        reason = "has no tab, and is no fact of three words either"
+    else:
+        reason = "is not what the user says, a tab, and what the bot says"
+    raise InputError(reason + deviations.cut_off(number), path, f"line {number}")

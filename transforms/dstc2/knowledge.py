@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ RELATIONS = {
 # The published facts have, of these, a token made of the restaurant's name.
 TOKENS = {"postcode": "post_code", "phone": "phone", "addr": "address"}
 _SLOTS = {relation: slot for slot, relation in RELATIONS.items()}
-_NUMBER = re.compile(r"[0-9]+ ")
 
 Said = tuple[str, str, str]  # restaurant, slot, value
 
@@ -61,6 +59,11 @@ class Knowledge(msgspec.Struct, frozen=True):
 def token(value: str) -> str:
     """A value as one word, as dialog bAbI has it: ``asian_oriental``."""
     return "_".join(value.lower().split())
+
+
+def from_token(word: str) -> str:
+    """The value or name that one word of dialog bAbI stands for: ``asian oriental``."""
+    return word.replace("_", " ").lower()
 
 
 def facts_of(call: Call) -> Iterator[Said]:
@@ -140,12 +143,9 @@ def read_knowledge(path: str) -> Knowledge:
     place = as_path(path)
     try:
         data = place.read_bytes().removeprefix(b"\xef\xbb\xbf")
-        lines = data.decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}: save the file as UTF-8", path, "--kb") from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path, "--kb") from None
-    rows = _of_json(data, place) if data.lstrip().startswith(b"[") else _of_lines(lines, place)
+    rows = _of_json(data, place) if data.lstrip().startswith(b"[") else _of_lines(data, place)
     if not rows:
         raise InputError("no restaurants here", path, "--kb")
     return Knowledge(
@@ -155,18 +155,12 @@ def read_knowledge(path: str) -> Knowledge:
     )
 
 
-def _of_lines(lines: Iterable[str], path: Path) -> dict[str, dict[str, str]]:
+def _of_lines(data: bytes, path: Path) -> dict[str, dict[str, str]]:
     rows: dict[str, dict[str, str]] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        parts = _NUMBER.sub("", line, count=1).replace("\t", " ").split()
-        if len(parts) != 3:
-            raise InputError('is no fact: expected "1 NAME R_cuisine VALUE"', path, f"line {number}")
-        name, relation, value = (part.replace("_", " ").lower() if i != 1 else part for i, part in enumerate(parts))
-        values = rows.setdefault(name, {})
-        if relation in _SLOTS:  # not a rating, which is drawn anew for each call
-            values.setdefault(_SLOTS[relation], value)
+    for fact in babi.parse_facts(data, path):
+        values = rows.setdefault(from_token(fact.entity), {})
+        if fact.relation in _SLOTS:  # not a rating, which is drawn anew for each call
+            values.setdefault(_SLOTS[fact.relation], from_token(fact.value))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Files of the bAbI dialog tasks: what is written is read again, and what is no such file is told with its line."""
+"""Files of the bAbI dialog tasks: what is written is read again, deviations are reported, errors have their line."""
 
 from __future__ import annotations
 
@@ -48,8 +48,15 @@ def test_what_is_written_is_read(dialogues: list[list[Fact | Exchange]]) -> None
     [
         (b"", "x.txt: the file is empty"),
         (b"\n\n", "x.txt: the file is empty"),
-        (b"1 hi\thello\n2 a tab", "x.txt: line 2: the file ends inside a line: is it cut off?"),
-        (b"1 hi\thello\n\n1 hi\thello\n2 ok\tyes\n", "x.txt: line 3: no blank line ends the last dialogue"),
+        (
+            b"1 hi\thello\n2 a tab",
+            "x.txt: line 2: has no tab, and is no fact of three words either; the file ends inside this line: is it",
+        ),
+        (
+            b"1 hi\thello\n2 hi\t",
+            "x.txt: line 2: is not what the user says, a tab, and what the bot says; the file ends",
+        ),
+        (b"1 hi\thello\n2", "x.txt: line 2: does not begin with a number and a space"),
         (b"1 hi\thello\n3 ok\tyes\n\n", "x.txt: line 2: is numbered 3, and 2 was expected: is something missing?"),
         (b"2 hi\thello\n\n", "x.txt: line 1: is numbered 2, and 1 was expected"),
         (b"hi\thello\n\n", "x.txt: line 1: does not begin with a number and a space"),
@@ -66,7 +73,65 @@ def test_bad_files(data: bytes, told: str) -> None:
     assert str(error.value).startswith(told)
 
 
-@pytest.mark.parametrize("data", [b"1 a R_b c\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n"])
+def accepted(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [record.getMessage() for record in caplog.records]
+    assert {record.levelname for record in caplog.records} <= {"WARNING"}
+    caplog.clear()
+    return found
+
+
+def test_the_published_files_of_task_6(caplog: pytest.LogCaptureFixture) -> None:
+    """Invented lines with the traits of those files: they are read, and a warning says what was accepted."""
+    train = (
+        b"1 <SILENCE>\tWelcome , what would you like ?\n2 \tSorry , I did not hear you .\n3 sushi\tapi_call sushi\n"
+        b"4 api_call no result\n5\tThere is none .\n\n1 hi\tWelcome , what would you like ?\n\n"
+    )
+    first, second = parse_dialogues(train, "trn.txt")
+    assert [one.user for one in first.exchanges] == [SILENCE, SILENCE, "sushi", SILENCE]
+    assert first.exchanges[1].bot == "Sorry , I did not hear you ."
+    assert first.facts == [Fact("api_call", "no", "result")]
+    assert (second.line, second.exchanges[0].user) == (7, "hi")
+    assert accepted(caplog) == [
+        "trn.txt: accepted 2 empty user turns, read as <SILENCE>; the first is in line 2",
+    ]
+    assert parse_candidates(b"1 Welcome\n1 Good bye .", "c.txt") == ["Welcome", "Good bye ."]
+    assert accepted(caplog) == ["c.txt: accepted 1 last line without a newline (is it whole?); line 2"]
+    facts = [Fact("the_cow", "R_cuisine", "thai"), Fact("the_cow", "R_price", "cheap")]
+    assert list(parse_facts(b"1 the_cow R_cuisine thai\n1 the_cow R_price cheap\n", "kb.txt")) == facts
+    assert accepted(caplog) == ["kb.txt: accepted 2 facts with a space instead of the tab; the first is in line 1"]
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (
+            b"1 hi\thello\n2 ok\tyes\n",
+            ["accepted 1 last dialogue without a blank line behind it (is it whole?); line 2"],
+        ),
+        (b"1 hi\thello\n2 ok\tyes", ["accepted 1 last line without a newline (is it whole?); line 2"]),
+        (b"1 hi\thello\n2 ok\tyes\n  \n", []),
+        (
+            b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
+            ["accepted 2 lines with stray blanks, dropped; the first is in line 1"],
+        ),
+        (b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n", []),
+    ],
+)
+def test_deviations(data: bytes, told: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    (dialogue,) = parse_dialogues(data, "x.txt")
+    assert dialogue.lines == (Exchange("hi", "hello"), Exchange("ok", "yes"))
+    assert accepted(caplog) == [f"x.txt: {one}" for one in told]
+
+
+def test_deviating_facts_and_candidates(caplog: pytest.LogCaptureFixture) -> None:
+    spaced = b"1 a R_b\tc\n1 a R_d \t 7 Milton Road\r\n\n"
+    assert list(parse_facts(spaced, "kb.txt")) == [Fact("a", "R_b", "c"), Fact("a", "R_d", "7 Milton Road")]
+    assert accepted(caplog) == ["kb.txt: accepted 1 line with stray blanks, dropped; line 2"]
+    assert parse_candidates(b"1 yes \n\n1 no\n", "c.txt") == ["yes", "no"]
+    assert accepted(caplog) == ["c.txt: accepted 1 line with stray blanks, dropped; line 1"]
+
+
+@pytest.mark.parametrize("data", [b"1 a R_b c d\n", b"1 a\tb\n", b"1 a R_b\tc\td\n", b"1 a R_b\t\n", b"a R_b\tc\n"])
 def test_bad_knowledge_base(data: bytes) -> None:
     with pytest.raises(InputError, match="line 2"):
         list(parse_facts(b"1 a R_b\tc\n" + data, "kb.txt"))
@@ -79,8 +144,8 @@ def test_names() -> None:
     assert (CANDIDATES, FACTS) == ("dialog-babi-candidates.txt", "dialog-babi-kb-all.txt")
 
 
-def test_the_published_files(real_data: Path) -> None:
-    """All of them are read, and written again letter for letter."""
+def test_the_published_files(real_data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """All of them are read without a deviation, and written again letter for letter."""
     folder = real_data / "babi"
     for path in sorted(folder.glob("dialog-babi-task*.txt")):
         data = path.read_bytes()
@@ -93,3 +158,4 @@ def test_the_published_files(real_data: Path) -> None:
     assert facts_text(facts).encode() == data
     data = (folder / CANDIDATES).read_bytes()
     assert candidates_text(parse_candidates(data)).encode() == data
+    assert accepted(caplog) == []

@@ -13,7 +13,16 @@ from schemas.errors import InputError
 from transforms.babi.reading import parse_dialogues
 from transforms.babi.writing import dialogue_text
 from transforms.dstc2.calls import Act, Call, CallTurn, one_line, read_call
-from transforms.dstc2.knowledge import Knowledge, Restaurant, facts_of, gathered, ratings, read_knowledge
+from transforms.dstc2.knowledge import (
+    Knowledge,
+    Restaurant,
+    facts_of,
+    from_token,
+    gathered,
+    ratings,
+    read_knowledge,
+    token,
+)
 from transforms.dstc2.plan import read_logs
 from transforms.dstc2.rounds import query_of, rounds
 from transforms.dstc2.task6 import Words, lines_of
@@ -98,9 +107,13 @@ def test_a_knowledge_base_of_ones_own(tmp_path: Path) -> None:
     rows.write_text('[{"food": "italian"}]')
     with pytest.raises(InputError, match="has no name"):
         read_knowledge(str(rows))
-    lines.write_text("\n")
+    rows.write_text("[]")
     with pytest.raises(InputError, match="no restaurants here"):
+        read_knowledge(str(rows))
+    lines.write_text("\n")
+    with pytest.raises(InputError, match=r"kb\.txt: the file is empty"):
         read_knowledge(str(lines))
+    assert from_token(token("Asian  Oriental")) == "asian oriental"
 
 
 def test_what_was_recognised(tmp_path: Path) -> None:
