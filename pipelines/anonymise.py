@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -53,7 +53,7 @@ def parser() -> Parser:
     add("--bot_text", choices=("normalised", "kept"), default="normalised", help="bots in lower case (default) or not")
     add("--keep_ids", action="store_true", help="chats keep their ids (default: they are numbered)")
     add("--strict", action="store_true", help="publish nothing where a second look suspects anything")
-    add("--leave_out", action="store_true", help="go on without chats that cannot be read: see dead_letters.jsonl")
+    add_max_bad(made, "chats")
     return made
 
 
@@ -109,7 +109,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "bot_text": args.bot_text,
         "keep_ids": args.keep_ids,
         "strict": args.strict,
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
     }
 
 
@@ -121,8 +121,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from transforms import files
     from transforms.anonymise import outputs, writing
-    from transforms.anonymise.balance import check_counts
-    from transforms.rewrite.rewriting import LettersFile
+    from transforms.anonymise.balance import check_counts, tallies
+    from transforms.dead_letters import DeadLettersFile
 
     files.prepare(args.output, "anonymise")
     chats = pipeline | "Files of chats" >> beam.Create(args.files)
@@ -134,7 +134,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "Once" >> beam.Create([options_of(args)], reshuffle=False)
         | "Small files" >> beam.FlatMap(outputs.small_files, beam.pvalue.AsList(sums))
     )
-    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out, "anonymised")
+    letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
+        written[writing.COUNTS], tallies, args.max_bad, "anonymised"
+    )
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     balanced = partial(check_counts, files=len(args.files), strict=args.strict)
     (
@@ -151,8 +153,8 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was replaced, and what is suspected; never a word of a chat."""
+    from transforms.anonymise.balance import tallies
     from transforms.files import read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:
@@ -163,9 +165,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
         said = ", ".join(f"{n:,} {kind}" for kind, n in suspects.items())
         chats = counted(numbers["chats_with_suspects"], "chat")
         logging.warning("a second look suspects %s, in %s; see %s/suspects", said, chats, args.output)
-    letters = read_written(args.output, DEAD_LETTERS).count(b"\n")
-    if letters:
-        logging.warning("left out: %s chats or files; see %s/%s", f"{letters:,}", args.output, DEAD_LETTERS)
+    warn_left_out(args.output, tallies)
 
 
 if __name__ == "__main__":

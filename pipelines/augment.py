@@ -9,14 +9,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
-from schemas.errors import InputError
+from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
 from schemas.layout import SPLITS, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from transforms.augment.plan import Plan
+    from transforms.dead_letters import Tallies
 
 EXAMPLE = """  parapet augment --sgd sgd --backtrans back_translated --oracle sgd/sgd_x/data \\
     --sets none,backtrans,oracle,corrupted,backtrans+oracle --output training_sets"""
@@ -47,11 +47,7 @@ def parser() -> Parser:
     add("--order_rate", metavar="X", type=float, help="share of words that leave their place (default: 0.3)")
     add("--seed", default="0", help="of the corruptions: any text (default: 0)")
     add("--split", choices=SPLITS, default="train", help="whose dialogues (default: train)")
-    add(
-        "--leave_out",
-        action="store_true",
-        help="go on without the dialogues that a variant cannot have; OUT/dead_letters.jsonl has them",
-    )
+    add_max_bad(flags, "dialogues of a variant")
     return flags
 
 
@@ -66,9 +62,10 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Reads, matches and corrupts the schemas. Raises InputError where they do not match, with all mismatches."""
+    """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's do match."""
     from transforms.augment import plan, sets
     from transforms.augment.corrupt import Rates
+    from transforms.rewrite.plan import check_matched
 
     check_apart(args.output, sgd=args.sgd, backtrans=args.backtrans, oracle=args.oracle)
     folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(args, kind))}
@@ -86,12 +83,9 @@ def check(args: argparse.Namespace) -> None:
         [name for name in args.variant.split(",") if name],
         plan.Corrupting(operations, rates, args.seed),
     )
-    if made.problems and not args.leave_out:
-        what = f"{len(made.problems)} {'mismatch' if len(made.problems) == 1 else 'mismatches'}, nothing was written"
-        hint = "--leave_out goes on without the dialogues that need these services"
-        raise InputError("\n".join([f"{what}; {hint}:", *made.problems]))
+    check_matched(made.work.versions[1:], made.problems, args.max_bad)
     for line in made.problems:
-        logging.warning("left out: %s", line)
+        logging.warning("does not match: %s", line)
     for line in made.remarks:
         logging.warning("%s", line)
 
@@ -104,7 +98,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from transforms import files
     from transforms.augment import augmenting, outputs, tables
-    from transforms.rewrite.rewriting import LettersFile
+    from transforms.dead_letters import DeadLettersFile
 
     plan: Plan = args.plan
     work = plan.work
@@ -115,7 +109,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
     shards = augmented[augmenting.ROWS] | "Parquet" >> tables.WriteShards(args.output, work.split, work.sets)
     small = pipeline | "Small files" >> beam.Create(outputs.small_files(plan))
-    letters = augmented[augmenting.DEAD] | "Dead letters" >> LettersFile(args.leave_out)
+    dead = augmented[augmenting.DEAD] | "Dead letters" >> DeadLettersFile(
+        augmented[augmenting.COUNTS], tallies_of(args), args.max_bad, "augmented"
+    )
     ids = (
         pipeline
         | "Unique" >> beam.Create(["unique_ids"], reshuffle=False)
@@ -124,7 +120,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
     corrupted = pipeline | "Corrupted" >> beam.Create(outputs.corruption_counts(plan), reshuffle=False)
     counts = (augmented[augmenting.COUNTS], shards[tables.COUNTS], ids, corrupted) | "Counts" >> beam.Flatten()
-    written = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    written = (small, dead) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (augmented.written, shards.written, written)
         | "All files" >> beam.Flatten()
@@ -138,11 +134,20 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
 
 
+def tallies_of(args: argparse.Namespace) -> Tallies:
+    """What is held against ``--max_bad``."""
+    from functools import partial
+
+    from transforms.dead_letters import of_variants
+
+    return partial(of_variants, variants=[variant.name for variant in args.plan.work.versions])
+
+
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     from transforms.augment.outputs import options_of
 
-    options = {**options_of(args.plan), "leave_out": args.leave_out}
+    options = {**options_of(args.plan), "max_bad": float(args.max_bad)}
     return run_header("augment", options)
 
 
@@ -150,7 +155,6 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was written, by set, and how much the corruptions changed."""
     from transforms.augment.outputs import shares_changed
     from transforms.files import MANIFEST, read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
 
     counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     if not args.quiet:
@@ -161,11 +165,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
             )
         for line in shares_changed(counts):
             print(line)
-    place = f"{args.output}/{DEAD_LETTERS}"
-    if counts.get("left_out"):
-        logging.warning("left out: %s of a dialogue, see %s", counted(counts["left_out"], "version"), place)
-    if counts.get("broken_files"):
-        logging.warning("could not be read: %s, see %s", counted(counts["broken_files"], "file"), place)
+    warn_left_out(args.output, tallies_of(args))
     if counts.get("unknown_intents"):
         logging.warning("left as they are: %s that no schema has", counted(counts["unknown_intents"], "intent"))
 

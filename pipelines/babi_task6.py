@@ -9,16 +9,18 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
 from schemas.errors import InputError
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from transforms.dead_letters import Tallies
+
 EXAMPLE = """\
   parapet babi_task6 --logs dstc2 --output task6
   parapet babi_task6 --logs dstc2 --split_rule original --user asr --output task6_recognised
-  parapet babi_task6 --logs dstc2 --kb dialog-babi-task6-dstc2-kb.txt --leave_out --output task6"""
+  parapet babi_task6 --logs dstc2 --kb dialog-babi-task6-dstc2-kb.txt --max_bad 5% --output task6"""
 
 PAPER, ORIGINAL = "paper", "original"
 TRANSCRIPTION, ASR = "transcription", "asr"
@@ -53,7 +55,7 @@ def parser() -> Parser:
     )
     add("--ontology", metavar="FILE", help="(default ROOT/scripts/config/ontology_dstc2.json)")
     add("--seed", default="0", help="of the ratings: any text (default 0)")
-    add("--leave_out", action="store_true", help="go on without calls that cannot be read: see dead_letters.jsonl")
+    add_max_bad(made, "calls of a split")
     return made
 
 
@@ -92,7 +94,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "user": args.user,
         "kb": bool(args.kb),
         "seed": args.seed,
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
     }
 
 
@@ -103,9 +105,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
+    from transforms.dead_letters import DeadLettersFile
     from transforms.dstc2 import outputs, writing
     from transforms.dstc2.balance import check_counts
-    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "babi_task6")
     read = pipeline | "Batches" >> beam.Create(args.found.batches) | "Calls" >> writing.ReadCalls(args.task)
@@ -122,7 +124,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             *(beam.pvalue.AsList(one) for one in outputs.summed(written)),
         )
     )
-    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out, "converted")
+    letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
+        written[writing.COUNTS], tallies_of(args), args.max_bad, "converted"
+    )
     texts = outputs.babi_files(written, list(args.found.splits))
     others = (small, letters, texts) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     calls = {split: len(names) for split, names in args.found.splits.items()}
@@ -134,6 +138,15 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
 
 
+def tallies_of(args: argparse.Namespace) -> Tallies:
+    """What is held against ``--max_bad``."""
+    from functools import partial
+
+    from transforms.dstc2.balance import tallies
+
+    return partial(tallies, splits=list(args.found.splits))
+
+
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     return run_header("babi_task6", options_of(args))
@@ -142,7 +155,6 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each split came to."""
     from transforms.files import read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:
@@ -152,9 +164,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
         print(f"{counted(numbers['restaurants'], 'restaurant')}, {numbers['candidates']:,} candidates")
         if numbers["moved_from_dev_to_train"]:
             print(f"moved from dev to train: {counted(numbers['moved_from_dev_to_train'], 'call')}")
-    letters = read_written(args.output, DEAD_LETTERS).count(b"\n")
-    if letters:
-        logging.warning("left out: %s; see %s/%s", counted(letters, "call"), args.output, DEAD_LETTERS)
+    warn_left_out(args.output, tallies_of(args))
 
 
 if __name__ == "__main__":

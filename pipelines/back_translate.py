@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines import translating
-from pipelines.command import Parser, check_apart, counted, read_good, run_command, run_header
+from pipelines.command import Parser, add_max_bad, check_apart, counted, read_good, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import sample_root
 from transforms import plugins
@@ -46,7 +46,7 @@ def parser() -> Parser:
         metavar="ENGINE",
         help="who translates: %(choices)s (default memory: nobody, only a replay)",
     )
-    add("--leave_out", action="store_true", help="go on without texts that have no translation: they stay English")
+    add_max_bad(made, "texts of a pivot, staying English,")
     add("--dry_run", action="store_true", help="print what would be asked and what it costs, ask and write nothing")
     local = translating.add_flags(made)
     local.add_argument("--seed", metavar="TEXT", help="of the draw (default 0)")
@@ -97,12 +97,16 @@ def _corpus(args: argparse.Namespace) -> Corpus:
 
 def _check_replay(args: argparse.Namespace) -> None:
     from transforms.back_translate.legs import replay
-    from transforms.back_translate.making import why_not
+    from transforms.back_translate.making import check_untranslated, legs_of
 
-    _, lacking = replay(args.texts, args.corpus.pivots, args.known)
-    if lacking and not args.leave_out and not args.dry_run:
-        hint = "the engine 'memory' only replays: add a --memory that has them, or choose another --engine"
-        raise InputError(f"{hint}; {why_not(sorted(lacking))}", "--memory")
+    found, lacking = replay(args.texts, args.corpus.pivots, args.known)
+    if not args.dry_run:
+        legs = legs_of(args.corpus.pivots, found)
+        try:
+            check_untranslated(args.texts, legs, sorted(lacking), args.max_bad, "translated")
+        except InputError as error:
+            hint = "the engine 'memory' only replays: add a --memory that has them, or choose another --engine"
+            raise InputError(f"{hint}; {error.reason}", "--memory") from None
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
@@ -134,7 +138,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             translations=beam.pvalue.AsList(translations),
             memory=args.rows,
             untranslated=beam.pvalue.AsList(dead),
-            leave_out=args.leave_out,
+            max_bad=args.max_bad,
         )
         | "Write" >> WriteFiles(args.output)
     )
@@ -147,7 +151,7 @@ def _header(args: argparse.Namespace) -> dict[str, Any]:
         "pivots": args.corpus.pivots,
         "provider": engine.provider if engine else "memory",
         "model": engine.model if engine else "",
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
     }
     return {**run_header("back_translate", options), **plugins.recorded(translating.plugin_of(args))}
 

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,6 +26,8 @@ from schemas.layout import SplitSchemas, as_path, read_root, same_place
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from transforms.dead_letters import Tallies
 
 Build = Callable[["beam.Pipeline", argparse.Namespace], None]
 Inputs = Callable[[argparse.Namespace], list[tuple[str, str]]]
@@ -241,6 +244,44 @@ def check_apart(output: str, **inputs: str | None) -> None:
     for flag, place in inputs.items():
         if place and same_place(place, output):
             raise InputError(f"the same folder as --{flag}; give one of its own", output, "--output")
+
+
+def add_max_bad(parser: argparse.ArgumentParser, records: str = "dialogues") -> None:
+    """Adds ``--max_bad``: the share of the input records that may be bad, a Fraction."""
+    parser.add_argument(
+        "--max_bad",
+        type=_share,
+        default=Fraction(1, 100),
+        metavar="SHARE",
+        help=f"{records} that may be left out because they cannot be used, such as 5%% or 0.05; more is an error "
+        "(default 1%%); see dead_letters.jsonl",
+    )
+
+
+def _share(given: str) -> Fraction:
+    """``5%`` or ``0.05``. Of a bare 1 nobody knows which of the two is meant."""
+    try:
+        number = Fraction(given.strip().removesuffix("%"))
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"{given!r} is no share: give 0% to 100%, or 0.05") from None
+    of_hundred = given.strip().endswith("%")
+    if not of_hundred and number >= 1:
+        raise argparse.ArgumentTypeError(f"{given!r} may mean 1 in 1 or 1 in 100: write {given.strip()}%, or 100%")
+    share = number / 100 if of_hundred else number
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{given!r} is no share: give 0% to 100%, or 0.05")
+    return share
+
+
+def warn_left_out(output: str, tallies: Tallies, what: str = "left out") -> None:
+    """Says what a published run has left out: how many of how many, why, and where that is written."""
+    from transforms.dead_letters import DEAD_LETTERS, read_dead_letters, warnings_of
+    from transforms.files import MANIFEST, read_written
+
+    counts = json.loads(read_written(output, MANIFEST))["counts"]
+    dead = read_dead_letters(read_written(output, DEAD_LETTERS))
+    for line in warnings_of(tallies(counts), dead, f"{output}/{DEAD_LETTERS}", what):
+        logging.warning("%s", line)
 
 
 def run_header(pipeline: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def stages(output: str, extras: Collection[str] = tuple(EXTRAS)) -> list[Stage]:
         Stage(
             "rewrite",
             "The sample's dialogues under the names of each variant, as models are tested on",
-            ["--variants", str(Path(output) / "compose"), "--leave_out"],
+            ["--variants", str(Path(output) / "compose"), "--max_bad", "30%"],
             [
                 ("What each name became", "mapping.json"),
                 ("Dialogues under the names of v5", "v5/test/dialogues_001.json"),
@@ -206,7 +206,8 @@ def stages(output: str, extras: Collection[str] = tuple(EXTRAS)) -> list[Stage]:
                 str(Path(output) / "compose"),
                 "--sets",
                 "none,backtrans,oracle,corrupted",
-                "--leave_out",
+                "--max_bad",
+                "30%",
             ],
             [
                 ("The training set with back-translations", "backtrans/train/dialogues_001.json"),

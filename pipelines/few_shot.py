@@ -9,7 +9,16 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_USAGE, Parser, check_apart, counted, run_command, run_header
+from pipelines.command import (
+    EXIT_USAGE,
+    Parser,
+    add_max_bad,
+    check_apart,
+    counted,
+    run_command,
+    run_header,
+    warn_left_out,
+)
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -39,7 +48,7 @@ def parser() -> Parser:
     add("--multi_domain", action="store_true", help="also take dialogues that touch other domains")
     add("--seed", default="0", help="of all that is drawn: any text (default 0)")
     add("--require_full", action="store_true", help="exit status 2 where a domain is short of dialogues")
-    add("--leave_out", action="store_true", help="go on without what cannot be read: see dead_letters.jsonl")
+    add_max_bad(made)
     return made
 
 
@@ -127,17 +136,18 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
+    from transforms.dead_letters import DeadLettersFile, of_dialogues
     from transforms.few_shot import splitting
-    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "few_shot")
     rule = args.rule
     dialogues = pipeline | "Dialogue files" >> beam.Create(args.files)
     read = dialogues | "Spread files" >> beam.Reshuffle() | "Read" >> splitting.ReadCandidates(rule, args.schemas)
+    dead = read[splitting.DEAD] | "Dead letters" >> DeadLettersFile(read[splitting.COUNTS], of_dialogues, args.max_bad)
     chosen = (
         pipeline
         | "Rule" >> beam.Create([rule], reshuffle=False)
-        | "Choose" >> beam.Map(splitting.chosen_of, beam.pvalue.AsIter(read.candidates))
+        | "Choose" >> beam.Map(splitting.chosen_of, beam.pvalue.AsIter(read.candidates), beam.pvalue.AsIter(dead))
     )
     by_path = dialogues | "By path" >> beam.Map(lambda file: (file.relative, file))
     sets = (
@@ -148,13 +158,12 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
     set_files = sets | "Set files" >> beam.MapTuple(splitting.file_of)
     small = chosen | "Small files" >> beam.FlatMap(splitting.small_files, rule, args.schemas, args.domain_slots)
-    letters = read[splitting.DEAD] | "Dead letters" >> LettersFile(args.leave_out)
     counts = (
         read[splitting.COUNTS],
         chosen | "Count chosen" >> beam.FlatMap(splitting.counts_of, rule),
         sets | "Count written" >> beam.MapTuple(lambda _, texts: ("written", len(list(texts)))),
     ) | "Counts" >> beam.Flatten()
-    written = (set_files, small, letters) | "All files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    written = (set_files, small, dead) | "All files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     written | "Publish" >> files.Publish(args.output, header(args), counts, partial(splitting.check_balance, rule=rule))
 
 
@@ -162,14 +171,14 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     import msgspec
 
-    options = {**msgspec.to_builtins(args.rule), "leave_out": args.leave_out}
+    options = {**msgspec.to_builtins(args.rule), "max_bad": float(args.max_bad)}
     return run_header("few_shot", options)
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int | None:
     """Says what each domain got, and what it is short of; with ``--require_full`` that is an error."""
-    from transforms.files import MANIFEST, read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
+    from transforms.dead_letters import of_dialogues
+    from transforms.files import read_written
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:
@@ -177,10 +186,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int | None:
             sizes = ", ".join(str(of["dialogues"]) for of in one["train"].values())
             if one["train_candidates"]:
                 print(f"{name}: training sets of {sizes}; {counted(one['test']['dialogues'], 'test dialogue')}")
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
-    left = counts.get("left_out", 0) + counts.get("broken_files", 0)
-    if left:
-        logging.warning("left out: %s; see %s/%s", f"{left:,} dialogues and files", args.output, DEAD_LETTERS)
+    warn_left_out(args.output, of_dialogues)
     for line in numbers["short"]:
         (logging.error if args.require_full else logging.warning)("%s", line)
     return EXIT_USAGE if args.require_full and numbers["short"] else None

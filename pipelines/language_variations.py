@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines import translating
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
 from schemas.errors import InputError
 from schemas.layout import sample_root
 from transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from transforms.dead_letters import Tallies
 
 EXAMPLE = """\
   parapet language_variations --output varied                  # typos, verbose and simple, of the sample's test turns
@@ -73,7 +75,7 @@ def parser() -> Parser:
         "0.3); of --rewritten, of those that the files have (0.5)",
     )
     add("--seed", default="0", help="of all that is drawn: any text (default 0)")
-    add("--leave_out", action="store_true", help="go on without what cannot be read or mended: see dead_letters.jsonl")
+    add_max_bad(made, "dialogues, turns, or lines of --rewritten,")
     add(
         "--dry_run", action="store_true", help="of paraphrase: print what would be asked and what it costs, ask nothing"
     )
@@ -111,8 +113,8 @@ def check(args: argparse.Namespace) -> None:
     if args.least_changed is not None and not 0 <= args.least_changed <= 1:
         raise InputError(f"{args.least_changed:g} is no share: give 0 to 1, such as 0.5", "--least_changed")
     args.given = read_given(args.rewritten) if args.rewritten else None
-    if args.given and not args.leave_out:
-        plan.check_lines(args.given)
+    if args.given:
+        plan.check_lines(args.given, args.max_bad)
     kinds = plan.kinds_of(args.kinds, args.given)
     _check_flags(args, kinds)
     rates = plan.parse_rates(args.rates, args.at_least)
@@ -184,7 +186,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "provider": args.translator.provider if args.translator else "memory",
         "model": args.translator.model if args.translator else "",
         "seed": args.seed,
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
     }
 
 
@@ -202,7 +204,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
-    from transforms.rewrite.rewriting import LettersFile
+    from transforms.dead_letters import DeadLettersFile
     from transforms.variations import matching, outputs, writing
     from transforms.variations.balance import check_counts
     from transforms.variations.envs import Thresholds
@@ -236,7 +238,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "Small files"
         >> beam.FlatMap(outputs.small_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written, counts)))
     )
-    letters = dead | "Dead letters" >> LettersFile(args.leave_out, _done(args))
+    letters = dead | "Dead letters" >> DeadLettersFile(counts, tallies_of(args), args.max_bad, _done(args))
     more = (small, letters, memory) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     balanced = partial(
         check_counts,
@@ -257,6 +259,15 @@ def _done(args: argparse.Namespace) -> str:
     return f"varied{kept}"
 
 
+def tallies_of(args: argparse.Namespace) -> Tallies:
+    """What is held against ``--max_bad``."""
+    from functools import partial
+
+    from transforms.variations.balance import tallies
+
+    return partial(tallies, kinds=args.sets.kinds)
+
+
 def header(args: argparse.Namespace, options: dict[str, Any]) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     engine = translating.plugin_of(args) if args.translator else None
@@ -266,7 +277,6 @@ def header(args: argparse.Namespace, options: dict[str, Any]) -> dict[str, Any]:
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each set came to, and what there was to pay."""
     from transforms.files import MANIFEST, clear, join, read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
 
     if args.dry_run:
         _say_plan(args)
@@ -284,10 +294,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
             print(translating.bill(args, counters))
     if odd := counts.get("odd_spans", 0):
         logging.warning("the text of %s is no value that state or actions know: moved as it is", counted(odd, "span"))
-    letters = read_written(args.output, DEAD_LETTERS).count(b"\n")
-    if letters:
-        said = counted(letters, "dialogue, turn, line or file").replace("files", "file")
-        logging.warning("left out or as it was: %s; see %s/%s", said, args.output, DEAD_LETTERS)
+    warn_left_out(args.output, tallies_of(args), "left out, or turns as they were")
 
 
 def _say_plan(args: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
 from schemas.errors import InputError
 from schemas.layout import sample_root
 from transforms import plugins
@@ -52,7 +52,7 @@ def parser() -> Parser:
         help="at the end, or breaking in after an answer of the system (default between)",
     )
     add("--seed", default="0", help="of places, utterances and fallbacks: any text (default 0)")
-    add("--leave_out", action="store_true", help="go on without what cannot be read: see dead_letters.jsonl")
+    add_max_bad(made, "dialogues, or rows of the source,")
     return made
 
 
@@ -116,8 +116,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
+    from transforms.dead_letters import DeadLettersFile
     from transforms.ood import outputs, reading, writing
-    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "ood")
     recipe = args.recipe
@@ -157,7 +157,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         )
     )
     dead = (written[writing.DEAD], read[reading.DEAD], sources[reading.DEAD]) | "Dead" >> beam.Flatten()
-    letters = dead | "Dead letters" >> LettersFile(args.leave_out)
+    letters = dead | "Dead letters" >> DeadLettersFile(counts, reading.tallies, args.max_bad)
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
@@ -174,17 +174,16 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
         "rates": list(args.recipe.rates),
         "place": args.place,
         "seed": args.seed,
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
     }
     return {**run_header("ood", options), **plugins.recorded(args.plugin)}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each set came to."""
-    from transforms.files import MANIFEST, read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
+    from transforms.files import read_written
+    from transforms.ood.reading import tallies
 
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:
         pool = numbers["pool"]
@@ -203,11 +202,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
         logging.warning(
             "%s foreign utterances have no content word that in-domain turns lack: are they foreign?", alike
         )
-    left = sum(
-        counts.get(name, 0) for name in ("left_out", "broken_files", "left_out_elsewhere", "source_rows_left_out")
-    )
-    if left:
-        logging.warning("left out: %s; see %s/%s", f"{left:,} rows, dialogues and files", args.output, DEAD_LETTERS)
+    warn_left_out(args.output, tallies)
 
 
 if __name__ == "__main__":

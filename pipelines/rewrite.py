@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
-from schemas.errors import InputError
+from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
 from schemas.layout import sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from transforms.dead_letters import Tallies
     from transforms.rewrite.plan import Plan
 
 EXAMPLE = "  parapet rewrite --sgd sgd --variants sgd/sgd_x/data --output sgd_x_dialogues"
@@ -42,11 +42,7 @@ def parser() -> Parser:
         default="auto",
         help="which name stands for which: a mapping.json, or their positions (default: DIR/mapping.json if there)",
     )
-    add(
-        "--leave_out",
-        action="store_true",
-        help="go on without the dialogues that cannot be rewritten; OUT/dead_letters.jsonl has them",
-    )
+    add_max_bad(flags, "dialogues of a variant")
     add(
         "--mend_published",
         action="store_true",
@@ -66,8 +62,8 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Reads and matches the schemas. Raises InputError where they do not match, with all mismatches."""
-    from transforms.rewrite.plan import make_plan
+    """Reads and matches the schemas. Raises InputError where none of a variant's services match."""
+    from transforms.rewrite.plan import check_matched, make_plan
     from transforms.rewrite.variants import find_mapping, find_variants
 
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
@@ -76,12 +72,9 @@ def check(args: argparse.Namespace) -> None:
     mapped = find_mapping(args.variants, args.mapping)
     args.by = "position" if mapped is None else "mapping"
     args.plan = plan = make_plan(args.sgd or sample_root(), variants, mapped, args.mend_published)
-    if plan.problems and not args.leave_out:
-        what = f"{counted(len(plan.problems), 'mismatch').replace('mismatchs', 'mismatches')}, nothing was written"
-        hint = "--leave_out goes on without the dialogues that need these services"
-        raise InputError("\n".join([f"{what}; {hint}:", *plan.problems]), args.variants, "--variants")
+    check_matched([of for split in plan.splits.values() for of in split.variants], plan.problems, args.max_bad)
     for line in plan.problems:
-        logging.warning("left out: %s", line)
+        logging.warning("does not match: %s", line)
     for line in plan.remarks:
         logging.warning("%s", line)
 
@@ -93,6 +86,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
+    from transforms.dead_letters import DeadLettersFile
     from transforms.rewrite import rewriting
     from transforms.rewrite.names import mapping_bytes
     from transforms.rewrite.variants import MAPPING
@@ -107,8 +101,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     # Read here, not by the workers: the variants may be on this machine while the dialogues are on gs://.
     schemas = pipeline | "Schema files" >> beam.Create([rewriting.copy_schema(schema) for schema in plan.schemas])
     mapping = pipeline | "Mapping" >> beam.Create([(MAPPING, mapping_bytes(plan.mapped))], reshuffle=False)
-    letters = rewritten[rewriting.DEAD] | "Dead letters" >> rewriting.LettersFile(args.leave_out)
-    small = (schemas, mapping, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    dead = rewritten[rewriting.DEAD] | "Dead letters" >> DeadLettersFile(
+        rewritten[rewriting.COUNTS], tallies_of(args), args.max_bad, "rewritten"
+    )
+    small = (schemas, mapping, dead) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (rewritten.written, small)
         | "All files" >> beam.Flatten()
@@ -122,12 +118,21 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
 
 
+def tallies_of(args: argparse.Namespace) -> Tallies:
+    """What is held against ``--max_bad``."""
+    from functools import partial
+
+    from transforms.dead_letters import of_variants
+
+    return partial(of_variants, variants=args.plan.variants)
+
+
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     options = {
         "variants": args.plan.variants,
         "matched_by": args.by,
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
         "mend_published": args.mend_published,
     }
     return run_header("rewrite", options)
@@ -136,7 +141,6 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was written, by variant."""
     from transforms.files import MANIFEST, read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
 
     counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     if not args.quiet:
@@ -145,11 +149,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
         for name in args.plan.variants:
             done, lacking = (counts.get(f"{what}/{name}", 0) for what in ("rewritten", "left_out"))
             print(f"{name}: {done:,} rewritten, {lacking:,} left out")
-    place = f"{args.output}/{DEAD_LETTERS}"
-    if counts.get("left_out"):
-        logging.warning("left out: %s, see %s", counted(counts["left_out"], "dialogue"), place)
-    if counts.get("broken_files"):
-        logging.warning("could not be read: %s, see %s", counted(counts["broken_files"], "file"), place)
+    warn_left_out(args.output, tallies_of(args))
     if counts.get("unknown_intents"):
         logging.warning("left as they are: %s that no schema has", counted(counts["unknown_intents"], "intent"))
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
 from schemas.errors import InputError
 from schemas.layout import sample_root
 from transforms import plugins
@@ -17,6 +17,7 @@ from transforms import plugins
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from transforms.dead_letters import Tallies
     from transforms.speech.engine import Recogniser, Synthesiser
     from transforms.speech.hearing import Sound
     from transforms.speech.plugged import Part
@@ -94,7 +95,7 @@ def parser() -> Parser:
     add("--normalisation", metavar="FILE", help="rules of the spoken form, in place of ours (docs/speech_errors.md)")
     add("--seed", default="0", help="of noise, voices and draws: any text (default 0)")
     add("--cache", metavar="DIR", help="where what was heard is kept and found again (default OUT/.heard)")
-    add("--leave_out", action="store_true", help="go on without what cannot be read or heard: see dead_letters.jsonl")
+    add_max_bad(made, "dialogues, or turns that cannot be heard,")
     add("--dry_run", action="store_true", help="print what would be said and what it costs; ask and write nothing")
     azure = made.add_argument_group("azure: Azure AI Speech, with the extra 'azure' and the key in AZURE_SPEECH_KEY")
     azure.add_argument("--azure_region", metavar="NAME", help="such as westeurope (default: AZURE_SPEECH_REGION)")
@@ -316,7 +317,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "snr": args.ratios,
         "sample": args.sample,
         "calibrated_elsewhere": args.settings is not None,
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
     }
 
 
@@ -327,7 +328,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
-    from transforms.rewrite.rewriting import LettersFile
+    from transforms.dead_letters import DeadLettersFile
     from transforms.speech import listening, outputs, writing
     from transforms.speech.calibrate import set_name, thresholds
     from transforms.speech.turns import uses_of
@@ -360,7 +361,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = final | "Small files" >> beam.FlatMap(
         outputs.small_files, about, *(beam.pvalue.AsList(one) for one in numbers)
     )
-    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out, "heard")
+    letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
+        written[writing.COUNTS], tallies_of(args), args.max_bad, "heard"
+    )
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
@@ -368,6 +371,16 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "Publish"
         >> files.Publish(args.output, header(args), written[writing.COUNTS], partial(writing.check_balance, sets=names))
     )
+
+
+def tallies_of(args: argparse.Namespace) -> Tallies:
+    """What is held against ``--max_bad``."""
+    from functools import partial
+
+    from transforms.speech.calibrate import set_name
+    from transforms.speech.plan import tallies
+
+    return partial(tallies, sets=[set_name(target) for target in args.targets])
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
@@ -382,18 +395,12 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
         _tell_cost(args)
         return
     from transforms.files import MANIFEST, read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
 
     counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     if not args.quiet:
         for name, one in json.loads(read_written(args.output, "statistics.json"))["sets"].items():
             print(_summary(name, one, counts))
-    left = counts.get("left_out", 0) + counts.get("broken_files", 0)
-    failed = max((n for name, n in counts.items() if name.startswith("failed/")), default=0)
-    if left or failed:
-        parts = [f"left out: {counted(left, 'dialogue or file')}"] if left else []
-        parts += [f"not heard, and as they were written: {counted(failed, 'turn')}"] if failed else []
-        logging.warning("%s; see %s/%s", "; ".join(parts), args.output, DEAD_LETTERS)
+    warn_left_out(args.output, tallies_of(args), "left out, or turns as they were written")
 
 
 def _summary(name: str, one: dict[str, Any], counts: dict[str, int]) -> str:

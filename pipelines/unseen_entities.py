@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -57,7 +57,7 @@ def parser() -> Parser:
         help="share of the dialogues with open slots that must change, or the run fails (default 0.5)",
     )
     add("--seed", default="0", help="of all choices: any text (default 0)")
-    add("--leave_out", action="store_true", help="go on without what cannot be made consistent: see dead_letters.jsonl")
+    add_max_bad(made)
     return made
 
 
@@ -96,12 +96,8 @@ def check(args: argparse.Namespace) -> None:
     sources, args.leaking = _sources(args, training, kinds)
     if sources.pools:
         needs = study.needs_of(args.corpus.files, kinds, sources)
-        try:
-            check_enough(sources.pools, needs, args.values if sources.mode == "file" else "")
-        except InputError as error:
-            if not args.leave_out:
-                raise
-            logging.warning("%s", error)
+        if short := check_enough(sources.pools, needs, args.values if sources.mode == "file" else "", args.max_bad):
+            logging.warning("%s", short)
     args.replacer = Replacer(kinds, sources, training)
 
 
@@ -155,7 +151,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "least_changed": args.least_changed,
         "seed": args.seed,
         "training_elsewhere": args.training is not None,
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
     }
 
 
@@ -166,8 +162,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
+    from transforms.dead_letters import DeadLettersFile, of_dialogues
     from transforms.entities import outputs, writing
-    from transforms.rewrite.rewriting import LettersFile
 
     files.prepare(args.output, "unseen_entities")
     corpus: Corpus = args.corpus
@@ -192,8 +188,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             beam.pvalue.AsList(examples),
         )
     )
-    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out)
-    others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    dead = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
+        written[writing.COUNTS], of_dialogues, args.max_bad
+    )
+    others = (small, dead) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
         | "All files" >> beam.Flatten()
@@ -228,10 +226,9 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was replaced, what was kept, and what was left out."""
-    from transforms.files import MANIFEST, read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
+    from transforms.dead_letters import of_dialogues
+    from transforms.files import read_written
 
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:
         print(
@@ -241,9 +238,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
         kept = ", ".join(f"{n:,} {reason}" for reason, n in numbers["kept"].items())
         print(f"{counted(numbers['values']['replaced'], 'value')} replaced; kept: {kept or 'none'}")
         print(f"leaks: {numbers['leaks']} (of {counted(numbers['training']['texts'], 'text')} of training)")
-    left = counts.get("left_out", 0) + counts.get("broken_files", 0)
-    if left:
-        logging.warning("left out: %s; see %s/%s", counted(left, "dialogue or file"), args.output, DEAD_LETTERS)
+    warn_left_out(args.output, of_dialogues)
 
 
 if __name__ == "__main__":

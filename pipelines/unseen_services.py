@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from pipelines.command import Parser, add_max_bad, check_apart, run_command, run_header, warn_left_out
 from schemas.layout import SPLITS, sample_root
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def parser() -> Parser:
     add("--hold_out", metavar="LIST", help="only these, such as Banks,Hotels (default: all of the test split)")
     add("--test_split", metavar="SPLIT", help="where the dialogues of the tests come from (default: test, else dev)")
     add("--test_seen", action="store_true", help="also write the others of the test split, as test_seen")
-    add("--leave_out", action="store_true", help="go on without what cannot be read: see dead_letters.jsonl")
+    add_max_bad(made)
     return made
 
 
@@ -86,7 +86,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "hold_out": list(held_out.groups),
         "test_split": held_out.test_split,
         "test_seen": held_out.with_seen,
-        "leave_out": args.leave_out,
+        "max_bad": float(args.max_bad),
     }
 
 
@@ -97,7 +97,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     import apache_beam as beam
 
     from transforms import files
-    from transforms.rewrite.rewriting import LettersFile
+    from transforms.dead_letters import DeadLettersFile, of_dialogues
     from transforms.service_splits import outputs, writing
 
     files.prepare(args.output, "unseen_services")
@@ -117,8 +117,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             beam.pvalue.AsList(written[writing.COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)),
         )
     )
-    letters = written[writing.DEAD] | "Dead letters" >> LettersFile(args.leave_out, "read")
-    others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
+    dead = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
+        written[writing.COUNTS], of_dialogues, args.max_bad, "read"
+    )
+    others = (small, dead) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
         | "All files" >> beam.Flatten()
@@ -139,8 +141,8 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each split has, and what it lacks."""
-    from transforms.files import MANIFEST, read_written
-    from transforms.rewrite.rewriting import DEAD_LETTERS
+    from transforms.dead_letters import of_dialogues
+    from transforms.files import read_written
     from transforms.service_splits.outputs import percent
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
@@ -151,10 +153,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
             print(f"{name}: {sets}; {seen}; left out {sum(one['left_out'].values()):,}")
     for line in numbers["short"]:
         logging.warning("%s", line)
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
-    left = counts.get("left_out", 0) + counts.get("broken_files", 0)
-    if left:
-        logging.warning("left out: %s; see %s/%s", counted(left, "dialogue or file"), args.output, DEAD_LETTERS)
+    warn_left_out(args.output, of_dialogues)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(given: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("anonymous") / "out"
     names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
-    assert run(out, "--chats", *names, "--bots", "zyx", "--leave_out") == 0
+    assert run(out, "--chats", *names, "--bots", "zyx", "--max_bad", "100%") == 0
     return out
 
 
@@ -146,7 +146,7 @@ def test_no_file_tells_what_was_replaced(made: Path) -> None:
 
 def test_the_same_on_two_workers(given: Path, made: Path, tmp_path: Path) -> None:
     names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
-    assert run(tmp_path / "out", "--chats", *names, "--bots", "zyx", "--leave_out", *TWO_WORKERS) == 0
+    assert run(tmp_path / "out", "--chats", *names, "--bots", "zyx", "--max_bad", "100%", *TWO_WORKERS) == 0
     assert files_of(tmp_path / "out") == files_of(made)
 
 

@@ -186,7 +186,7 @@ def test_the_same_in_any_order_on_two_workers(root: Path, made: Path, tmp_path: 
 
 
 def test_broken_calls(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each is a dead letter with its reason, and the others are written; without --leave_out nothing is."""
+    """Each is a dead letter with its reason, and the others are written; without --max_bad nothing is."""
     folder = tmp_path / "logs"
     good = "Mar13_S0A0/voip-good"
     asian_oriental(folder, good)
@@ -202,9 +202,9 @@ def test_broken_calls(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     bad = ["a/no_label", "a/broken", "a/latin", "a/short", "a/other", "a/odd", "a/slot", "a/nowhere", outside, "/etc"]
     write_lists(folder, train=[bad[0], good, *bad[1:]], test=[])
     assert run(folder, tmp_path / "out") == 1
-    assert "10 could not be converted, so nothing was published" in capsys.readouterr().err
+    assert "10 of 11 calls of train could not be converted, over --max_bad 1%" in capsys.readouterr().err
     assert not (tmp_path / "out" / "run.json").exists()
-    assert run(folder, tmp_path / "out", "--leave_out") == 0
+    assert run(folder, tmp_path / "out", "--max_bad", "100%") == 0
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert {letter["file"]: letter["reason"].partition(":")[0] for letter in letters} == {
         "a/no_label": "missing",

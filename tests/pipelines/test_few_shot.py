@@ -127,9 +127,9 @@ def test_what_cannot_be_read(sample: Path, tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "sgd" / "test" / "dialogues_001.json").write_text("{}")
     flags = ["--sgd", str(tmp_path / "sgd"), "--sizes", "5", "--test", "2"]
     assert run(tmp_path / "out", *flags, "--quiet") == 1
-    assert "3 could not be rewritten, so nothing was published" in capsys.readouterr().err
-    assert run(tmp_path / "out", *flags, "--leave_out") == 0
-    assert "left out: 3 dialogues and files" in capsys.readouterr().err
+    assert "1 of 2 files and 2 of 26 dialogues could not be used, over --max_bad 1%" in capsys.readouterr().err
+    assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
+    assert "left out: 1 of 2 files and 2 of 26 dialogues (" in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [letter["reason"].split(":")[0] for letter in letters] == ["broken_file", "unknown_service", "not_sgd"]
     assert len(dialogues_of(tmp_path / "out" / "Gyms" / "5" / "train")) == 5

@@ -292,8 +292,8 @@ def test_what_cannot_be_mended(tmp_path: Path, capsys) -> None:
     assert run(tmp_path / "out", *flags) == 1
     assert "nothing was published" in capsys.readouterr().err
     assert not (tmp_path / "out" / "run.json").exists()
-    assert run(tmp_path / "out", *flags, "--leave_out") == 0
-    assert "left out or as it was: 3" in capsys.readouterr().err
+    assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
+    assert "as they were: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns (bad_span 1, " in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(one["file"], one["dialogue_id"], one["where"], one["reason"].split(":")[0]) for one in letters] == [
         ("dialogues_001.json", "1", "turns[0]", "bad_span"),

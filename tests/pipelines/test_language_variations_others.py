@@ -131,11 +131,12 @@ def test_rewritten_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     flags = ["--rewritten", *map(str, files), "--env", "0.5", "--kinds", "verbose"]
     assert run(tmp_path / "out", *flags) == 2
     said = capsys.readouterr().err
-    assert "3 lines cannot be used (--leave_out goes on without): b.jsonl: line 4: duplicate: a.jsonl line 48" in said
+    assert "3 of 54 lines of --rewritten could not be used, over --max_bad 1%" in said
+    assert ": line 4: duplicate: a.jsonl line 48" in said
     assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
-    assert run(tmp_path / "out", *flags, "--leave_out", *TWO_WORKERS) == 0
-    assert "left out or as it was: 5 dialogue, turn, line or file" in capsys.readouterr().err
+    assert run(tmp_path / "out", *flags, "--max_bad", "100%", *TWO_WORKERS) == 0
+    assert "left out, or turns as they were: 5 of 54 lines of --rewritten" in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(one["where"], one["reason"].partition(":")[0]) for one in letters] == [
         ("line 4", "duplicate"),
@@ -170,13 +171,22 @@ def test_an_engine_is_asked_once(
         return fault[0] if request.source != "en" else ""
 
     with LibreTranslateServer(cut) as server:
-        engine = ["--engine", "libretranslate", "--libretranslate_url", server.url, "--env", "none", "--leave_out"]
+        engine = [
+            "--engine",
+            "libretranslate",
+            "--libretranslate_url",
+            server.url,
+            "--env",
+            "none",
+            "--max_bad",
+            "100%",
+        ]
         flags = ["--kinds", "paraphrase", "--pivots", "ko,ja", *engine]
         assert run(tmp_path / "out", *flags, "--dry_run") == 0
         plan = capsys.readouterr().out
         assert server.requests == []
         assert not (tmp_path / "out").exists()
-        assert run(tmp_path / "out", *flags[:-1]) == 1
+        assert run(tmp_path / "out", *flags[:-2]) == 1
         assert "what was translated is kept: run the same command again" in capsys.readouterr().err
         fault[0] = ""
         assert run(tmp_path / "out", *flags) == 0

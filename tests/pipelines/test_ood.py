@@ -217,10 +217,10 @@ def test_what_cannot_be_read(sample: Path, talk: Path, tmp_path: Path, capsys: p
     flags = ["--sgd", str(tmp_path / "sgd"), "--split", "test", "--source", str(source), "--rates", "0.5"]
     assert run(tmp_path / "out", *flags, "--quiet") == 1
     told = capsys.readouterr().err
-    assert "4 could not be rewritten, so nothing was published" in told
+    assert "1 of 2 files and 2 of 4 dialogues could not be used, over --max_bad 1%, so nothing was published" in told
     assert not (tmp_path / "out" / "run.json").exists()
-    assert run(tmp_path / "out", *flags, "--leave_out") == 0
-    assert "left out: 4 rows, dialogues and files" in capsys.readouterr().err
+    assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
+    assert "left out: 1 of 2 files, 2 of 4 dialogues and 1 of 151 source rows (" in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(one["file"], one["where"], one["reason"].split(":")[0]) for one in letters] == [
         ("talk.jsonl", "line 151", "not_json"),

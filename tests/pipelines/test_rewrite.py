@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -134,8 +135,8 @@ def test_the_output_is_a_set_of_corpora_and_of_variants(corpus: Path) -> None:
 
 def test_two_workers_give_the_same_bytes(corpus: Path) -> None:
     edit(corpus / "sgd/dev/dialogues_001.json", lambda d: d[3].update(services=["None_1"]))
-    assert run(corpus, "--leave_out", "--quiet") == 0
-    assert run(corpus, "--leave_out", "--quiet", *TWO_WORKERS, out="two") == 0
+    assert run(corpus, "--max_bad", "100%", "--quiet") == 0
+    assert run(corpus, "--max_bad", "100%", "--quiet", *TWO_WORKERS, out="two") == 0
     assert files_of(corpus / "two") == files_of(corpus / "out")
     assert len(letters_of(corpus / "two")) == 2
 
@@ -162,24 +163,97 @@ def test_killed_and_run_again_ends_where_an_undisturbed_run_does(renames: int, c
     assert files_of(corpus / "killed") == whole
 
 
-def test_mismatches_stop_the_run_before_it_writes(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mismatches_are_told_and_their_dialogues_are_held_against_the_limit(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     variants = corpus / "variants"
     for split in ("train", "dev", "test"):
         edit(variants / "v1" / split / "schema.json", lambda schema: [s["slots"].reverse() for s in schema[:1]])
     edit(variants / "v2/test/schema.json", lambda schema: schema.pop())
-    assert run(corpus) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith(f"error: {variants}: --variants: ")
-    assert "mismatches, nothing was written; --leave_out goes on" in lines[0]
-    assert all(line.startswith(str(variants)) and ": service '" in line for line in lines[1:])
-    assert lines[-1] == f"{variants}/v2: test/schema.json: service 'Repairs_1': the variant has no service 'Repairs_12'"
+    assert run(corpus) == 1
+    *told, last = capsys.readouterr().err.splitlines()
+    assert all(line.startswith(f"warning: does not match: {variants}/v") and ": service '" in line for line in told)
+    place = f"{variants}/v2: test/schema.json"
+    assert told[-1].endswith(f"{place}: service 'Repairs_1': the variant has no service 'Repairs_12'")
+    assert last.startswith(
+        "error: 18 of 40 dialogues of v1 and 5 of 40 dialogues of v2 could not be rewritten, over --max_bad 1%, so "
+        "nothing was published: bad_service 23; the first: dev/dialogues_001.json: dialogue 1_00004: bad_service: "
+    )
+    assert last.endswith("; and 19 more; mend these, or --max_bad 45% goes on without them")
+    assert not (corpus / "out/run.json").exists()
+    assert run(corpus, "--max_bad", "44.9%", "--quiet") == 1
+    assert run(corpus, "--max_bad", "45%", "--quiet") == 0
+
+
+def empty_variant(corpus: Path, variant: str) -> None:
+    for split in ("train", "dev", "test"):
+        edit(
+            corpus / "variants" / variant / split / "schema.json",
+            lambda services: [of.update(service_name=f"Other_{of['service_name']}") for of in services],
+        )
+
+
+def test_a_variant_of_which_nothing_matches_stops_the_run_at_once(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty_variant(corpus, "v1")
+    assert run(corpus, "--max_bad", "99%") == 2
+    told = capsys.readouterr().err
+    assert (
+        "--variants: no service of the corpus has a match in v1, so nothing was written; what does not match:" in told
+    )
+    assert "--max_bad" not in told
     assert not (corpus / "out").exists()
+    assert run(corpus, "--max_bad", "100%") == 0
+    assert "v1 has no dialogue at all: none of 40 can be used" in capsys.readouterr().err
+    assert [path.name for path in (corpus / "out/v1").rglob("dialogues_*")] == []
+    empty_variant(corpus, "v2")
+    assert run(corpus, "--max_bad", "100%", out="none") == 2
+    assert "has a match in v1, v2, so nothing" in capsys.readouterr().err
 
 
-def test_leave_out_loses_nothing(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_no_dialogue_can_be_used_no_limit_is_advised(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (corpus / "sgd").glob("*/dialogues_*.json"):
+        edit(path, lambda dialogues: [dialogue.update(services=["None_1"]) for dialogue in dialogues])
+    for flags in ([], ["--max_bad", "100%"]):
+        assert run(corpus, *flags) == 1
+        told = capsys.readouterr().err
+        both = "40 of 40 dialogues of v1 and 40 of 40 dialogues of v2 could not be rewritten"
+        start = f"error: {both}, so there is nothing to publish"
+        assert told.startswith(f"{start}: unknown_service 80; the first: dev/dialogues_001.json: dialogue 1_00000: ")
+        assert "--max_bad" not in told
+        assert not (corpus / "out/run.json").exists()
+    for path in (corpus / "sgd").glob("*/dialogues_*.json"):
+        path.write_text("{")
+    assert run(corpus, "--max_bad", "100%") == 1
+    told = capsys.readouterr().err
+    assert told.startswith(
+        "error: 4 of 4 files could not be rewritten, so there is nothing to publish: broken_file 4; the first"
+    )
+    for path in (corpus / "sgd").glob("*/dialogues_*.json"):
+        path.write_text("[]")
+    assert run(corpus) == 1
+    assert capsys.readouterr().err == "error: there is no dialogue in the input, so there is nothing to publish\n"
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        ("1", "'1' may mean 1 in 1 or 1 in 100: write 1%, or 100%"),
+        ("101%", "'101%' is no share: give 0% to 100%, or 0.05"),
+        ("-0.1", "'-0.1' is no share"),
+        ("few", "'few' is no share"),
+    ],
+)
+def test_what_is_no_share(share: str, said: str, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(corpus, f"--max_bad={share}") == 2
+    assert f"argument --max_bad: {said}" in capsys.readouterr().err
+
+
+def test_what_is_left_out_is_not_lost(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for split in ("train", "dev", "test"):
         edit(corpus / "variants/v2" / split / "schema.json", lambda schema: schema.__delitem__(0))
-    assert run(corpus, "--leave_out") == 0
+    assert run(corpus, "--max_bad", "100%") == 0
     letters = letters_of(corpus / "out")
     gone = {letter["reason"] for letter in letters}
     assert all(reason.startswith("bad_service: '") and "the variant has no service" in reason for reason in gone)
@@ -197,7 +271,8 @@ def test_leave_out_loses_nothing(corpus: Path, capsys: pytest.CaptureFixture[str
     counts = json.loads((corpus / "out/run.json").read_bytes())["counts"]
     assert counts["rewritten/v1"] == counts["dialogues"] == counts["rewritten/v2"] + counts["left_out/v2"]
     told = capsys.readouterr()
-    assert f"left out: {len(letters)} dialogues, see {corpus}/out/dead_letters.jsonl" in told.err
+    left = f"left out: {len(letters)} of 40 dialogues of v2 (bad_service {len(letters)})"
+    assert f"{left}; see {corpus}/out/dead_letters.jsonl" in told.err
 
 
 def bad_slot(dialogues: list[Any]) -> None:
@@ -243,12 +318,17 @@ def test_a_bad_dialogue_or_file_fails_the_run_or_is_left_out(
     capsys.readouterr()
     assert run(corpus, "--quiet") == 1
     told = capsys.readouterr().err
-    assert "error: 1 could not be rewritten, so nothing was published (--leave_out goes on without them)" in told
+    what = (
+        "1 of 4 files"
+        if letter[3].startswith("broken")
+        else "1 of 4[01] dialogues of v1 and 1 of 4[01] dialogues of v2"
+    )
+    assert re.search(f"{what} could not be rewritten, over --max_bad 1%, so nothing was published: ", told), told
     assert said in told
     assert "Traceback" not in told
     assert len(told.splitlines()) == 1
     assert not (corpus / "out/run.json").exists()
-    assert run(corpus, "--quiet", "--leave_out") == 0
+    assert run(corpus, "--quiet", "--max_bad", "100%") == 0
     found = letters_of(corpus / "out")[0]
     assert (found["split"], found["file"]) == ("dev", "dialogues_001.json")
     for value, start in zip((found[k] for k in ("variant", "dialogue_id", "where", "reason")), letter, strict=True):
@@ -273,7 +353,7 @@ def test_many_bad_dialogues_are_counted_and_the_first_told(corpus: Path, capsys:
     edit(corpus / "sgd/dev/dialogues_001.json", strip)
     assert run(corpus, "--quiet") == 1
     told = capsys.readouterr().err
-    assert "5 could not be rewritten" in told
+    assert "5 of 40 dialogues of v1 and 5 of 40 dialogues of v2 could not be rewritten" in told
     assert "; and 2 more" in told
     assert told.count("Object missing required field `turns`") == 3
 
@@ -303,7 +383,7 @@ def test_no_name_leads_out_of_the_output(corpus: Path, tmp_path: Path) -> None:
     edit(corpus / "sgd/train/dialogues_001.json", lambda d: d[0].update(dialogue_id="../../x"))
     shutil.copy(corpus / "sgd/dev/dialogues_001.json", corpus / "sgd/dev/dialogues_..%2F001.json")
     before = set(tmp_path.rglob("*"))
-    assert run(corpus, "--quiet", "--leave_out") == 0
+    assert run(corpus, "--quiet", "--max_bad", "100%") == 0
     assert not [path for path in set(tmp_path.rglob("*")) - before if not path.is_relative_to(corpus / "out")]
     assert not list((corpus / "out").rglob("*%2F*"))
 

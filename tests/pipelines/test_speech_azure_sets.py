@@ -136,7 +136,7 @@ def test_what_fails_later_can_be_left_out(some: Some, tmp_path: Path, capsys) ->
     with AzureSpeechServer(mishears=mishears) as server:
         flags = ["--sgd", str(some[0]), *azure(server), "--parallel_calls", "1"]
         assert run(out, *flags, "--quiet") == 0
-    carried = ["--calibration", str(out / "calibration.json"), "--seed", "1", "--leave_out"]
+    carried = ["--calibration", str(out / "calibration.json"), "--seed", "1", "--max_bad", "100%"]
     with AzureSpeechServer(mishears=mishears, faults=["", "", "", ""] + ["quota"] * 99) as server:
         again = ["--sgd", str(some[0]), *without_snr(azure(server)), "--parallel_calls", "1", *carried]
         assert run(tmp_path / "late", *again) == 0
@@ -230,12 +230,12 @@ def test_broken_dialogues_and_files(some: Some, tmp_path: Path, capsys) -> None:
         flags = ["--sgd", str(root), *azure(server)]
         assert run(tmp_path / "out", *flags) == 1
         assert "dialogue bad" in capsys.readouterr().err
-        assert run(tmp_path / "out", *flags, "--leave_out") == 0
+        assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(letter["file"], letter["dialogue_id"], letter["reason"].split(":")[0]) for letter in letters] == [
         ("dialogues_001.json", "bad", "not_sgd"),
         ("dialogues_001.json", "far", "not_sgd"),
-        ("dialogues_001.json", "half\ud800", "not_sgd"),
+        ("dialogues_001.json", "half\\ud800", "not_sgd"),
         ("dialogues_002.json", "", "broken_file"),
     ]
     assert set(dialogues_of(tmp_path / "out" / "SR-20")) == {one["dialogue_id"] for one in some[1]}

@@ -139,7 +139,7 @@ def test_a_gazetteer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         r"towns\.csv: --values: too few values; .*: city: \d missing \(a dialogue needs \d, there are 1\)", told
     )
     assert not (tmp_path / "few").exists()
-    assert run(tmp_path / "few", "--values", str(path), "--leave_out", "--least_changed", "0") == 0
+    assert run(tmp_path / "few", "--values", str(path), "--max_bad", "100%", "--least_changed", "0") == 0
     assert "no_unseen_value" in {row["reason"] for row in rows_of(tmp_path / "few")}
 
 
@@ -164,7 +164,7 @@ def test_broken_dialogues_and_files(sample: Path, tmp_path: Path, capsys: pytest
     assert run(tmp_path / "out", *flags) == 1
     assert "bad_span" in capsys.readouterr().err
     assert not (tmp_path / "out" / "run.json").exists()
-    assert run(tmp_path / "out", *flags, "--leave_out") == 0
+    assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(one["file"], one["dialogue_id"], one["reason"].split(":")[0]) for one in letters] == [
         ("dialogues_001.json", "../../<b>bad", "bad_span"),

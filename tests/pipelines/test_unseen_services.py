@@ -135,13 +135,13 @@ def test_one_schema_and_idle_frames(tmp_path: Path, capsys: pytest.CaptureFixtur
     (root / "schema.json").write_text(json.dumps(services))
     out = tmp_path / "out"
     assert run(["--sgd", str(root), "--output", str(out), "--quiet"]) == 1
-    assert "1 could not be read, so nothing was published" in capsys.readouterr().err
-    assert run(["--sgd", str(root), "--output", str(out), "--leave_out"]) == 0
+    assert "1 of 5 dialogues could not be read, over --max_bad 1%, so nothing was published" in capsys.readouterr().err
+    assert run(["--sgd", str(root), "--output", str(out), "--max_bad", "100%"]) == 0
     said = capsys.readouterr()
     assert "train: train 1, test 1; 0% of slot names seen; left out 2" in said.out
     assert "no dialogue to test on: hotel" in said.err
     assert "no dialogue left to train on: hotel" in said.err
-    assert "left out: 1 dialogue or file" in said.err
+    assert "left out: 1 of 5 dialogues (not_sgd 1); see " in said.err
     (first,) = dialogues_of(out / "train" / "train")
     assert [frame["service"] for frame in first["turns"][0]["frames"]] == ["hotel", "taxi"]
     assert [one.service_name for one in read_root(out / "train")[0].services] == ["hotel", "taxi"]

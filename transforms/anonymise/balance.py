@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schemas.errors import InputError
+from transforms.dead_letters import Tally, of_files
 
 
 def suspects_of(counts: Mapping[str, int]) -> int:
     """How many a second look found."""
     return sum(n for name, n in counts.items() if name.startswith("suspects/"))
+
+
+def tallies(counts: Mapping[str, int]) -> list[Tally]:
+    """What is held against ``--max_bad``."""
+    return [of_files(counts), Tally("chat", counts.get("chats", 0), counts.get("left_out", 0), is_record=True)]
 
 
 def check_counts(counts: dict[str, int], files: int, strict: bool) -> dict[str, int]:

@@ -18,8 +18,8 @@ from transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalis
 from transforms.anonymise.second_look import Suspect, suspects_in
 from transforms.babi.reading import SILENCE, Exchange
 from transforms.babi.writing import dialogue_text
+from transforms.dead_letters import DeadLetter, storable
 from transforms.files import HashingWriter, Written, staged
-from transforms.rewrite.rewriting import LeftOut
 
 DEAD, COUNTS = "dead", "counts"
 SUSPECTS = "suspects"  # the folder of what a second look found
@@ -126,7 +126,7 @@ class FileOfChats:
 
     def __init__(self, file: ChatFile, task: Task, names: frozenset[str]) -> None:
         self.file, self.task, self.names = file, task, names
-        self.letters: list[LeftOut] = []
+        self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
 
     def write(self) -> list[Written]:
@@ -137,7 +137,7 @@ class FileOfChats:
                 writers = [HashingWriter(stack.enter_context(staged(self.task.output, path))) for path in paths]
                 self._write_chats(*writers)
         except InputError as error:
-            self.letters = [LeftOut("", "", self.file.name, "", error.where, f"broken_file: {error.reason}")]
+            self.letters = [self._dead(error.where, f"broken_file: {error.reason}")]
             self.counts = Counter(files=1, broken_files=1)
             return []
         return [writer.written(path) for writer, path in zip(writers, paths, strict=True)]
@@ -148,7 +148,7 @@ class FileOfChats:
             self.counts["chats"] += 1
             if isinstance(chat, InputError):
                 place = ": ".join(part for part in (where, chat.where) if part)
-                self.letters.append(LeftOut("", "", self.file.name, "", place, chat.reason))
+                self.letters.append(self._dead(place, chat.reason))
                 self.counts["left_out"] += 1
                 continue
             replaced = anonymiser.of(chat)
@@ -164,6 +164,9 @@ class FileOfChats:
             babi.write(dialogue_text(exchanges_of(said)).encode())
             for one in found:
                 suspects.write(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(one)}) + b"\n")
+
+    def _dead(self, where: str, reason: str) -> DeadLetter:
+        return DeadLetter("", "", self.file.name, "", storable(where), storable(reason))
 
     def _said(self, speaker: str, text: str) -> str:
         return normalised(text) if speaker == BOT and self.task.normalise else text

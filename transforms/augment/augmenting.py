@@ -16,10 +16,11 @@ from schemas.errors import InputError
 from transforms.augment.plan import ORIGINAL, TrainingSet, Work
 from transforms.augment.tables import Part, ShardKey, batch_of, row_of, write_parts
 from transforms.corpora import typed
+from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from transforms.files import HashingWriter, Written, staged
 from transforms.rewrite.places import Places
 from transforms.rewrite.plan import DialogueFile, Variant
-from transforms.rewrite.rewriting import LeftOut, id_of, places_of, read_file, text_under
+from transforms.rewrite.rewriting import places_of, read_file, text_under
 from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, read_each
 
 ROWS, DEAD, COUNTS, IDS = "rows", "dead", "counts", "ids"
@@ -38,7 +39,7 @@ class Augmented(msgspec.Struct):
 
     written: list[Written] = []
     rows: list[tuple[ShardKey, Part]] = []
-    letters: list[LeftOut] = []
+    letters: list[DeadLetter] = []
     counts: Counter[str] = msgspec.field(default_factory=Counter)
     ids: list[str] = []
 
@@ -90,8 +91,7 @@ def augment_file(file: DialogueFile, work: Work, output: str) -> Augmented:
         with ExitStack() as stack:
             return _augment(file, work, output, stack)
     except InputError as error:
-        letter = LeftOut("", file.split, file.name, "", error.where, f"broken_file: {error.reason}")
-        return Augmented(letters=[letter], counts=Counter(files=1, broken_files=1))
+        return Augmented(letters=[dead_file(file, error)], counts=Counter(files=1, broken_files=1))
 
 
 def _augment(file: DialogueFile, work: Work, output: str, stack: ExitStack) -> Augmented:
@@ -103,7 +103,7 @@ def _augment(file: DialogueFile, work: Work, output: str, stack: ExitStack) -> A
         name = id_of(dialogue, i)  # before the dialogue is given those of its versions
         versions, refused = make_versions(dialogue, plain, file.name, work)
         for label, error in refused.items():
-            found.letters.append(LeftOut(label, file.split, file.name, name, error.where, error.reason))
+            found.letters.append(dead_dialogue(file, name, error, label))
             found.counts[f"left_out/{label}"] += 1
         if not versions:
             continue

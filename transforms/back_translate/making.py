@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 import orjson
 import pyarrow as pa
 
-from schemas.errors import InputError
 from schemas.layout import schema_bytes
 from schemas.service import Service, parse_service
 from schemas.translation import AUDIT, BackTranslation, Translation
@@ -19,6 +19,7 @@ from transforms import table1
 from transforms.back_translate.composing import Legs, back_translated
 from transforms.back_translate.report import report_page
 from transforms.back_translate.texts import ENGLISH, texts_of
+from transforms.dead_letters import DEAD_LETTERS, Tally, check_bad
 from transforms.naming import Conventions
 from transforms.parquet import parquet_bytes
 from transforms.rewrite.names import by_position, mapping_bytes
@@ -27,9 +28,7 @@ from transforms.translation.memory import MEMORY_FILE, by_languages, memory_byte
 from transforms.translation.translate import Untranslated
 
 AUDIT_FILE = "translations.parquet"
-DEAD_LETTERS = "dead_letters.jsonl"
-
-_SHOWN = 3
+KEPT = "translated (what was translated is kept: run the same command again for the rest)"
 
 
 class Corpus(msgspec.Struct, frozen=True):
@@ -53,7 +52,7 @@ def make_files(
     translations: Iterable[Translation],
     memory: Iterable[Translation],
     untranslated: Iterable[Untranslated],
-    leave_out: bool,
+    max_bad: Fraction,
 ) -> Iterator[tuple[str, bytes]]:
     """Yields (path below the output, bytes) of everything there is to write.
 
@@ -62,16 +61,16 @@ def make_files(
       translations: of this run's texts, both ways, known before or new.
       memory: whatever else is to be kept.
       untranslated: the texts that have no translation.
-      leave_out: whether there may be any; their elements keep the original.
+      max_bad: the share of each pivot's texts that may be; their elements keep the original.
 
     Raises:
-      InputError: there are some, and may not be.
+      InputError: there are more, or a translation of none.
     """
     dead = sorted(set(untranslated))
-    if dead and not leave_out:
-        raise InputError(why_not(dead))
     translations = list(translations)
     legs = legs_of(corpus.pivots, translations)
+    texts = list(texts_of(_typed(raw) for raw in corpus.raw.values()))
+    check_untranslated(texts, legs, dead, max_bad, KEPT)
     check_balance(corpus, legs, dead)
     variants: dict[str, dict[str, dict[str, Any]]] = {}
     audit: list[BackTranslation] = []
@@ -160,14 +159,22 @@ def _typed(raw: Mapping[str, Any]) -> Service:
     return parse_service(dict(raw))
 
 
-def why_not(dead: Sequence[Untranslated]) -> str:
-    """What keeps a run from being published: how many texts, the reasons, the first of them."""
+def check_untranslated(
+    texts: Collection[str], legs: Mapping[str, Legs], dead: Sequence[Untranslated], max_bad: Fraction, done: str
+) -> None:
+    """Raises InputError where more texts of a pivot have no translation there and back than may be.
+
+    Args:
+      texts: all that are to be translated.
+      legs: what is known of each pivot.
+      dead: the texts without a translation, and why.
+      max_bad: the share of each pivot's texts that may be without.
+      done: what could not be done to them.
+    """
+    tallies = [
+        Tally("text", len(texts), sum(leg.there.get(text) not in leg.back for text in texts), pivot, is_record=True)
+        for pivot, leg in legs.items()
+    ]
     reasons = Counter(one.reason.partition(":")[0] for one in dead)
-    told = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
-    shown = [f"{one.source} to {one.target}: {one.text[:80]!r}: {one.reason}" for one in dead[:_SHOWN]]
-    hint = (
-        "what was translated is kept, run the same command again for the rest; "
-        "or --leave_out, and their elements keep the original"
-    )
-    first = f"texts without a translation: {len(dead):,} ({told}), so nothing was published; {hint}"
-    return "\n  ".join([first, *shown])
+    places = [f"{one.source} to {one.target}: {one.text[:80]!r}: {one.reason}" for one in dead]
+    check_bad(tallies, max_bad, done, reasons, places)

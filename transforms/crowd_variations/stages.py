@@ -33,8 +33,8 @@ from transforms.crowd_variations.repeats import Given, given_by, is_repeated, re
 from transforms.crowd_variations.settle import settle_turns
 from transforms.crowd_variations.summary import summarise
 from transforms.crowd_variations.tasks import Task, check_same
+from transforms.dead_letters import id_of
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import id_of
 
 REWRITTEN, GIVEN = "rewritten", "given"
 FILE = "rewritten.jsonl"

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from transforms.dead_letters import Tally
+
+
+def tallies(counts: Mapping[str, int], splits: Sequence[str]) -> list[Tally]:
+    """What is held against ``--max_bad``: the calls of each split."""
+    return [
+        Tally("call", counts.get(f"calls/{split}", 0), counts.get(f"left_out/{split}", 0), split, is_record=True)
+        for split in splits
+    ]
 
 
 def check_counts(counts: dict[str, int], calls: Mapping[str, int]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.errors import InputError
 from transforms.babi.reading import SILENCE, Exchange, Fact
 from transforms.babi.writing import dialogue_text as babi_text
+from transforms.dead_letters import DeadLetter, storable
 from transforms.dstc2.calls import Call, read_call
 from transforms.dstc2.corpus import dialogue_of, slots_of
 from transforms.dstc2.knowledge import Knowledge, Said, facts_of, gathered
@@ -22,7 +23,6 @@ from transforms.dstc2.plan import Batch, Ontology
 from transforms.dstc2.rounds import Round, offers_of, rounds
 from transforms.dstc2.task6 import NO_RESULT, Words, lines_of
 from transforms.files import Written
-from transforms.rewrite.rewriting import LeftOut
 from transforms.rewrite.text import dialogue_text
 from transforms.set_files import SetFiles
 
@@ -58,7 +58,7 @@ class Read(msgspec.Struct, frozen=True):
 
     batch: Batch
     calls: tuple[Call, ...]
-    letters: tuple[LeftOut, ...]
+    letters: tuple[DeadLetter, ...]
 
 
 class ReadCalls(beam.PTransform):
@@ -91,12 +91,10 @@ def read_batch(batch: Batch, task: Task) -> Iterator[Read | TaggedOutput]:
             yield TaggedOutput(FACTS, fact)
 
 
-def letter(batch: Batch, name: str, error: InputError) -> LeftOut:
+def letter(batch: Batch, name: str, error: InputError) -> DeadLetter:
     """Why a call is left out."""
-    name = name.encode("utf-8", "backslashreplace").decode()
-    return LeftOut(
-        "", batch.split, name, "", ": ".join(part for part in (error.path, error.where) if part), error.reason
-    )
+    where = ": ".join(part for part in (error.path, error.where) if part)
+    return DeadLetter("", batch.split, storable(name), "", storable(where), storable(error.reason))
 
 
 class WriteTask(beam.PTransform):

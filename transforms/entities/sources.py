@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 
 import msgspec
 
 from schemas.errors import InputError
 from schemas.layout import as_path
 from transforms.corpora import hashed
+from transforms.dead_letters import percent
 from transforms.entities.forms import amount_of, day_of, digits_of, minutes_of
 from transforms.entities.groups import Group
 from transforms.entities.kinds import FORMS, KINDS, NAMES, is_none
@@ -143,14 +145,22 @@ def _problem(row: list[str], known: Iterable[str]) -> str:
     return ""
 
 
-def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path: str) -> None:
-    """Raises InputError where some dialogue needs more values than there are, with how many are missing of each."""
+def check_enough(pools: Mapping[str, list[str]], needs: Mapping[str, int], path: str, max_bad: Fraction) -> str:
+    """What is missing where some dialogue needs more values than there are; nothing where there are enough.
+
+    Raises:
+      InputError: of some a larger share is missing than may be.
+    """
     short = {name: (need, len(pools.get(name, ()))) for name, need in sorted(needs.items())}
     missing = [
         f"{name}: {need - there} missing (a dialogue needs {need}, there are {there})"
         for name, (need, there) in short.items()
         if there < need
     ]
-    if missing:
-        hint = "add values, give --values generated, or --leave_out to keep what finds none"
+    if any(need - there > max_bad * need for need, there in short.values()):
+        hint = "add values, or give --values generated"
+        if any(short[name][1] for name in short):
+            most = max(Fraction(need - there, need) for need, there in short.values() if need)
+            hint += f"; --max_bad {percent(most, up=True)} keeps what finds none as it is"
         raise InputError(f"too few values; {hint}: {'; '.join(missing)}", path, "--values")
+    return f"too few values, what finds none is kept: {'; '.join(missing)}" if missing else ""

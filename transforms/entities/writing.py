@@ -16,12 +16,13 @@ from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from schemas.replacements import REPLACEMENTS
 from transforms.corpora import dialogues_of, hashed
+from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from transforms.dead_letters import storable as safe
 from transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from transforms.files import HashingWriter, Written, staged, write_staged
 from transforms.parquet import parquet_bytes
 from transforms.perturb.edits import Edit
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
@@ -89,7 +90,7 @@ class FileOfSet:
 
     def __init__(self, file: DialogueFile, output: str, replacer: Replacer) -> None:
         self.file, self.output, self.replacer = file, output, replacer
-        self.letters: list[LeftOut] = []
+        self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
         self.tallies: Counter[Key] = Counter()
         self.examples: list[tuple[int, dict[str, Any]]] = []
@@ -102,8 +103,7 @@ class FileOfSet:
                 writer = HashingWriter(stack.enter_context(staged(self.output, self.file.relative)))
                 self._write_dialogues(writer)
         except InputError as error:
-            reason = f"broken_file: {error.reason}"
-            self.letters = [LeftOut("", self.file.split, self.file.name, "", error.where, reason)]
+            self.letters = [dead_file(self.file, error)]
             self.counts = Counter(files=1, broken_files=1)
             self.tallies, self.examples = Counter(), []
             return []
@@ -120,9 +120,7 @@ class FileOfSet:
                 made = replaced(raw, dialogue, self.replacer)
                 text = dialogue_text(made.dialogue, plain)
             except InputError as error:
-                name = safe(id_of(raw, position))
-                letter = LeftOut("", self.file.split, self.file.name, name, error.where, safe(error.reason))
-                self.letters.append(letter)
+                self.letters.append(dead_dialogue(self.file, id_of(raw, position), error))
                 self.counts["left_out"] += 1
                 continue
             writer.write(BETWEEN if written else OPENING)
@@ -171,11 +169,6 @@ def parts_of(utterance: str, edits: list[Edit]) -> list[tuple[str, str]]:
         at = edit.end
     parts.append((utterance[at:], utterance[at:]))
     return [(old, new) for old, new in parts if old or new]
-
-
-def safe(text: str) -> str:
-    """A text that can be written as UTF-8: half surrogates as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _parquet(rows: list[dict[str, Any]]) -> bytes:

@@ -14,11 +14,11 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.errors import InputError
 from schemas.service import Service
 from transforms.corpora import dialogues_of
+from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from transforms.few_shot.candidates import TEST, TRAIN, Candidate, Rule, candidates_of
 from transforms.few_shot.choosing import Chosen, choose
 from transforms.few_shot.statistics import card, statistics, without_training
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
 from transforms.touching import used_by
 
@@ -59,7 +59,7 @@ def read_file(
     services = schemas[file.split].typed
     part = TEST if file.split == rule.test_split else TRAIN
     found: list[tuple[str, tuple[str, Candidate]]] = []
-    letters: list[LeftOut] = []
+    letters: list[DeadLetter] = []
     counts: Counter[str] = Counter(files=1)
     try:
         for position, raw, _, dialogue in dialogues_of(file):
@@ -69,14 +69,13 @@ def read_file(
                     raise dialogue
                 candidates = candidates_of(dialogue, used_by(dialogue, services), rule, file.relative, position)
             except InputError as error:
-                name = id_of(raw, position).encode(errors="backslashreplace").decode()
-                letters.append(LeftOut("", file.split, file.name, name, error.where, error.reason))
+                letters.append(dead_dialogue(file, id_of(raw, position), error))
                 counts["left_out"] += 1
                 continue
             counts[_end_of(candidates, rule)] += 1
             found += [(domain, (part, one)) for domain, one in candidates]
     except InputError as error:
-        letters = [LeftOut("", file.split, file.name, "", error.where, f"broken_file: {error.reason}")]
+        letters = [dead_file(file, error)]
         found, counts = [], Counter(files=1, broken_files=1)
     yield from found
     if letters:
@@ -91,8 +90,19 @@ def _end_of(candidates: Sequence[tuple[str, Candidate]], rule: Rule) -> str:
     return "of_domains" if rule.multi_domain or candidates[0][1].alone else "of_several_domains"
 
 
-def chosen_of(rule: Rule, found: Iterable[tuple[str, tuple[str, Candidate]]]) -> dict[str, Chosen]:
-    """What each domain gets, given the candidates of all."""
+def chosen_of(
+    rule: Rule, found: Iterable[tuple[str, tuple[str, Candidate]]], dead: Iterable[Any] = ()
+) -> dict[str, Chosen]:
+    """What each domain gets, given the candidates of all.
+
+    Args:
+      rule: what is wanted.
+      found: (domain, (part, candidate)).
+      dead: the file of dead letters, so that bad input is reported before a lack of candidates that it causes.
+
+    Raises:
+      InputError: no domain has a training dialogue.
+    """
     by_domain: dict[str, list[tuple[str, Candidate]]] = {domain: [] for domain in rule.domains}
     for domain, one in found:
         by_domain[domain].append(one)

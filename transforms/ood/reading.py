@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -13,6 +13,7 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from transforms.corpora import dialogues_of
+from transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues, storable
 from transforms.ood.near import InDomain
 from transforms.ood.places import places_of, user_turns_of
 from transforms.ood.plan import Recipe
@@ -20,7 +21,6 @@ from transforms.ood.pool import KEPT, Foreign, foreign, is_text, merged, status_
 from transforms.ood.sources import SourceFile, read_source, source_id
 from transforms.ood.texts import key_of
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.touching import domains_of
 
 PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
@@ -35,11 +35,6 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialog
                 yield position, raw, plain, InputError("not_unicode: half a surrogate pair")
                 continue
         yield position, raw, plain, dialogue
-
-
-def told_id(raw: Any, position: int) -> str:
-    """The id of a dialogue for a letter, which half a surrogate pair could not be written in."""
-    return id_of(raw, position).encode(errors="backslashreplace").decode()
 
 
 class ReadCorpus(beam.PTransform):
@@ -63,26 +58,27 @@ class ReadCorpus(beam.PTransform):
 def read_file(file: DialogueFile, recipe: Recipe) -> Iterator[Foreign | TaggedOutput]:
     """What is found in one file; of a file that cannot be read to its end nothing."""
     listed = file.split in recipe.splits
-    letters: list[LeftOut] = []
+    letters: list[DeadLetter] = []
     found: list[Foreign | TaggedOutput] = []
     counts: Counter[str] = Counter()
+    elsewhere: Counter[str] = Counter(files_elsewhere=1)
     try:
         for position, raw, _, dialogue in sound_dialogues(file):
+            elsewhere["dialogues_elsewhere"] += 1
             if isinstance(dialogue, InputError):
-                name = told_id(raw, position)
-                letters.append(LeftOut("", file.split, file.name, name, dialogue.where, dialogue.reason))
+                elsewhere["left_out_elsewhere"] += 1
+                letters.append(dead_dialogue(file, id_of(raw, position), dialogue))
                 continue
             found += _found(file, position, dialogue, recipe, listed)
             if listed:
                 counts[f"planned_turns/{file.split or 'all'}"] += len(user_turns_of(dialogue))
     except InputError as error:
-        letters = [LeftOut("", file.split, file.name, "", error.where, f"broken_file: {error.reason}")]
-        found, counts = [], Counter()
+        letters = [dead_file(file, error)]
+        found, counts, elsewhere = [], Counter(), Counter(files_elsewhere=1, broken_files_elsewhere=1)
     yield from found
-    for count in counts.items():
+    for count in (counts if listed else elsewhere).items():
         yield TaggedOutput(COUNTS, count)
     if letters and not listed:
-        yield TaggedOutput(COUNTS, ("left_out_elsewhere", len(letters)))
         yield TaggedOutput(DEAD, (file.relative, letters))
 
 
@@ -111,18 +107,30 @@ class ReadSource(beam.PTransform):
 
 def read_source_file(file: SourceFile) -> Iterator[Foreign | TaggedOutput]:
     """The utterances of a file; a letter for each row that is none."""
-    letters: list[LeftOut] = []
+    letters: list[DeadLetter] = []
     try:
         for found in read_source(file):
             if isinstance(found, InputError):
-                letters.append(LeftOut("source", "", file.name, "", found.where, found.reason))
+                letters.append(DeadLetter("source", "", file.name, "", found.where, storable(found.reason)))
             else:
                 yield found
     except InputError as error:
-        letters.append(LeftOut("source", "", file.name, "", error.where, f"broken_file: {error.reason}"))
+        letters.append(DeadLetter("source", "", file.name, "", error.where, storable(f"broken_file: {error.reason}")))
     if letters:
         yield TaggedOutput(COUNTS, ("source_rows_left_out", len(letters)))
         yield TaggedOutput(DEAD, (f"source/{file.name}", letters))
+
+
+def tallies(counts: Mapping[str, int]) -> list[Tally]:
+    """What is held against ``--max_bad``: of the splits that are written, of the others, and of the source."""
+    of = Counter(counts)
+    rows = of["source_rows_left_out"]
+    return [
+        *of_dialogues(counts),
+        Tally("file", of["files_elsewhere"], of["broken_files_elsewhere"], "other splits", is_needed=False),
+        Tally("dialogue", of["dialogues_elsewhere"], of["left_out_elsewhere"], "other splits", is_needed=False),
+        Tally("source row", of["source_rows"] + rows, rows),
+    ]
 
 
 class Pool(beam.PTransform):

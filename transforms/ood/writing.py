@@ -15,16 +15,16 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.errors import InputError
 from schemas.ood_turns import OOD_TURNS
 from transforms.corpora import hashed
+from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from transforms.files import Written, write_staged
 from transforms.ood.injecting import Row, injected
 from transforms.ood.places import wanted
 from transforms.ood.plan import Injection, Recipe
 from transforms.ood.pool import STATUSES
-from transforms.ood.reading import sound_dialogues, told_id
+from transforms.ood.reading import sound_dialogues
 from transforms.ood.texts import key_of
 from transforms.parquet import parquet_bytes
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import LeftOut
 from transforms.rewrite.text import dialogue_text
 from transforms.set_files import SetFiles
 
@@ -98,7 +98,7 @@ class FileOfSets:
         self._reset()
 
     def _reset(self) -> None:
-        self.letters: list[LeftOut] = []
+        self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
         self.used: list[tuple[str, tuple[str, str]]] = []
         self.examples: dict[str, list[tuple[int, dict[str, Any]]]] = {}
@@ -112,7 +112,7 @@ class FileOfSets:
                 self._write_dialogues(files)
         except InputError as error:
             self._reset()
-            self._leave_out("", error.where, f"broken_file: {error.reason}")
+            self.letters = [dead_file(self.file, error)]
             self.counts = Counter(files=1, broken_files=1)
             return []
         written = files.written()
@@ -127,7 +127,7 @@ class FileOfSets:
         for position, raw, plain, dialogue in sound_dialogues(self.file):
             self.counts["dialogues"] += 1
             if isinstance(dialogue, InputError):
-                self._leave_out(told_id(raw, position), dialogue.where, dialogue.reason)
+                self.letters.append(dead_dialogue(self.file, id_of(raw, position), dialogue))
                 self.counts["left_out"] += 1
                 continue
             self.counts[f"user_turns/{self.split}"] += sum(turn.speaker == "USER" for turn in dialogue.turns)
@@ -138,9 +138,6 @@ class FileOfSets:
                 files.add(name, dialogue_text(new, plain))
                 self._note(name, new, rows, chosen)
         files.close()
-
-    def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
-        self.letters.append(LeftOut("", self.file.split, self.file.name, dialogue_id, where, reason))
 
     def _note(self, name: str, new: dict[str, Any], rows: list[Row], chosen: Sequence[Injection]) -> None:
         self._rows[name] += rows

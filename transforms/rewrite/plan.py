@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 import msgspec
@@ -119,6 +121,23 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
         + [problem for of in matched for problem in of.problems],
         remarks=[remark for of in matched for remark in of.remarks],
     )
+
+
+def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad: Fraction) -> None:
+    """Raises InputError where no service of a variant matches, so that it could have no dialogue whatever is read.
+
+    Args:
+      variants: of every split.
+      problems: what does not match, one line each.
+      max_bad: the share of a variant's dialogues that may be left out: of all of them only where another has some.
+    """
+    matched: Counter[str] = Counter()
+    for variant in variants:
+        matched[variant.name] += len(variant.names)
+    without = [name for name, n in matched.items() if not n]
+    if without and (max_bad < 1 or len(without) == len(matched)):
+        what = f"no service of the corpus has a match in {', '.join(without)}, so nothing was written"
+        raise InputError("\n".join([f"{what}; what does not match:", *problems]), "", "--variants")
 
 
 def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:

@@ -14,9 +14,9 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.errors import InputError
 from schemas.service import Service
 from transforms.corpora import dialogues_of
+from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from transforms.files import Written
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import dialogue_text
 from transforms.service_splits.plan import SETS, HeldOut
 from transforms.set_files import SetFiles
@@ -84,7 +84,7 @@ class FileOfSplits:
 
     def __init__(self, file: DialogueFile, output: str, held_out: HeldOut, services: Mapping[str, Service]) -> None:
         self.file, self.output, self.held_out, self.services = file, output, held_out, services
-        self.letters: list[LeftOut] = []
+        self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
         self.combinations: Counter[Combination] = Counter()
 
@@ -98,8 +98,7 @@ class FileOfSplits:
                 self._write_dialogues(files)
                 files.close()
         except InputError as error:
-            reason = f"broken_file: {error.reason}"
-            self.letters = [LeftOut("", self.file.split, self.file.name, "", error.where, reason)]
+            self.letters = [dead_file(self.file, error)]
             self.counts, self.combinations = Counter(files=1, broken_files=1), Counter()
             return []
         self.counts.update({name: n for name, n in files.dialogues.items() if n})
@@ -113,8 +112,7 @@ class FileOfSplits:
                     raise dialogue
                 used, text = used_by(dialogue, self.services), dialogue_text(raw, plain)
             except InputError as error:
-                name = id_of(raw, position).encode(errors="backslashreplace").decode()
-                self.letters.append(LeftOut("", self.file.split, self.file.name, name, error.where, error.reason))
+                self.letters.append(dead_dialogue(self.file, id_of(raw, position), error))
                 self.counts["left_out"] += 1
                 continue
             combination = (self.file.split, used.touched, used.idle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from schemas.errors import InputError
 from schemas.layout import as_path
 from transforms.corpora import listed
+from transforms.dead_letters import Tally, of_dialogues
 from transforms.rewrite.plan import DialogueFile
 from transforms.speech.calibrate import Setting, set_name
 from transforms.speech.engine import RATE
@@ -144,3 +145,13 @@ def made_with(sound_names: dict[str, str], speakers: Speakers) -> dict[str, Any]
         "normalisation": speakers.rules.version,
         "samples_a_second": RATE,
     }
+
+
+def tallies(counts: Mapping[str, int], sets: Sequence[str]) -> list[Tally]:
+    """What is held against ``--max_bad``: files, dialogues, the turns of each set, and their recordings."""
+    turns, lost = counts.get("turns", 0), counts.get("no_audio", 0)
+    return [
+        *of_dialogues(counts),
+        *(Tally("user turn", turns, counts.get(f"failed/{name}", 0), name) for name in sets),
+        Tally("recording", counts.get("audio_files", 0) + lost, lost),
+    ]

@@ -19,11 +19,11 @@ from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from schemas.heard_turns import HEARD_TURNS
 from transforms.corpora import dialogues_of, hashed
+from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from transforms.files import Written, write_staged
 from transforms.parquet import parquet_bytes
 from transforms.refusals import Refused, Stopped
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import dialogue_text
 from transforms.set_files import SetFiles
 from transforms.speech.audio import sound_bytes
@@ -134,7 +134,7 @@ class FileOfSets:
     ) -> None:
         self.file, self.settings, self.sets, self.hearer = file, settings, sets, hearer
         self.heard = {(turn.use.dialogue, turn.use.turn): dict(turn.levels) for turn in turns}
-        self.letters: list[LeftOut] = []
+        self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
         self.tallies: list[Tally] = []
         self.examples: dict[str, list[tuple[int, dict[str, Any]]]] = {one.name: [] for one in settings}
@@ -149,8 +149,7 @@ class FileOfSets:
                 files = SetFiles(self.sets.output, names, self.file.relative, stack)
                 self._write_dialogues(files)
         except InputError as error:
-            reason = f"broken_file: {error.reason}"
-            self.letters = [LeftOut("", self.file.split, self.file.name, "", error.where, reason)]
+            self.letters = [dead_file(self.file, error)]
             self.counts = Counter(files=1, broken_files=1)
             self.tallies, self.examples = [], {}
             return []
@@ -201,7 +200,7 @@ class FileOfSets:
         self.tallies.append(Tally(one.name, "dialogue", f"{self.file.relative}\0{position:06}", (errors, words)))
 
     def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
-        self.letters.append(LeftOut("", self.file.split, self.file.name, dialogue_id, where, reason))
+        self.letters.append(dead_dialogue(self.file, dialogue_id, InputError(reason, "", where)))
 
     def _tell_failures(self, position: int, dialogue: Dialogue, turns: Iterable[UserTurn]) -> None:
         """A letter for each turn that some set could not have."""
@@ -256,6 +255,7 @@ class FileOfSets:
             samples = self.hearer.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
         except (Refused, Stopped) as error:
             self._leave_out(dialogue_id, f"turns[{row['turn']}]", f"no_audio: {error}")
+            self.counts["no_audio"] += 1
             return
         self._written.append(write_staged(self.sets.output, path, sound_bytes(samples, self.sets.audio)))
         self.counts["audio_files"] += 1

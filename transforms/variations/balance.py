@@ -5,8 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from schemas.errors import InputError
+from transforms.dead_letters import Tally, of_dialogues
 from transforms.variations.envs import size_of
 from transforms.variations.statistics import of_splits
+
+
+def tallies(counts: Mapping[str, int], kinds: Sequence[str]) -> list[Tally]:
+    """What is held against ``--max_bad``: files, dialogues, user turns, and lines that others have rewritten."""
+    turns, bad = counts.get("turns", 0), counts.get("bad_lines", 0)
+    return [
+        *of_dialogues(counts),
+        Tally("user turn", turns, counts.get("bad_turns", 0), is_needed=False),
+        *(Tally("user turn", turns, counts.get(f"bad_turns/{kind}", 0), kind) for kind in kinds),
+        Tally(
+            "line",
+            sum(of_splits("lines/", counts).values()) + bad,
+            sum(of_splits("lines_without_turn/", counts).values()) + bad,
+            "--rewritten",
+        ),
+    ]
 
 
 def check_counts(

@@ -7,7 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from transforms.rewrite.rewriting import LeftOut
+from transforms.dead_letters import DeadLetter
 from transforms.variations.rewritten import REWRITTEN, Given, Key, Line, read_lines
 
 Found = tuple[int, int, str, str, str]  # place of the file in the order given, line, file's name, text, source
@@ -76,12 +76,12 @@ class Fates(beam.PTransform):
         return letters | "Letters" >> beam.Flatten(), fates | "Counts" >> beam.Flatten()
 
 
-def _without_turn(pair: tuple[Key, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[str, list[LeftOut]]]:
+def _without_turn(pair: tuple[Key, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[str, list[DeadLetter]]]:
     (dialogue_id, turn, _), of = pair
     if not any(of["turns"]):
         for place, number, name, _, _ in of["lines"]:
             reason = f"no_user_turn: the dialogues have no user turn {turn} of that id; --split says whose are read"
-            letter = LeftOut("", "", name, dialogue_id, f"line {number}", reason)
+            letter = DeadLetter("", "", name, dialogue_id, f"line {number}", reason)
             yield f"\0{place:06}:{number:09}", [letter]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 
 from schemas.errors import InputError
 from transforms.corpora import listed
+from transforms.dead_letters import Tally, check_bad, places_of, reasons_of
 from transforms.perturb.typos import MIX, Rates
 from transforms.variations.kinds import BY_RULES, KINDS
 from transforms.variations.rewritten import Given
-
-_SHOWN = 3
 
 
 def parse_kinds(given: str) -> list[str]:
@@ -47,13 +47,11 @@ def kinds_of(given: str | None, files: Given | None) -> list[str]:
     return kinds
 
 
-def check_lines(files: Given) -> None:
-    """Raises InputError where a file has a line that cannot be used: how many, and the first of them."""
-    if files.bad:
-        said = [f"{one.file}: {one.where}: {one.reason}" for one in files.bad[:_SHOWN]]
-        more = f"; and {len(files.bad) - _SHOWN:,} more" if len(files.bad) > _SHOWN else ""
-        told = f"{len(files.bad):,} lines cannot be used" if len(files.bad) > 1 else "a line cannot be used"
-        raise InputError(f"{told} (--leave_out goes on without): {'; '.join(said)}{more}", "--rewritten")
+def check_lines(files: Given, max_bad: Fraction) -> None:
+    """Raises InputError where more lines cannot be used than may be: how many, and the first of them."""
+    bad = len(files.bad)
+    tally = Tally("line", sum(files.lines.values()) + bad, bad, "--rewritten")
+    check_bad([tally], max_bad, "used", reasons_of(files.bad), places_of(files.bad))
 
 
 def parse_envs(given: str) -> list[str]:

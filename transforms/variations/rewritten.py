@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from schemas.errors import InputError, reason_and_place
 from schemas.rewritings import KINDS
+from transforms.dead_letters import DeadLetter
 from transforms.files import read_bytes
-from transforms.rewrite.rewriting import LeftOut
 
 REWRITTEN = "rewritten"  # the source of a line that names none
 
@@ -53,7 +53,7 @@ class Given(msgspec.Struct, frozen=True):
 
     paths: Sequence[str]
     lines: Mapping[str, int]
-    bad: Sequence[LeftOut]
+    bad: Sequence[DeadLetter]
 
 
 _decode = msgspec.json.Decoder(Line).decode
@@ -93,17 +93,17 @@ def _read(line: bytes) -> Line | str:
 def read_given(paths: Sequence[str]) -> Given:
     """Reads all files once, to know their kinds and mistakes. Raises InputError where one cannot be read."""
     lines: dict[str, int] = dict.fromkeys(KINDS, 0)
-    bad: list[LeftOut] = []
+    bad: list[DeadLetter] = []
     first: dict[Key, str] = {}
     for path in paths:
         name = path.rpartition("/")[2]
         for number, line in read_lines(path):
             where = f"line {number}"
             if isinstance(line, str):
-                bad.append(LeftOut("", "", name, "", where, line))
+                bad.append(DeadLetter("", "", name, "", where, line))
             elif line.key in first:
                 reason = f"duplicate: {first[line.key]} has the {line.kind} of turn {line.turn} too"
-                bad.append(LeftOut("", "", name, line.dialogue_id, where, reason))
+                bad.append(DeadLetter("", "", name, line.dialogue_id, where, reason))
             else:
                 first[line.key] = f"{name} {where}"
                 lines[line.kind] += 1

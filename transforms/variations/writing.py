@@ -16,10 +16,10 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.errors import InputError
 from schemas.varied_turns import VARIED_TURNS
 from transforms.corpora import dialogues_of
+from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of, storable
 from transforms.files import Written, write_staged
 from transforms.parquet import parquet_bytes
 from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import LeftOut, id_of
 from transforms.rewrite.text import dialogue_text
 from transforms.set_files import SetFiles
 from transforms.variations.envs import among_namesakes, level_of, place_in_order
@@ -164,7 +164,7 @@ class FileOfSets:
     def __init__(self, file: DialogueFile, thresholds: Mapping[str, Sequence[bytes]], sets: Sets, given: Given) -> None:
         self.file, self.thresholds, self.sets, self.given = file, thresholds, sets, given
         self.matched: set[LineKey] = set()
-        self.letters: list[LeftOut] = []
+        self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
         self.tallies: Counter[Key] = Counter()
         self.examples: dict[str, list[tuple[bytes, dict[str, Any]]]] = {kind: [] for kind in sets.kinds}
@@ -178,8 +178,7 @@ class FileOfSets:
                 self._write_dialogues(files)
                 files.close()
         except InputError as error:
-            reason = f"broken_file: {error.reason}"
-            self.letters = [LeftOut("", self.file.split, self.file.name, "", error.where, reason)]
+            self.letters = [dead_file(self.file, error)]
             self.counts = Counter(files=1, broken_files=1)
             self.tallies, self.examples, self.matched = Counter(), {}, set()
             return []
@@ -211,11 +210,12 @@ class FileOfSets:
         self.counts["odd_spans"] += sum(len(said.odd) for said in turns)
         for said in turns:
             if said.wrong:
+                self.counts["bad_turns"] += 1
                 reason = f"{BAD_SPAN}: {', '.join(said.wrong)}: not inside the utterance"
                 self._leave_out(said.dialogue_id, f"turns[{said.position}]", reason)
 
     def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
-        self.letters.append(LeftOut("", self.file.split, self.file.name, storable(dialogue_id), where, reason))
+        self.letters.append(dead_dialogue(self.file, dialogue_id, InputError(reason, "", where)))
 
     def _add(
         self, files: SetFiles, kind: str, raw: Any, plain: bool, turns: Sequence[Said], places: Mapping[int, bytes]
@@ -231,6 +231,7 @@ class FileOfSets:
                 new[said.position] = write_into(raw["turns"][said.position], variation)
                 level = levels[said.position] = level_of(places[said.position], self.thresholds[kind])
             elif variation.reason.startswith((TORN_SPAN, NOT_TRANSLATED)):
+                self.counts[f"bad_turns/{kind}"] += 1
                 self._leave_out(said.dialogue_id, f"turns[{said.position}]", variation.reason)
             variations.append(variation)
             row = row_of(said, variation, level)
@@ -288,11 +289,6 @@ def row_of(said: Said, variation: Variation, level: int) -> dict[str, Any]:
             for span, (start, end) in zip(said.spans, variation.places, strict=True)
         ],
     }
-
-
-def storable(text: str) -> str:
-    """A text as UTF-8 can have it: half surrogates are written as ``\\udc00``."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _storable_row(value: Any) -> Any:

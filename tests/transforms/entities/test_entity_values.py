@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,8 @@ def test_gazetteers_that_are_none(text: str, told: str, tmp_path: Path) -> None:
 
 
 def test_too_few_values() -> None:
-    check_enough({"city": ["a", "b"]}, {"city": 2}, "x.csv")
-    with pytest.raises(InputError, match=r"car: 1 missing \(a dialogue needs 1, there are 0\); city: 3 missing"):
-        check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv")
+    assert check_enough({"city": ["a", "b"]}, {"city": 2}, "x.csv", Fraction(0)) == ""
+    missing = r"car: 1 missing \(a dialogue needs 1, there are 0\); city: 3 missing"
+    with pytest.raises(InputError, match=missing):
+        check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv", Fraction(9, 10))
+    assert re.search(missing, check_enough({"city": ["a", "b"]}, {"city": 5, "car": 1}, "x.csv", Fraction(1)))

@@ -1,0 +1,105 @@
+"""How many records may be bad, and what is said where there are more."""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.command import add_max_bad
+from schemas.errors import InputError
+from transforms.dead_letters import (
+    DeadLetter,
+    Tally,
+    check_bad,
+    dead_letters_file,
+    of_variants,
+    percent,
+    read_dead_letters,
+    warnings_of,
+)
+
+ONE = Fraction(1, 100)
+
+
+def letters(n: int, variant: str = "") -> list[DeadLetter]:
+    return [DeadLetter(variant, "test", "a.json", str(i), "turns[0]", "bad_span: 3-9") for i in range(n)]
+
+
+def refused(tallies: list[Tally], max_bad: Fraction = ONE) -> str:
+    with pytest.raises(InputError) as error:
+        check_bad(tallies, max_bad, "used", {"bad_span": 3, "not_sgd": 7}, ["a: 1", "b: 2", "c: 3", "d: 4"])
+    return error.value.reason
+
+
+def test_the_issue_s_eleven_dialogues_are_left_out() -> None:
+    tally = Tally("dialogue", 2921, 11, is_record=True)
+    check_bad([tally], ONE, "used", {}, [])
+    (line,) = warnings_of([tally], letters(11), "out/dead_letters.jsonl", "left out")
+    assert line == "left out: 11 of 2,921 dialogues (bad_span 11); see out/dead_letters.jsonl"
+
+
+def test_more_is_an_error_that_says_how_many_why_and_which_limit_would_do() -> None:
+    assert refused([Tally("dialogue", 250, 3, is_record=True)]) == (
+        "3 of 250 dialogues could not be used, over --max_bad 1%, so nothing was published: not_sgd 7, bad_span 3; the "
+        "first: a: 1; b: 2; c: 3; and 1 more; mend these, or --max_bad 1.2% goes on without them"
+    )
+
+
+def test_where_all_are_bad_no_limit_is_advised() -> None:
+    some, none = Tally("dialogue", 9, 1, "v1", True), Tally("dialogue", 9, 9, "v2", True)
+    assert "--max_bad 100" not in refused([some, none])
+    check_bad([some, none], Fraction(1), "used", {}, [])
+    assert warnings_of([some, none], letters(10), "x", "left out")[0] == (
+        "v2 has no dialogue at all: none of 9 can be used"
+    )
+    for limit in (ONE, Fraction(1)):
+        reason = refused([Tally("file", 2, 0), none], limit)
+        assert reason.startswith("9 of 9 dialogues of v2 could not be used, so there is nothing to publish: not_sgd 7")
+        assert "--max_bad" not in reason
+    assert refused([Tally("file", 2, 2), Tally("dialogue", 0, 0, is_record=True)], Fraction(1)).startswith(
+        "2 of 2 files"
+    )
+    assert refused([Tally("file", 2, 0), Tally("dialogue", 0, 0, is_record=True)]).startswith("there is no dialogue in")
+
+
+@given(st.lists(st.tuples(st.integers(1, 9999), st.integers(0, 9999)), min_size=1, max_size=4), st.integers(0, 100))
+def test_the_limit_that_is_advised_passes(found: list[tuple[int, int]], hundredths: int) -> None:
+    tallies = [Tally("dialogue", max(n, bad), min(n, bad), str(i), True) for i, (n, bad) in enumerate(found)]
+    try:
+        check_bad(tallies, Fraction(hundredths, 100), "used", {}, [])
+    except InputError as error:
+        _, said, advice = error.reason.partition("mend these, or --max_bad ")
+        assert bool(said) == all(one.bad < one.total for one in tallies if one.share > Fraction(hundredths, 100)) or (
+            all(one.bad == one.total for one in tallies)
+        )
+        if said:
+            parser = argparse.ArgumentParser()
+            add_max_bad(parser)
+            limit = parser.parse_args(["--max_bad", advice.split()[0]]).max_bad
+            check_bad(tallies, limit, "used", {}, [])
+    else:
+        assert all(one.share <= Fraction(hundredths, 100) for one in tallies)
+
+
+@pytest.mark.parametrize(
+    ("share", "down", "up"),
+    [("0", "0%", "0%"), ("1/100", "1%", "1%"), ("11/2921", "0.38%", "0.38%"), ("1/3", "33.3%", "33.4%")],
+)
+def test_shares_as_they_are_told(share: str, down: str, up: str) -> None:
+    assert (percent(Fraction(share)), percent(Fraction(share), up=True)) == (down, up)
+
+
+def test_the_file_is_sorted_and_comes_back() -> None:
+    dead = [("b.json", letters(2, "v1")), ("a.json", letters(1, "v2"))]
+    counts = {"files": 2, "dialogues": 900, "left_out/v1": 2, "left_out/v2": 1}
+
+    def tallies(counts: object) -> list[Tally]:
+        return of_variants(dict(counts), ["v1", "v2"])  # type: ignore[call-overload]
+
+    name, data = dead_letters_file("x", dead, counts.items(), tallies, ONE, "rewritten")
+    assert name == "x"
+    assert read_dead_letters(data) == [*dead[1][1], *dead[0][1]]

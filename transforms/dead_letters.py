@@ -1,0 +1,280 @@
+"""Records that cannot be used: what is written of them, how many there may be, and what is said where there are more.
+
+A run leaves out a few bad records (``--max_bad``, 1 % by default), each with a line in ``dead_letters.jsonl``. More is
+an error, and so is a run of which nothing is left. Every kind of record is held against the limit by itself: files,
+the dialogues of each variant, the calls of each split. A file that cannot be read is one bad file; how many dialogues
+it had nobody knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+import apache_beam as beam
+import msgspec
+import orjson
+
+from schemas.errors import InputError
+
+DEAD_LETTERS = "dead_letters.jsonl"
+
+_SHOWN = 3
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A dialogue that a variant does not have, a file that could not be read, a turn that stayed as it was.
+
+    Attributes:
+      variant: the variant; nothing where it concerns all, as a file does.
+      split: the folder of the file.
+      file: the file's name.
+      dialogue_id: the dialogue; nothing where the whole file is meant.
+      where: the place inside: ``turns[2].frames[0]``, or line and column.
+      reason: an id (``unknown_slot``) and a sentence.
+    """
+
+    variant: str
+    split: str
+    file: str
+    dialogue_id: str
+    where: str
+    reason: str
+
+
+class _File(Protocol):
+    @property
+    def split(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+def dead_file(file: _File, error: InputError) -> DeadLetter:
+    """The dead letter of a file that cannot be read to its end."""
+    return DeadLetter("", file.split, file.name, "", storable(error.where), storable(f"broken_file: {error.reason}"))
+
+
+def dead_dialogue(file: _File, dialogue_id: str, error: InputError, variant: str = "") -> DeadLetter:
+    """The dead letter of one dialogue of a file, or of a place in it."""
+    where, reason = storable(error.where), storable(error.reason)
+    return DeadLetter(variant, file.split, file.name, storable(dialogue_id), where, reason)
+
+
+def id_of(dialogue: Any, position: int) -> str:
+    """The id of a dialogue, or its position as ``[3]`` where it has none."""
+    found = dialogue.get("dialogue_id") if isinstance(dialogue, dict) else None
+    return storable(found) if isinstance(found, str) else f"[{position}]"
+
+
+def storable(text: str) -> str:
+    """A text as UTF-8 can have it: half a surrogate pair is written as ``\\udc00``."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """How many records of one kind there were, and how many of them could not be used.
+
+    Attributes:
+      what: the kind, in the singular: ``dialogue``.
+      total: all of them, the bad ones included.
+      bad: those that could not be used.
+      part: which of them: a variant, a split; nothing where it is all.
+      is_record: whether the output is made of them: where there is none, it would be empty.
+      is_needed: whether nothing can be made where each of them is bad.
+    """
+
+    what: str
+    total: int
+    bad: int
+    part: str = ""
+    is_record: bool = False
+    is_needed: bool = True
+
+    @property
+    def share(self) -> Fraction:
+        """Of those that are bad."""
+        return Fraction(self.bad, self.total) if self.total else Fraction(0)
+
+    def __str__(self) -> str:
+        of_part = f" of {self.part}" if self.part else ""
+        return f"{self.bad:,} of {self.total:,} {self.what}{'' if self.total == 1 else 's'}{of_part}"
+
+
+Tallies = Callable[[Mapping[str, int]], list[Tally]]  # of the summed counts of a run
+
+
+def of_dialogues(counts: Mapping[str, int]) -> list[Tally]:
+    """The tallies of a run whose counts are ``files``, ``broken_files``, ``dialogues`` and ``left_out``."""
+    return [of_files(counts), Tally("dialogue", counts.get("dialogues", 0), counts.get("left_out", 0), is_record=True)]
+
+
+def of_variants(counts: Mapping[str, int], variants: Sequence[str]) -> list[Tally]:
+    """The same where each variant has its own count: ``left_out/v1``."""
+    total = counts.get("dialogues", 0)
+    bad = ((name, counts.get(f"left_out/{name}", 0)) for name in variants)
+    return [of_files(counts), *(Tally("dialogue", total, n, name, is_record=True) for name, n in bad)]
+
+
+def of_files(counts: Mapping[str, int]) -> Tally:
+    """Files that could not be read."""
+    return Tally("file", counts.get("files", 0), counts.get("broken_files", 0))
+
+
+class DeadLettersFile(beam.PTransform):
+    """Makes ``dead_letters.jsonl`` of a run, or fails it: see :func:`dead_letters_file`.
+
+    Args:
+      counts: PCollection of (name, n), to be summed.
+      tallies: of these counts.
+      max_bad: the share of each kind of record that may be bad.
+      done: what could not be done to a bad one: ``rewritten``.
+    """
+
+    def __init__(self, counts: beam.PCollection, tallies: Tallies, max_bad: Fraction, done: str = "used") -> None:
+        super().__init__()
+        self.counts, self.tallies, self.max_bad, self.done = counts, tallies, max_bad, done
+
+    def expand(self, dead: beam.PCollection) -> beam.PCollection:
+        """(path of a dialogue file, its dead letters) to one (path, bytes)."""
+        return (
+            dead.pipeline
+            | "Once" >> beam.Create([DEAD_LETTERS], reshuffle=False)
+            | "File"
+            >> beam.Map(
+                dead_letters_file,
+                beam.pvalue.AsList(dead),
+                beam.pvalue.AsList(self.counts | "Sum" >> beam.CombinePerKey(sum)),
+                self.tallies,
+                self.max_bad,
+                self.done,
+            )
+        )
+
+
+def dead_letters_file(
+    name: str,
+    dead: Iterable[tuple[str, list[DeadLetter]]],
+    counts: Iterable[tuple[str, int]],
+    tallies: Tallies,
+    max_bad: Fraction,
+    done: str,
+) -> tuple[str, bytes]:
+    """``dead_letters.jsonl``, in the order of the files, their dialogues and the variants.
+
+    Args:
+      name: the file's.
+      dead: (path of the dialogue file, its dead letters).
+      counts: summed.
+      tallies: as :class:`DeadLettersFile` has them, and so are the others.
+      max_bad: the limit.
+      done: what could not be done.
+
+    Raises:
+      InputError: there are too many, or nothing is left.
+    """
+    every = [letter for _, of_file in sorted(dead, key=lambda found: found[0]) for letter in of_file]
+    check_bad(tallies(dict(counts)), max_bad, done, reasons_of(every), places_of(every))
+    return name, b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in every)
+
+
+def read_dead_letters(data: bytes) -> list[DeadLetter]:
+    """The lines of a ``dead_letters.jsonl``."""
+    return [msgspec.json.decode(line, type=DeadLetter) for line in data.splitlines()]
+
+
+def reasons_of(dead: Iterable[DeadLetter]) -> Counter[str]:
+    """How often each reason occurs, by its id."""
+    return Counter(letter.reason.partition(":")[0] for letter in dead)
+
+
+def places_of(dead: Iterable[DeadLetter]) -> list[str]:
+    """One line for each record: file, dialogue, place and reason. One that several variants lack is one."""
+    lines: dict[tuple[str, ...], str] = {}
+    for letter in dead:
+        path = f"{letter.split}/{letter.file}" if letter.split else letter.file
+        parts = [path, f"dialogue {letter.dialogue_id}" if letter.dialogue_id else "", letter.where, letter.reason]
+        key = (letter.split, letter.file, letter.dialogue_id or letter.where)
+        lines.setdefault(key, ": ".join(part for part in parts if part))
+    return list(lines.values())
+
+
+def check_bad(
+    tallies: Sequence[Tally], max_bad: Fraction, done: str, reasons: Mapping[str, int], places: Sequence[str]
+) -> None:
+    """Raises InputError where more records are bad than may be, or none of those that make the output is left.
+
+    Args:
+      tallies: of all kinds of records.
+      max_bad: the share of each kind that may be bad.
+      done: what could not be done to a bad one: ``rewritten``.
+      reasons: id to how often.
+      places: where they are and why, a line each.
+    """
+    if nothing := _nothing_left(tallies, done):
+        why = f": {_why(reasons, places)}" if places else ""
+        raise InputError(f"{nothing}, so there is nothing to publish{why}")
+    over = [one for one in tallies if one.share > max_bad]
+    if over:
+        limit = f"over --max_bad {percent(max_bad)}" if max_bad else "and --max_bad allows none"
+        advice = "mend these"
+        if all(one.bad < one.total for one in over):
+            advice += f", or --max_bad {percent(max(one.share for one in over), up=True)} goes on without them"
+        raise InputError(
+            f"{_joined(over)} could not be {done}, {limit}, so nothing was published: {_why(reasons, places)}; {advice}"
+        )
+
+
+def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
+    """What there is nothing left of; nothing where all that is needed has some."""
+    kinds: dict[str, list[Tally]] = {}
+    for one in tallies:
+        if one.is_needed:
+            kinds.setdefault(one.what, []).append(one)
+    for what, of_kind in kinds.items():
+        if any(one.bad for one in of_kind) and all(one.bad == one.total for one in of_kind):
+            return f"{_joined(one for one in of_kind if one.bad)} could not be {done}"
+        if all(one.is_record and not one.total for one in of_kind):
+            return f"there is no {what} in the input"
+    return ""
+
+
+def _why(reasons: Mapping[str, int], places: Sequence[str]) -> str:
+    by_count = sorted(reasons.items(), key=lambda found: (-found[1], found[0]))
+    shown = "; ".join(places[:_SHOWN])
+    more = f"; and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
+    return f"{', '.join(f'{reason} {n:,}' for reason, n in by_count)}; the first: {shown}{more}"
+
+
+def _joined(tallies: Iterable[Tally]) -> str:
+    *first, last = map(str, tallies)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def percent(share: Fraction, up: bool = False) -> str:
+    """``1%``, ``0.4%``: two digits that count, or one behind the point; rounded up where that is asked."""
+    of_hundred = share * 100
+    digits = 0 if of_hundred.denominator == 1 else 1 if of_hundred >= 1 else 2 - math.ceil(math.log10(of_hundred))
+    scaled = of_hundred * 10**digits
+    rounded = math.ceil(scaled) if up else round(scaled)
+    return f"{rounded / 10**digits:g}%"
+
+
+def warnings_of(tallies: Iterable[Tally], dead: Sequence[DeadLetter], place: str, what: str) -> list[str]:
+    """What a run that was published says of the records that it lacks.
+
+    Args:
+      tallies: of the run's counts.
+      dead: its dead letters.
+      place: where they are.
+      what: what became of them.
+    """
+    tallies = [one for one in tallies if one.bad]
+    if not dead and not tallies:
+        return []
+    reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons_of(dead).items()))
+    empty = [one for one in tallies if one.is_record and one.bad == one.total]
+    lines = [f"{one.part or 'the output'} has no {one.what} at all: none of {one.total:,} can be used" for one in empty]
+    return [*lines, f"{what}: {_joined(tallies) if tallies else len(dead)} ({reasons}); see {place}"]
