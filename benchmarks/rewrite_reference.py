@@ -65,10 +65,11 @@ def rename(dialogue: dict[str, Any], names: dict[str, tuple[str, dict, dict]]) -
             for span in frame["slots"]:
                 span["slot"] = slots[span["slot"]]
             for action in frame.get("actions", []):
-                if action["slot"] == "intent":
+                act, slot = action.get("act"), action["slot"]
+                if slot == "intent" and act in ("INFORM_INTENT", "OFFER_INTENT"):
                     for key in ("values", "canonical_values"):
                         action[key] = [intents.get(value, value) for value in action.get(key, [])]
-                else:
+                elif (act, slot) != ("INFORM_COUNT", "count"):
                     action["slot"] = slots.get(action["slot"], action["slot"])
             if "state" in frame:
                 state = frame["state"]

@@ -43,11 +43,6 @@ def parser() -> Parser:
         help="which name stands for which: a mapping.json, or their positions (default: DIR/mapping.json if there)",
     )
     add_max_bad(flags, "dialogues of a variant")
-    add(
-        "--mend_published",
-        action="store_true",
-        help="keep the values that the published SGD-X generator loses (Events_1 in v3, RentalCars_3 in v5)",
-    )
     return flags
 
 
@@ -71,7 +66,7 @@ def check(args: argparse.Namespace) -> None:
     variants = find_variants(args.variants, wanted)
     mapped = find_mapping(args.variants, args.mapping)
     args.by = "position" if mapped is None else "mapping"
-    args.plan = plan = make_plan(args.sgd or sample_root(), variants, mapped, args.mend_published)
+    args.plan = plan = make_plan(args.sgd or sample_root(), variants, mapped)
     check_matched([of for split in plan.splits.values() for of in split.variants], plan.problems, args.max_bad)
     for line in plan.problems:
         logging.warning("does not match: %s", line)
@@ -133,7 +128,6 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
         "variants": args.plan.variants,
         "matched_by": args.by,
         "max_bad": float(args.max_bad),
-        "mend_published": args.mend_published,
     }
     return run_header("rewrite", options)
 

@@ -34,6 +34,11 @@ class Act(msgspec.Struct, frozen=True):
     intent: str = ""
 
     @property
+    def pool(self) -> tuple[str, str]:
+        """What its values are drawn from: those of the slot, or those that a marker of this name has."""
+        return pool_key(self.service, self.slot, self.kind)
+
+    @property
     def is_boolean(self) -> bool:
         """Whether it says yes or no; a boolean slot may be said not to matter as well."""
         return self.kind == "boolean" and [one.lower() in BOOLEANS for one in self.values] == [True]
@@ -47,6 +52,11 @@ class Act(msgspec.Struct, frozen=True):
     def states(self) -> bool:
         """Whether its references say its values: a REQUEST may have some to choose from, and they do not."""
         return bool(self.values) and self.act not in ("REQUEST", *PHRASES)
+
+
+def pool_key(service: str, slot: str, kind: Kind) -> tuple[str, str]:
+    """By which the values of a slot are found; a marker's are not those of a slot that has its name."""
+    return service, f"<{slot}>" if kind == "marker" else slot
 
 
 # Acts that say the same whatever the schema.
@@ -77,9 +87,9 @@ def _rule(act: Act) -> Callable[[Act, ServiceWords], Iterator[str]]:
         return _phrases
     if act.act == "REQUEST":
         return _request
-    if act.slot == "intent" and act.values:
+    if act.slot == "intent" and act.kind == "marker" and act.values:
         return _intent
-    if act.slot == "count" and act.values:
+    if act.slot == "count" and act.kind == "marker" and act.values:
         return _count
     if act.is_boolean:
         return _boolean

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec import UNSET
 
-from evaluation.generation.references import Act
+from evaluation.generation.references import Act, pool_key
 from evaluation.generation.words import Kind, kind_of
-from schemas.dialogue import Action, Dialogue, Frame
+from schemas.dialogue import Action, Dialogue, Frame, is_marker
 from schemas.errors import InputError
 from schemas.service import Service
 
@@ -44,9 +44,11 @@ class Kinds(msgspec.Struct, frozen=True):
 
     of: dict[str, dict[str, Kind]]
 
-    def kind(self, service: str, slot: str) -> Kind:
-        """A slot that the schema lacks is a marker: ``intent``, ``count``."""
-        return self.of[service].get(slot, "marker") if slot else "none"
+    def kind(self, service: str, act: str, slot: str) -> Kind:
+        """That of an action's slot; one that the schema lacks is a marker as well."""
+        if not slot:
+            return "none"
+        return "marker" if is_marker(act, slot) else self.of.get(service, {}).get(slot, "marker")
 
 
 def kinds_of(services: Iterable[Service]) -> Kinds:
@@ -79,12 +81,12 @@ def _actions(frame: Frame) -> list[Action]:
 def _act(frame: Frame, action: Action, kinds: Kinds) -> Act:
     canonical = action.values if action.canonical_values is UNSET else action.canonical_values
     intent = "" if frame.service_call is UNSET else frame.service_call.method
-    kind = kinds.kind(frame.service, action.slot)
+    kind = kinds.kind(frame.service, action.act, action.slot)
     return Act(frame.service, action.act, action.slot, tuple(action.values), tuple(canonical), kind, intent)
 
 
 class Pools(msgspec.Struct, frozen=True):
-    """Of each slot (service, name) the values that are said for it, each with its canonical form: sorted, different."""
+    """Of each slot (:func:`pool_key`) the values said for it, each with its canonical form: sorted, different."""
 
     of: dict[tuple[str, str], tuple[tuple[str, str], ...]]
 
@@ -94,17 +96,20 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
     found: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for service in services.values():
         for slot in service.slots:
-            if kinds.kind(service.service_name, slot.name) == "categorical":
+            if kinds.of[service.service_name][slot.name] == "categorical":
                 found[service.service_name, slot.name] = {(value, value) for value in slot.possible_values}
-        found[service.service_name, "intent"] = {(intent.name, intent.name) for intent in service.intents}
+        found[pool_key(service.service_name, "intent", "marker")] = {
+            (intent.name, intent.name) for intent in service.intents
+        }
     for dialogue in dialogues:
         for turn in dialogue.turns:
             for frame in turn.frames:
                 for action in _actions(frame):
-                    if action.values and kinds.of.get(frame.service, {}).get(action.slot) != "categorical":
+                    kind = kinds.kind(frame.service, action.act, action.slot)
+                    if action.values and kind != "categorical":
                         given = action.values if action.canonical_values is UNSET else action.canonical_values
                         pairs = (
                             (value, form) for value, form in zip(action.values, given, strict=False) if form != _ANY
                         )
-                        found.setdefault((frame.service, action.slot), set()).update(pairs)
+                        found.setdefault(pool_key(frame.service, action.slot, kind), set()).update(pairs)
     return Pools({key: tuple(sorted(pairs)) for key, pairs in found.items()})

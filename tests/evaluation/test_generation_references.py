@@ -154,8 +154,8 @@ POOLS = Pools(
     {
         ("Restaurants_1", "city"): (("NYC", "New York"), ("New York", "New York"), ("Oslo", "Oslo"), ("oslo!", "Oslo")),
         ("Restaurants_1", "price_range"): (("cheap", "cheap"), ("pricey", "pricey")),
-        ("Restaurants_1", "count"): (("1", "1"),),
-        ("Restaurants_1", "intent"): (("FindBars", "FindBars"), ("ReserveTable", "ReserveTable")),
+        ("Restaurants_1", "<count>"): (("1", "1"),),
+        ("Restaurants_1", "<intent>"): (("FindBars", "FindBars"), ("ReserveTable", "ReserveTable")),
     }
 )
 

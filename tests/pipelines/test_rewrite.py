@@ -429,6 +429,19 @@ def test_an_output_of_another_pipeline_is_left_alone(corpus: Path, capsys: pytes
     assert "holds what 'parapet compose' made" in capsys.readouterr().err
 
 
+def test_a_chain_of_names_as_today_s_published_generator_has_it(real_data: Path, tmp_path: Path) -> None:
+    """Events_1 in v3, where new names are other slots' old ones."""
+    dialogues = real_data / "sgd_more/dev/dialogues_007.json"
+    (tmp_path / "sgd/dev").mkdir(parents=True)
+    shutil.copy(dialogues, tmp_path / "sgd/dev")
+    shutil.copy(real_data / "sgd/dev/schema.json", tmp_path / "sgd/dev")
+    flags = ["--sgd", str(tmp_path / "sgd"), "--variants", str(real_data / "sgd/sgd_x/data"), "--variant", "v3"]
+    assert main(["rewrite", *flags, "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    check = [sys.executable, str(real_data / "checks/check_rewrite.py"), str(tmp_path / "out")]
+    told = subprocess.run([*check, str(real_data / "sgd_more/expected")], capture_output=True, text=True)
+    assert (told.returncode, told.stdout) == (0, "1 of 1 files equal\n")
+
+
 def test_the_published_dialogues(real_data: Path, tmp_path: Path) -> None:
     sgd = real_data / "sgd"
     flags = ["--sgd", str(sgd), "--variants", str(sgd / "sgd_x/data"), "--output", str(tmp_path / "out"), "--quiet"]

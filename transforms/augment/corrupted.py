@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from schemas.dialogue import MARKERS
 from schemas.elements import Element, elements_of
 from schemas.service import parse_service
 from transforms.augment.corrupt import (
@@ -21,7 +22,6 @@ from transforms.augment.corrupt import (
     split_name,
 )
 from transforms.naming import Conventions
-from transforms.rewrite.names import MARKERS
 from transforms.variants import compose_variant
 
 _ATTEMPTS = 20

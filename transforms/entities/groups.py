@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Frame
+from schemas.dialogue import Dialogue, Frame, is_marker
 from transforms.entities.kinds import CHOICE, CLOSED, OTHER, REPLACED, SlotKind, is_none, kind_of_value
 
 Slot = tuple[str, str]  # service, slot
@@ -135,7 +135,7 @@ def found_in(dialogue: Dialogue, kinds: Kinds) -> Found:
 def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:
     """The values of a frame: (slot, values that are the same, their canonical form where one is known)."""
     for action in frame.actions or []:
-        if action.slot in ("", "intent", "count"):
+        if not action.slot or is_marker(action.act, action.slot):
             continue
         canonical: list[str] = action.canonical_values or []
         for i, value in enumerate(action.values):

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue
+from schemas.dialogue import Dialogue, is_marker
 from schemas.errors import InputError
 from transforms.entities.checking import check_replaced
 from transforms.entities.choosing import Chooser
@@ -138,7 +138,7 @@ def _write_frames(turn: dict[str, Any], found: Found, kinds: Kinds, counts: Coun
     for frame in turn["frames"]:
         service = frame["service"]
         for action in frame.get("actions") or ():
-            if action["slot"] not in ("", "intent", "count"):
+            if action["slot"] and not is_marker(action["act"], action["slot"]):
                 for key in ("values", "canonical_values"):
                     if key in action:
                         action[key] = [new((service, action["slot"]), value, "actions") for value in action[key]]

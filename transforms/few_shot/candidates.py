@@ -6,7 +6,7 @@ import hashlib
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Frame
+from schemas.dialogue import Dialogue, Frame, is_marker
 from transforms.corpora import domain_of, hashed
 from transforms.touching import Used
 
@@ -99,7 +99,7 @@ def _candidate(
 def slots_of(frame: Frame) -> set[str]:
     """Element ids of the slots that a frame speaks of: in spans, actions, the state, a service call."""
     names = {span.slot for span in frame.slots}
-    names |= {action.slot for action in frame.actions or [] if action.slot not in ("", "intent", "count")}
+    names |= {one.slot for one in frame.actions or [] if one.slot and not is_marker(one.act, one.slot)}
     if frame.state:
         names |= {*frame.state.slot_values, *frame.state.requested_slots}
     if frame.service_call:

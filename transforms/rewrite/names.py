@@ -8,19 +8,10 @@ from typing import Any
 
 import msgspec
 
+from schemas.dialogue import MARKERS
 from schemas.errors import InputError, reason_and_place
 from schemas.layout import parse_json
 from schemas.service import Intent, Service, Slot
-
-# Stand in the slot of an action without being one: the value is an intent, or a number of results.
-MARKERS = ("intent", "count")
-
-# (service, its name in the variant, slots): the services of SGD-X of which the published generator loses values. It
-# renames the keys of a record one after another, and here a new name is another slot's old one (docs/rewrite.md).
-PUBLISHED_LOSSES = (
-    ("Events_1", "Events_13", {"event_location": "event_name", "event_name": "name"}),
-    ("RentalCars_3", "RentalCars_35", {"city": "pickup_location", "pickup_location": "location_for_rental_retrieval"}),
-)
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -121,14 +112,6 @@ def marker_names(names: Names) -> list[str]:
     return [old for old, new in names.slots.items() if new in MARKERS and old != new]
 
 
-def loses_values(service: str, names: Names) -> bool:
-    """Whether this is one of SGD-X's own services whose values the published generator loses."""
-    return any(
-        (service, names.service) == (old, new) and slots.items() <= names.slots.items()
-        for old, new, slots in PUBLISHED_LOSSES
-    )
-
-
 def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     """Per service its slots and its intents, as the dialogues may name them."""
     return {
@@ -147,11 +130,3 @@ def _listed(names: Iterable[Any]) -> str:
 def renamed_record(record: Mapping[str, Any], slots: Mapping[str, str]) -> dict[str, Any]:
     """A record with new keys, all at once: names may swap, or be one another's."""
     return dict(zip(map(slots.__getitem__, record), record.values(), strict=True))
-
-
-def renamed_as_published(record: Mapping[str, Any], slots: Mapping[str, str]) -> dict[str, Any]:
-    """A record with new keys, one after another as the published generator does: one may take another's place."""
-    renamed = dict(record)
-    for name in record:
-        renamed[slots[name]] = renamed.pop(name)
-    return renamed

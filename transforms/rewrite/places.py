@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue
+from schemas.dialogue import Dialogue, is_marker
 from schemas.errors import InputError, reason_and_place
-from transforms.rewrite.names import MARKERS, Names, renamed_as_published, renamed_record
+from transforms.rewrite.names import Names, renamed_record
 
 NO_INTENT = "NONE"
 
@@ -108,12 +108,12 @@ class Places:
             _take_results(frame, _typed(results, list), of, service)
 
     def _take_action(self, action: dict[str, Any], of: _OfService, service: str) -> None:
-        slot = action["slot"]
-        if slot == "intent":
+        slot, act = action["slot"], action.get("act", "")
+        if slot == "intent" and is_marker(act, slot):
             for key in ("values", "canonical_values"):
                 if values := action.get(key):
                     of.offered.append((action, key, [_typed(value, str) for value in _typed(values, list)]))
-        elif slot and (slot not in MARKERS or slot in of.known[0]):
+        elif slot and not is_marker(act, slot, of.known[0]):
             _holder(of, service, slot).append(action)
 
     def _take_state(self, state: dict[str, Any], of: _OfService, service: str) -> None:
@@ -145,12 +145,11 @@ class Places:
                     raise InputError(f"unknown_slot: copy_from {slot!r}: {which} of the dialogue's services has it")
                 of.copies[i] = (span, owners[0], slot)
 
-    def write(self, names: Mapping[str, Names], as_published: frozenset[str]) -> None:
+    def write(self, names: Mapping[str, Names]) -> None:
         """Puts the names of one variant in all places; may be repeated with another's.
 
         Args:
-          names: of every service in ``services``.
-          as_published: services whose records are renamed as the published generator does it, values lost included.
+          names: of every service in ``services``. New names may swap, or be one another's old ones.
         """
         self.dialogue["services"] = [names[service].service for service in self._listed]
         for service, of in self._of.items():
@@ -170,13 +169,11 @@ class Places:
                 holder[key] = intents[intent]
             for holder, key, values in of.offered:
                 holder[key] = [intents.get(value, value) for value in values]
-            renamed = renamed_as_published if service in as_published else renamed_record
             for holder, key, record in of.records:
-                holder[key] = renamed(record, slots)
+                holder[key] = renamed_record(record, slots)
             for frame, keys, rows in of.results:
-                if keys is None or service in as_published:
-                    records = rows if keys is None else [dict(zip(keys, row, strict=True)) for row in rows]
-                    frame["service_results"] = [renamed(record, slots) for record in records]
+                if keys is None:
+                    frame["service_results"] = [renamed_record(record, slots) for record in rows]
                 else:
                     columns = [slots[key] for key in keys]
                     frame["service_results"] = [dict(zip(columns, row, strict=True)) for row in rows]

@@ -19,7 +19,6 @@ from transforms.rewrite.names import (
     by_mapping,
     by_position,
     known_names,
-    loses_values,
     marker_names,
 )
 from transforms.rewrite.places import Known
@@ -33,13 +32,11 @@ class Variant(msgspec.Struct, frozen=True):
       name: its folder's name.
       names: original service to its names.
       bad: original service to the reason why it has none.
-      as_published: services written with the losses of the published generator.
     """
 
     name: str
     names: dict[str, Names]
     bad: dict[str, str]
-    as_published: frozenset[str] = frozenset()
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -85,14 +82,13 @@ class Plan(msgspec.Struct, frozen=True):
     remarks: list[str]
 
 
-def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | None, mend: bool = False) -> Plan:
+def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | None) -> Plan:
     """Reads all schemas, matches them, and lists the dialogue files.
 
     Args:
       root: the original corpus.
       variants: the folder of each variant, by name.
       mapped: the names as recorded, or None: elements are matched by position.
-      mend: no service is written with the losses of the published generator.
 
     Raises:
       InputError: a schema file that cannot be read, no dialogues, or dialogues without a schema.
@@ -102,7 +98,7 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
     folders = dialogue_folders(root, originals)
     files = list_files(root, folders)
     matched = [
-        _match_variant(name, path, originals, None if mapped is None else mapped.get(name, {}), mend)
+        _match_variant(name, path, originals, None if mapped is None else mapped.get(name, {}))
         for name, path in variants.items()
     ]
     return Plan(
@@ -179,7 +175,7 @@ class _Matched(msgspec.Struct):
 
 
 def _match_variant(
-    name: str, path: Path, originals: Sequence[SplitSchemas], mapped: Mapping[str, Names] | None, mend: bool
+    name: str, path: Path, originals: Sequence[SplitSchemas], mapped: Mapping[str, Names] | None
 ) -> _Matched:
     splits = read_root(path, leave_out_bad=True)
     suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
@@ -187,7 +183,6 @@ def _match_variant(
     of = _Matched()
     wrong: dict[str, list[str]] = {}
     marked: dict[str, str] = {}
-    lossy: dict[str, None] = {}
     for split in originals:
         matched: dict[str, Names] = {}
         if target := targets.get(split.relative_path):
@@ -199,19 +194,13 @@ def _match_variant(
             reason = f"the variant has no {split.relative_path}"
             wrong.setdefault("there is no such file", []).append(split.relative_path)
             bad = {service.service_name: reason for service in split.services}
-        as_published = [old for old, names in matched.items() if loses_values(old, names) and not mend]
-        of.splits[split.split] = Variant(name, matched, bad, frozenset(as_published))
-        lossy |= dict.fromkeys(as_published)
+        of.splits[split.split] = Variant(name, matched, bad)
         for old, names in matched.items():
             marked |= {f"{old}: {slot!r}": names.slots[slot] for slot in marker_names(names)}
     of.problems += [f"{path}: {', '.join(files)}: {what}" for what, files in wrong.items()]
     of.remarks += [
         f"{name}: {slot} is now called {word!r}, which in actions also marks something that is no slot"
         for slot, word in marked.items()
-    ]
-    of.remarks += [
-        f"{name}: {service} is written as by the published generator, which loses values; --mend_published keeps them"
-        for service in lossy
     ]
     return of
 

@@ -138,7 +138,7 @@ def text_under(variant: Variant, places: Places | InputError, plain: bool = True
     for service in places.services:
         if service in variant.bad:
             raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
-    places.write(variant.names, variant.as_published)
+    places.write(variant.names)
     return dialogue_text(places.dialogue, plain)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Turn
+from schemas.dialogue import Dialogue, Turn, is_marker
 from transforms.perturb.protected import Range, protected_ranges, sayable
 from transforms.touching import services_in_turns
 
@@ -77,7 +77,7 @@ def _values(dialogue: Dialogue) -> set[str]:
                 if frame.state:
                     found.update(*frame.state.slot_values.values())
                 for action in frame.actions or ():
-                    if action.slot != "intent":
+                    if not is_marker(action.act, action.slot):
                         found.update(action.values)
     return found
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from evaluation.generation.references import Act, references
 from evaluation.generation.words import ServiceWords
+from schemas.dialogue import is_marker
 
 # Before a sentence that does not tell which act it is; other acts have their name.
 LEADS = {"INFORM": "", "OFFER": "How about this:", "CONFIRM": "Please confirm:"}
@@ -30,7 +31,7 @@ def sentence(act: Act, words: ServiceWords) -> str:
     told = " ".join(references(act, words)[0].split())
     if act.act == "REQUEST" and act.values:
         told = f"{told}: {' or '.join(act.values)}"
-    lead = LEADS.get(act.act, f"{_name(act)}:") if act.states and act.slot not in ("intent", "count") else ""
+    lead = LEADS.get(act.act, f"{_name(act)}:") if act.states and not is_marker(act.act, act.slot) else ""
     return f"{lead} {told}{'' if told[-1:] in '.?!' else '.'}".lstrip()
 
 

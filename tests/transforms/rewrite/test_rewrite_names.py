@@ -95,12 +95,3 @@ def test_names_that_mark_something_else_in_actions() -> None:
         "to",
         "from",
     ]
-
-
-def test_the_services_that_the_published_generator_damages() -> None:
-    slots = {"category": "category_of_event", "event_location": "event_name", "event_name": "name"}
-    assert rules.loses_values("Events_1", rules.Names("Events_13", {}, slots))
-    assert not rules.loses_values("Events_1", rules.Names("Events_13", {}, {**slots, "event_name": "title"}))
-    assert not rules.loses_values("Events_1", rules.Names("Events_1_de", {}, slots))
-    slots = {"city": "pickup_location", "pickup_location": "location_for_rental_retrieval"}
-    assert rules.loses_values("RentalCars_3", rules.Names("RentalCars_35", {}, slots))

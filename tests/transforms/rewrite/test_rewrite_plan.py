@@ -51,8 +51,8 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plan_of(corpus: Path, *wanted: str, mapped: Any = None, mend: bool = False) -> Plan:
-    return make_plan(corpus / "sgd", find_variants(corpus / "variants", wanted), mapped, mend)
+def plan_of(corpus: Path, *wanted: str, mapped: Any = None) -> Plan:
+    return make_plan(corpus / "sgd", find_variants(corpus / "variants", wanted), mapped)
 
 
 def test_variants_in_natural_order_all_or_those_wanted(corpus: Path) -> None:
@@ -204,15 +204,3 @@ def test_remarks(corpus: Path) -> None:
     assert plan.remarks == [
         "v1: Taxi_1: 'to' is now called 'intent', which in actions also marks something that is no slot"
     ]
-
-
-def test_the_damage_of_the_published_generator_is_told_and_can_be_mended(real_data: Path) -> None:
-    variants = find_variants(real_data / "sgd/sgd_x/data")
-    plan, mended = (make_plan(real_data / "sgd", variants, None, mend) for mend in (False, True))
-    assert plan.problems == mended.problems == mended.remarks == []
-    assert plan.remarks == [
-        "v3: Events_1 is written as by the published generator, which loses values; --mend_published keeps them"
-    ]
-    lossy = {v.name: v.as_published for split in plan.splits.values() for v in split.variants if v.as_published}
-    assert lossy == {"v3": frozenset(["Events_1"])}
-    assert plan.mapped == mended.mapped
