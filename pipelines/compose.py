@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -226,8 +226,9 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
     if bad:
         logging.warning("services were left out because their schemas are bad: the dead letters say which and why")
     if not assignments:
-        logging.error("no assignment could be read from the files of --responses")
-        return EXIT_FAILURE
+        return failed("no assignment could be used of the files of --responses", found, dead, out)
+    if not complete + partial:
+        return failed("no service could be composed", found, dead, out)
     return EXIT_FAILURE if (short or bad) and args.require_complete else 0
 
 
@@ -236,6 +237,46 @@ def _agreement(agreement: dict[str, Any]) -> str:
     if agreement["cohen_kappa"] is None:
         return f"{both}; {agreement['undefined']}"
     return f"{both}, kappa {agreement['cohen_kappa']:.2f}, alpha {agreement['krippendorff_alpha']:.2f}"
+
+
+def failed(what: str, found: Mapping[str, Any], dead: Sequence[dict[str, str]], out: str) -> int:
+    """Says why a run made nothing of what was asked, and where to look. Returns the exit status.
+
+    Args:
+      what: was not made.
+      found: the run's ``statistics.json``.
+      dead: its dead letters.
+      out: the output folder.
+    """
+    answers, rejected = found["answers"], found["reasons"]["rejected"]
+    why = []
+    if dead:
+        why.append(f"{counted(len(dead), 'dead letter')} ({out}/dead_letters.jsonl): {commonest(dead)}")
+    if answers["rejected"]:
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(rejected.items(), key=lambda each: -each[1])[:3])
+        why.append(f"{counted(answers['rejected'], 'answer')} rejected ({out}/report.html): {reasons}")
+    if answers["review"]:
+        why.append(f"{counted(answers['review'], 'answer')} held: decide on them in {out}/review.html")
+    if answers["surplus"] or answers["duplicate"] or answers["used"]:
+        why.append(f"what is still missing is in {out}/shortfall.csv")
+    logging.error("%s: %s", what, "; ".join(why) or "the files hold none")
+    return EXIT_FAILURE
+
+
+def commonest(dead: Sequence[dict[str, str]]) -> str:
+    """The three commonest reasons of dead letters, each with the first record that has it."""
+    first: dict[str, dict[str, str]] = {}
+    numbers: dict[str, int] = {}
+    for letter in dead:
+        reason = letter["reason"].partition(":")[0]
+        first.setdefault(reason, letter)
+        numbers[reason] = numbers.get(reason, 0) + 1
+    ordered = sorted(numbers, key=lambda reason: (-numbers[reason], reason))
+    shown = [
+        f"{numbers[reason]:,} {reason} ({first[reason]['source']}: {first[reason]['reason'].partition(': ')[2]})"
+        for reason in ordered[:3]
+    ]
+    return ", ".join(shown) + (f" and {len(ordered) - 3} more reasons" if len(ordered) > 3 else "")
 
 
 def reasons_of(dead: Sequence[dict[str, str]]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.command import EXIT_FAILURE, Parser, check_apart, counted, run_command, run_header
-from pipelines.compose import check_answers, reasons_of
+from pipelines.compose import check_answers, failed, reasons_of
 from pipelines.compose import inputs as answer_files
 from schemas.layout import SPLITS, as_path, is_there, sample_root
 
@@ -186,8 +186,9 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
             "most mistyped answers are of other sentences: is this the corpus, and the --split, of the tasks?"
         )
     if not assignments:
-        logging.error("no assignment could be read from the files of --responses")
-        return EXIT_FAILURE
+        return failed("no assignment could be used of the files of --responses", found, dead, out)
+    if not answers["used"]:
+        return failed("no rewriting could be used", found, dead, out)
     return EXIT_FAILURE if found["short"] and args.require_complete else 0
 
 

@@ -109,7 +109,7 @@ def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         parse_json(data, path)  # says line and column
         raise InputError("not JSON", path) from None
 

@@ -21,6 +21,10 @@ class InputError(Exception):
         return f"{place}: {self.reason}" if place else self.reason
 
 
+class DamagedFile(InputError):
+    """A file that is not whole: what it still has must not be taken for all of it."""
+
+
 class NoRoomError(Exception):
     """A full disk, or a quota that is used up. No input is to blame: nothing may be left out because of it."""
 

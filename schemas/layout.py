@@ -22,6 +22,10 @@ SINGLE = "schema"  # the split name under which a single schema file is read
 # Above this, a "schema file" is something else; reading it would only exhaust memory.
 MAX_SCHEMA_BYTES = 64 * 2**20
 
+# Lists and objects within each other. A corpus has a dozen; what is deeper can be read, but not always written again.
+MAX_DEPTH = 64
+_WRITTEN = 254  # levels that orjson writes
+
 
 class BadService(msgspec.Struct):
     """A service that breaks a rule of the format, with the error that says which, and where."""
@@ -133,7 +137,7 @@ def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
 def _read_lenient(path: Path, split: str) -> SplitSchemas:
     if path.stat().st_size > MAX_SCHEMA_BYTES:
         raise InputError(f"over {MAX_SCHEMA_BYTES // 2**20} MB: this is no schema file", path)
-    items = parse_json(path.read_bytes(), path)
+    items = _parse_json(path.read_bytes(), path)
     if not isinstance(items, list):
         raise InputError(f"expected a list of services, found {type(items).__name__}", path)
     if not items:
@@ -142,6 +146,12 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
     # Compared without case: on some file systems the pages of two such services would be one.
     names = [str(item.get("service_name")).casefold() if isinstance(item, dict) else "" for item in items]
     for i, item in enumerate(items):
+        if place := too_deep(item):
+            # It cannot be written down either: the name has to do.
+            error = InputError(f"nested more than {MAX_DEPTH} levels deep", path, f"[{i}]{place}")
+            known = {"service_name": item.get("service_name")} if isinstance(item, dict) else None
+            schemas.bad.append(BadService(error, known))
+            continue
         try:
             service = parse_service(item, path, f"[{i}]")
             if names.count(names[i]) > 1:
@@ -157,7 +167,52 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
 
 
 def parse_json(data: bytes, path: object) -> Any:
-    """Parses UTF-8 JSON (a byte order mark is forgiven). Raises InputError with line and column."""
+    """Parses UTF-8 JSON (a byte order mark is forgiven).
+
+    Raises:
+      InputError: it is none, with line and column; or it is nested more than ``MAX_DEPTH`` levels deep, with the place.
+    """
+    found = _parse_json(data, path)
+    if place := too_deep(found):
+        raise InputError(f"nested more than {MAX_DEPTH} levels deep", path, place)
+    return found
+
+
+def parse_json_line(text: bytes | str) -> Any:
+    """Parses one JSON value, of one line of a file or one cell of it.
+
+    Raises:
+      ValueError: not JSON, or nested more than ``MAX_DEPTH`` levels deep.
+    """
+    found = orjson.loads(text)
+    if too_deep(found):
+        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+    return found
+
+
+def too_deep(value: Any) -> str:
+    """The place of a list or object that lies more than ``MAX_DEPTH`` levels deep in ``value``; ``""``: none does."""
+    wrapped = value
+    for _ in range(_WRITTEN - MAX_DEPTH):
+        wrapped = [wrapped]
+    try:
+        orjson.dumps(wrapped)  # a fifteenth of the time of parsing
+        return ""
+    except TypeError:  # too deep, a half surrogate, or a whole number beyond 64 bits
+        pass
+    waiting = [("", value, 0)]
+    while waiting:
+        place, item, depth = waiting.pop()
+        if isinstance(item, dict | list) and depth == MAX_DEPTH:
+            return place if len(place) <= 80 else f"{place[:80]}\u2026"
+        if isinstance(item, dict):
+            waiting += [(f"{place}.{key}", child, depth + 1) for key, child in item.items()]
+        elif isinstance(item, list):
+            waiting += [(f"{place}[{i}]", child, depth + 1) for i, child in enumerate(item)]
+    return ""
+
+
+def _parse_json(data: bytes, path: object) -> Any:
     if not data.strip():
         raise InputError("the file is empty", path)
     data = data.removeprefix(b"\xef\xbb\xbf")

@@ -134,7 +134,7 @@ def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
         found = json.loads((folder / name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot be read: {error}", folder / name, flag) from None
     if not isinstance(found, dict):
         raise InputError("is no JSON object", folder / name, flag)

@@ -341,7 +341,7 @@ def _read_manifest(path: str) -> dict[str, Any]:
             manifest = json.loads(handle.read())
             if isinstance(manifest["files"], dict):
                 return dict(manifest)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             pass
     logging.warning("%s is not a manifest of ours; its files are left alone", path)
     return {}

@@ -43,7 +43,7 @@ class Conventions(msgspec.Struct, frozen=True):
 _FORM = {
     Convention.SNAKE: re.compile(r"[a-z0-9]+(_[a-z0-9]+)*"),
     Convention.CAMEL: re.compile(r"[A-Z][A-Za-z0-9]*"),
-    Convention.LOWER_CAMEL: re.compile(r"[a-z0-9]+([A-Z][A-Za-z0-9]*)+"),
+    Convention.LOWER_CAMEL: re.compile(r"[a-z0-9]+[A-Z][A-Za-z0-9]*"),
     Convention.KEBAB: re.compile(r"[a-z0-9]+(-[a-z0-9]+)*"),
     Convention.DOMAIN_SLOT: re.compile(r"[a-z0-9]+-[a-z0-9]+(_[a-z0-9]+)*"),
 }

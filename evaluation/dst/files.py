@@ -82,7 +82,7 @@ def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is no JSON: {error}", path) from None
 
 

@@ -51,7 +51,7 @@ def _parse(line: bytes, path: str, number: int) -> Line:
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, f"line {number} {at}".rstrip()) from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"this is no JSON: {error}", path, f"line {number}") from None
 
 

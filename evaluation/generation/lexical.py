@@ -44,7 +44,7 @@ _OFFER = re.compile(r"(?:Offer to (.+)|Do you want to (.+)\?)")
 _OUTCOME = re.compile(r"(.+) (was successful|failed)\.")
 _VALUE = re.compile(r" (?:is|are) ")
 _PARTS = re.compile(r", | and ")
-_CLAUSE = re.compile(r"[.;!?,]+(?:\s|$)|\bbut\b|\band\b|\bhowever\b|\bthough\b|\balthough\b")
+_CLAUSE = re.compile(r"(?<![.;!?,])[.;!?,]+(?:\s|$)|\bbut\b|\band\b|\bhowever\b|\bthough\b|\balthough\b")
 
 _OF_PHRASE = {phrase: act for act, phrases in PHRASES.items() for phrase in phrases}
 

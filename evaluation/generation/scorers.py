@@ -124,6 +124,6 @@ def _parse(line: str) -> tuple[str, Judgement] | None:
         key, *numbers = row
         if isinstance(key, str) and len(numbers) == 3 and all(math.isfinite(one) for one in numbers):
             return key, (float(numbers[0]), float(numbers[1]), float(numbers[2]))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         pass
     return None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
 import json
+import lzma
+import zlib
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from pipelines.main import main
 
@@ -26,14 +31,14 @@ def as_csv(rows: list[list[str]]) -> str:
 
 
 def run(tmp_path: Path, *responses: Path, schemas: Path | None = None) -> tuple[set[str], list[dict]]:
-    """Composes; gives the assignments that were taken and the dead letters."""
+    """Composes, or tries: so few answers make no service. Gives the assignments taken and the dead letters."""
     out = tmp_path / "out"
     flags = ["--schemas", str(schemas)] if schemas else []
     if not schemas:
         from schemas.layout import sample_root
 
         flags = ["--schemas", str(sample_root())]
-    assert main(["compose", "--output", str(out), *flags, "--responses", *map(str, responses), "--quiet"]) == 0
+    assert main(["compose", "--output", str(out), *flags, "--responses", *map(str, responses), "--quiet"]) == 1
     taken = {row.rpartition(":")[0] for row in pq.read_table(out / "responses.parquet")["response_id"].to_pylist()}
     return taken, [json.loads(line) for line in (out / "dead_letters.jsonl").read_text().splitlines()]
 
@@ -178,6 +183,87 @@ def test_hostile_and_broken_api_lines(tmp_path: Path) -> None:
     }
     assert [d["source"].rpartition(": ")[2] for d in dead if d["reason"].startswith("broken_row")] == ["row 7", "row 8"]
     assert "ABCDEFG1" not in (tmp_path / "out/dead_letters.jsonl").read_text()
+
+
+def test_no_answer_stops_the_others_and_each_is_in_one_place(tmp_path: Path) -> None:
+    deep = "[" * 300 + "]" * 300
+    page = f'[{{"slot_0": {deep}}}]'.replace('"', "&quot;")
+    whole = json.loads(api("3WHOLE", ANSWER.format("slot_0", "sports club")))
+    lines = [
+        api("3GOOD", ANSWER.format("slot_0", "sports club")),
+        api("3DEEP", ANSWER.format("taskAnswers", page)),
+        json.dumps({**whole, "Extra": json.loads(deep)}),
+        api("3MAIL", ANSWER.format("slot_0", "@" * 4_000 + "a")),
+        api("3NONE", "<Q/>"),
+        api("3XML", "<Q>" + "<a>" * 20_000 + "</a>" * 20_000 + "</Q>"),
+    ]
+    (tmp_path / "api.jsonl").write_text("\n".join(lines) + "\n")
+    taken, dead = run(tmp_path, tmp_path / "api.jsonl")
+    assert taken == {"3GOOD", "3MAIL"}
+    place = str(tmp_path / "api.jsonl")
+    assert sorted((d["key"].removeprefix(place), d["reason"].partition(":")[0], d["source"]) for d in dead) == [
+        ("3DEEP", "task_answers", f"{place}: row 2"),
+        ("3NONE", "no_answer", f"{place}: row 5"),
+        ("3XML", "no_answer", f"{place}: row 6"),
+        (": row 3", "broken_row", f"{place}: row 3"),
+    ]
+
+
+COMPRESSED = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda data: zstandard.ZstdCompressor().compress(data),
+    "deflate": zlib.compress,
+}
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_a_compressed_file_is_read_whole_or_refused(kind: str, tmp_path: Path, table: list[list[str]], capsys) -> None:
+    data = as_csv(table[:31]).encode()
+    halves = COMPRESSED[kind](data[:9_000]), COMPRESSED[kind](data[9_000:])
+    (tmp_path / f"whole.csv.{kind}").write_bytes(b"".join(halves))
+    taken, dead = run(tmp_path, tmp_path / f"whole.csv.{kind}")
+    assert taken == ids(table, range(1, 31))
+    assert dead == []
+    packed = COMPRESSED[kind](data)
+    for name, content, told in (
+        ("cut", packed[: len(packed) // 2], "is cut off"),
+        ("short", packed[:-3], "is cut off"),
+        ("empty", b"", "is cut off"),
+        ("plain", data, "and is none"),
+    ):
+        path = tmp_path / f"{name}.csv.{kind}"
+        path.write_bytes(content)
+        for flags in (["--responses", str(path)], ["--responses", "x.csv", "--decisions", str(path)]):
+            (tmp_path / "x.csv").write_bytes(data)
+            flags = [str(tmp_path / flag) if flag == "x.csv" else flag for flag in flags]
+            assert main(["compose", "--output", str(tmp_path / "other"), *flags, "--quiet"]) in (1, 2)
+            error = capsys.readouterr().err
+            assert str(path) in error, error
+            assert told in error, error
+        assert not (tmp_path / "other/run.json").exists()
+
+
+def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path: Path, table: list[list[str]], capsys) -> None:
+    header = table[0]
+    named = header.index("Input.service_name")
+    strangers = [[cell.replace(row[named], "Nowhere_7") for cell in row] for row in table[1:61]]
+    (tmp_path / "names.csv").write_text(as_csv([header, *strangers]), newline="")
+    taken, dead = run(tmp_path, tmp_path / "names.csv")
+    assert not taken
+    assert len(dead) == len(strangers)
+    error = capsys.readouterr().err
+    assert f"no service could be composed: {len(dead)} dead letters ({tmp_path}/out/dead_letters.jsonl)" in error
+    assert "unknown_service (" in error
+    assert "names.csv: row " in error
+    assert "no schema has a service 'Nowhere_7'" in error
+    (tmp_path / "names.csv").write_text(as_csv([header, *(row[:-1] for row in table[1:4])]), newline="")
+    run(tmp_path, tmp_path / "names.csv")
+    error = capsys.readouterr().err
+    assert "no assignment could be used of the files of --responses: 3 dead letters" in error
+    assert "3 broken_row (" in error
+    assert "names.csv: row 2: " in error
 
 
 def service(name: str, **more: object) -> dict:

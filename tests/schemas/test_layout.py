@@ -167,6 +167,39 @@ def test_good_services_go_on_without_the_bad_ones(tmp_path):
     assert [reason.partition(" in ")[0] for _, reason in dev] == ["service 'B_1' differs from the one"]
 
 
+def nest(depth):
+    return json.loads("[" * depth + "]" * depth)
+
+
+def test_a_service_that_is_nested_too_deeply_is_left_out_with_its_place(tmp_path):
+    put(
+        tmp_path / "schema.json",
+        [service("Good_1"), service("Deep_1", more={"and": nest(300)}), service("Flat_1", x=nest(40))],
+    )
+    (split,) = layout.read_root(tmp_path, leave_out_bad=True)
+    assert names_of([split]) == {"schema": ["Good_1", "Flat_1"]}
+    assert split.bad[0].raw == {"service_name": "Deep_1"}
+    assert refusal(tmp_path).where.startswith("[1].more.and[0][0]")
+    assert refusal(tmp_path).reason == "nested more than 64 levels deep"
+
+
+@pytest.mark.parametrize("depth", [65, 300, 1_000, 1_100, 100_000])
+def test_no_depth_of_json_ends_a_run(depth):
+    text = b'{"a": ' + b"[" * depth + b"]" * depth + b"}"
+    with pytest.raises(InputError, match="deep"):
+        layout.parse_json(text, "a.json")
+    with pytest.raises(ValueError, match=r"deep|depth"):
+        layout.parse_json_line(text)
+
+
+def test_what_is_as_deep_as_may_be_is_read():
+    text = b'{"a": ' + b"[" * 63 + b"]" * 63 + b"}"
+    assert layout.parse_json(text, "a.json") == layout.parse_json_line(text) == {"a": nest(63)}
+    odd = {"half": "\ud800", "large": 1 << 70, "a": [[]]}
+    assert layout.too_deep(odd) == ""
+    assert layout.too_deep({**odd, "b": nest(64)}).startswith(".b[0][0]")
+
+
 def test_all_bad_is_an_error_all_the_same(tmp_path):
     put(tmp_path / "schema.json", [service("../../x"), service("a b")])
     with pytest.raises(InputError, match=r"'\.\./\.\./x'"):

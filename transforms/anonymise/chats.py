@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from schemas.errors import InputError, reason_and_place
-from schemas.layout import as_path, is_there
+from schemas.layout import as_path, is_there, parse_json_line
 from transforms.babi.reading import SILENCE, Fact, parse_dialogues
 from transforms.corpora import hashed
 from transforms.files import read_bytes
@@ -154,13 +153,13 @@ def _json_lines(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
 
 def _of_line(line: bytes, bots: frozenset[str]) -> Chat | InputError:
     try:
-        read: Any = orjson.loads(line)
+        read: Any = parse_json_line(line)
         chat = msgspec.convert(read, _Line)
-    except orjson.JSONDecodeError:  # its message may quote the text
-        return InputError("not_json: the line is no JSON")
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         return InputError(f"not_chat: {reason}", "", at)
+    except ValueError:  # its message may quote the text
+        return InputError("not_json: the line is no JSON")
     return Chat(str(chat.chat_id), tuple(_turn(turn.speaker, turn.text, bots) for turn in chat.turns))
 
 

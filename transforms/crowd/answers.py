@@ -18,7 +18,7 @@ from schemas.responses import Assignment, DeadLetter, Disposition
 from transforms.crowd import vet
 from transforms.crowd.dedupe import spelling_rank
 from transforms.crowd.ingest.fields import payload
-from transforms.crowd.merge import unusable_decision
+from transforms.crowd.merge import no_answer, unusable_decision
 from transforms.naming import Convention, Conventions, join_words, name_words
 from transforms.text import as_description, clean, words
 
@@ -92,6 +92,8 @@ def read_answers(
                 answers.append(entry)
             elif text.strip() or decision:
                 dead.append(_unknown_position(assignment, field, text, decision))
+        if not any(field in known or text.strip() for field, text in assignment.answers.items()):
+            dead.append(no_answer(assignment))
     return answers, dead
 
 

@@ -7,29 +7,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 from zlib import crc32
 
 import apache_beam as beam
 import msgspec
 import orjson
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from schemas.decisions import Decision, parse_decisions
 from schemas.elements import VARIANTS
-from schemas.errors import InputError
+from schemas.errors import DamagedFile, InputError
 from schemas.layout import SplitSchemas, schema_bytes
 from schemas.responses import RESPONSES, Assignment, DeadLetter
+from transforms.compressed import open_input
 from transforms.crowd import agreement, audit
 from transforms.crowd.ingest.api_assignments import read_assignments
 from transforms.crowd.ingest.batch_csv import read_batch
 from transforms.crowd.ingest.fields import SCHEMAS, Asked, payload
-from transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions, unusable_decision
-from transforms.crowd.settle import Settings, settle_service
+from transforms.crowd.merge import merge_assignments, no_answer, settle_decisions, unknown_decisions, unusable_decision
+from transforms.crowd.settle import Outcome, Settings, settle_service
 from transforms.crowd.summary import summarise
 from transforms.files import HashingWriter, Written, staged
 
@@ -70,29 +71,24 @@ def dead(letters: Iterable[DeadLetter]) -> Iterator[TaggedOutput]:
 
 
 def read_responses(path: str, key: bytes, encoding: str, asked: Asked = SCHEMAS) -> Iterator[Assignment | DeadLetter]:
-    """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter."""
+    """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter.
+
+    Raises:
+      DamagedFile: a compressed file that is cut off or damaged.
+    """
     try:
-        with FileSystems.open(path) as handle:
-            yield from _reader(handle)(_Rewound(handle), path, key, encoding, asked)
+        with open_input(path) as handle:
+            yield from _reader(handle)(handle, path, key, encoding, asked)
+    except DamagedFile:
+        raise
     except InputError as error:
         yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
 
 
-def _reader(handle: BinaryIO) -> Any:
+def _reader(handle: BufferedReader) -> Any:
     # Byte order marks and the zeros of UTF-16 aside, JSON begins with a brace.
-    head = handle.read(256).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
+    head = handle.peek(256)[:256].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
     return read_assignments if head[:1] in (b"{", b"[") else read_batch
-
-
-class _Rewound:
-    """The file from its beginning again, with what the reader needs."""
-
-    def __init__(self, handle: BinaryIO) -> None:
-        handle.seek(0)
-        self.read, self.readline, self._handle = handle.read, handle.readline, handle
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._handle.readline, b"")
 
 
 class ReadResponses(beam.DoFn):
@@ -155,7 +151,7 @@ class ReadReviewers(beam.DoFn):
 
 def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
     """The decisions of one sheet, and its bad rows. Raises InputError for a file that is no sheet."""
-    with FileSystems.open(path) as handle:
+    with open_input(path) as handle:
         decisions, bad = parse_decisions(handle.read(), path)
     return decisions, [
         DeadLetter("decisions", where, f"bad_decision: {reason}", payload(orjson.dumps(cells).decode()), where)
@@ -193,8 +189,10 @@ class MergeBucket(beam.DoFn):
         decisions, contradictions = settle_decisions(
             d for batch in groups["decisions"] for d in _unpack_decisions(batch)
         )
+        without = [no_answer(assignment) for assignment in assignments if not assignment.answers]
+        assignments = [assignment for assignment in assignments if assignment.answers]
         known, unknown = unknown_decisions(decisions, assignments, conflicts)
-        yield from dead([*conflicts, *contradictions, *unknown])
+        yield from dead([*conflicts, *without, *contradictions, *unknown])
         yield TaggedOutput(COUNTS, ("assignments_merged", len(read)))
         yield TaggedOutput(COUNTS, ("assignments", len(assignments)))
         yield TaggedOutput(COUNTS, ("answers_given", sum(given(a) for a in assignments)))
@@ -232,11 +230,11 @@ class SettleServices(beam.DoFn):
         name, groups = element
         found = [unpack_of(batch) for batch in groups["responses"]]
         assignments = [assignment for of in found for assignment in of.assignments]
-        yield TaggedOutput(COUNTS, ("assignments_settled", len(assignments)))
         decisions = {k: v for of in found for k, v in of.decisions.items()}
         yield TaggedOutput(COUNTS, ("decisions_settled", sum(map(len, decisions.values()))))
         schemas = list(groups["schema"])
         if not schemas:
+            yield TaggedOutput(COUNTS, ("assignments_settled", len(assignments)))
             yield from self._unknown(assignments, decisions)
             return
         raw = orjson.loads(schemas[0])
@@ -250,6 +248,7 @@ class SettleServices(beam.DoFn):
         yield TaggedOutput(COUNTS, ("answers_audited", sum(bool(row.text.strip()) for row in outcome.audit)))
         answers_dead = [letter for letter in outcome.dead if letter.stage == "compose" and letter.payload]
         yield TaggedOutput(COUNTS, ("answers_dead", len(answers_dead)))
+        yield TaggedOutput(COUNTS, ("assignments_settled", len(accounted_for(assignments, outcome))))
         for row in outcome.audit:
             count(row.disposition, 1)
         count("services_composed", bool(outcome.variants))
@@ -277,6 +276,13 @@ class SettleServices(beam.DoFn):
             )
             for a in assignments
         )
+
+
+def accounted_for(assignments: Iterable[Assignment], outcome: Outcome) -> set[str]:
+    """The ids of those assignments that have a row in the audit, or a dead letter of their own or of an answer."""
+    keys = {row.response_id for row in outcome.audit} | {letter.key for letter in outcome.dead}
+    ids = keys | {key.rpartition(":")[0] for key in keys}
+    return {assignment.assignment_id for assignment in assignments} & ids
 
 
 class WriteAudit(beam.DoFn):

@@ -31,6 +31,12 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
     return merged, dead
 
 
+def no_answer(assignment: Assignment) -> DeadLetter:
+    """The dead letter of an assignment that answers nothing, so that its worker can be paid all the same."""
+    reason = "no_answer: the form was submitted without an answer to anything that it asked"
+    return DeadLetter("settle", assignment.assignment_id, reason, "", assignment.source)
+
+
 def _order(assignment: Assignment) -> tuple[str, str]:
     return assignment.source, repr(assignment)
 

@@ -24,6 +24,7 @@ from transforms.text import cached_words
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {
     "blank": "Nothing was written.",
+    "single_character": "One letter or digit, or the same one again, is no answer.",
     "placeholder": "A filler such as n/a, none, test or a compliment, not an answer.",
     "gibberish": "A keyboard run, repeated letters or letters without a vowel.",
     "markup": "Contains HTML, a web or e-mail address or a spreadsheet formula.",
@@ -60,11 +61,12 @@ PLACEHOLDERS = frozenset(
     for phrase in line.split(",")
 )
 
+# No part of it runs over what the part before it may end with: the time grows with the text, not with its square.
 _MARKUP = re.compile(
-    r"</?[a-z!][^>]*>"  # a tag
+    r"</?[a-z!][^<>]*>"  # a tag
     r"|&(?:#\d+|#x[0-9a-f]+|[a-z]{2,8});"  # an entity
-    r"|https?:|www\.|\S+@\S+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b"  # an address
-    r"|^\s*=|^\s*[@+-]\s*\w+[(!]|^\s*[@+-].*\|.*!",  # a formula
+    r"|https?:|www\.|[^\s@]@[^\s@]+\.\w|\w\.(?:com|net|org|info|io|ru|cn)\b"  # an address
+    r"|^\s*=|^\s*[@+-]\s*\w+[(!]|^\s*[@+-][^|\n]*\|.*!",  # a formula
     re.IGNORECASE,
 )
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "1234567890")
@@ -177,6 +179,15 @@ def is_gibberish(text: str) -> bool:
     return bool(bad) and len(bad) * 2 >= len(parts)
 
 
+def _single_character(answer: Answer) -> bool:
+    return is_single_character(answer.text)
+
+
+def is_single_character(text: str) -> bool:
+    """Whether all letters and digits of a cleaned text are one and the same: "x", "A.", "_x_", "\u00e9", "xx"."""
+    return len({c for c in text.casefold() if c.isalnum()}) == 1
+
+
 def _is_run(word: str) -> bool:
     if not word.isascii() or word.isdigit() or len(word) < 4:
         return False
@@ -271,12 +282,13 @@ Rule = tuple[str, Callable[[Answer], bool]]
 
 _REJECT: tuple[Rule, ...] = (
     ("blank", _blank),
+    ("too_long", _too_long),  # before all that reads the text
     ("markup", _markup),
     ("placeholder", _placeholder),
-    ("too_long", _too_long),
     ("original_copy", _original_copy),
     ("prompt_copy", _prompt_copy),
     ("gibberish", _gibberish),
+    ("single_character", _single_character),
 )
 _REVIEW: tuple[Rule, ...] = (
     ("other_script", _other_script),

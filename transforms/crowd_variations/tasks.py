@@ -60,7 +60,7 @@ def _of_folder(folder: str) -> list[Task]:
     for number, line in enumerate(lines, 1):
         try:
             task = _decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"not a manifest of 'parapet hits': {error}", path, f"row {number}") from None
         if task.task == REWRITES:
             tasks.append(task)

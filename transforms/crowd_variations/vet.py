@@ -22,6 +22,7 @@ from transforms.crowd.vet import (
     Verdict,
     has_markup,
     is_gibberish,
+    is_single_character,
     is_too_fast,
 )
 from transforms.crowd_variations.asked import AskedTurn
@@ -50,6 +51,7 @@ EXPLANATIONS = {
     "swapped_values": "Two slots have the same value here; which is which cannot be told once they moved.",
     "common_value": "Says a common word that is also a value of the dialogue, and not of this sentence.",
     "near_original": "Differs from the sentence by two letters or fewer: rather mistyped than reworded.",
+    "single_character": "One letter or digit that the sentence does not have.",
     "gibberish": "A keyboard run, repeated letters or letters without a vowel.",
     "other_script": "Has letters of another script.",
     "other_language": "Looks like another language than English.",
@@ -257,6 +259,10 @@ def _gibberish(answer: Answer) -> bool:
     return answer.kind != "typos" and is_gibberish(" ".join(answer.new_words))
 
 
+def _single_character(answer: Answer) -> bool:
+    return answer.kind != "typos" and is_single_character(answer.text) and not set(answer.words) <= set(answer.original)
+
+
 def _other_script(answer: Answer) -> bool:
     if answer.text.isascii():
         return False
@@ -289,9 +295,9 @@ Rule = tuple[str, Callable[[Answer], bool]]
 
 _REJECT: tuple[Rule, ...] = (
     ("blank", _blank),
+    ("too_long", _too_long),  # before all that reads the text
     ("markup", _markup),
     ("placeholder", _placeholder),
-    ("too_long", _too_long),
     ("lost_value", _lost_value),
     ("copy", _copy),
     ("too_many_typos", _too_many_typos),
@@ -300,6 +306,7 @@ _REJECT: tuple[Rule, ...] = (
     ("leaked_value", _leaked_value),
 )
 _REVIEW: tuple[Rule, ...] = (
+    ("single_character", _single_character),
     ("gibberish", _gibberish),
     ("other_script", _other_script),
     ("other_language", _other_language),

@@ -95,7 +95,7 @@ def _kind_of(place: Path) -> str:
     """``service_account`` and the like; empty where there is no file with credentials."""
     try:
         found = json.loads(place.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return ""
     return str(found.get("type", "")) if isinstance(found, dict) else ""
 

@@ -14,7 +14,7 @@ _ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
 _OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")
 _THE = re.compile(r"\bthe\s+$", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"(?:next|this|coming|\w+day\b)", re.IGNORECASE)  # "the next Wednesday bus" keeps its article
-_WORD_BEFORE = re.compile(r"([\w'’]+)\s+$")
+_WORD_BEFORE = re.compile(r"(?<![\w'’])([\w'’]+)\s+$")
 _VOWEL = re.compile(r"[aeiouáéíóúàèìòùâêîôûäëïöü]|8|11(?!\d)|18(?!\d)|hour|hono|honest|heir", re.IGNORECASE)
 _CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\b|once\b|ouija)", re.IGNORECASE)
 

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from schemas.errors import InputError
+from schemas.layout import parse_json_line
 from transforms.mturk.batch import write_whole
 
 FILE = "assignments.jsonl"
@@ -41,7 +42,7 @@ def load(folder: Path, name: str = FILE) -> list[Line]:
     found = []
     for number, text in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            line = orjson.loads(text)
+            line = parse_json_line(text)
             if not {"AssignmentId", "WorkerId", "HITId", "RequesterAnnotation"} <= line.keys():
                 raise ValueError("a member is missing")
         except (ValueError, AttributeError) as error:

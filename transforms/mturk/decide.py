@@ -21,6 +21,7 @@ CARELESS = {
     "blank": "left blank",
     "placeholder": "a filler instead of an answer",
     "gibberish": "random letters",
+    "single_character": "a single letter or digit",
     "markup": "HTML, an address or a formula",
     "prompt_copy": "a copy of the question",
     "same_answer": "the same words in half of the form or more",
@@ -65,7 +66,6 @@ def read_audit(folder: str) -> Audit:
     Raises:
       InputError: there is none, or it is not one.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     place = Path(folder)
@@ -76,7 +76,7 @@ def read_audit(folder: str) -> Audit:
         table = pq.read_table(place / "responses.parquet", columns=list(_COLUMNS))
         letters = (place / "dead_letters.jsonl").read_bytes().splitlines()
         dead = frozenset(str(msgspec.json.decode(line)["key"]).partition(":")[0] for line in letters)
-    except (OSError, pa.ArrowInvalid, KeyError, TypeError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise InputError(f"cannot be read: {error}", place) from None
     answers: dict[str, Counter[str]] = {}
     judged: dict[str, tuple[str, datetime | None]] = {}

@@ -77,7 +77,7 @@ def read_hits(folder: str, endpoint: str, allow_extra_fee: bool = False, top_up:
     try:
         records = [msgspec.json.decode(line, type=PageRecord) for line in path.read_bytes().splitlines()]
         terms = msgspec.convert(json.loads((Path(folder) / "plan.json").read_bytes())["terms"], Terms, strict=False)
-    except (OSError, ValueError, KeyError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise InputError(f"cannot be read: {error}; run 'parapet hits' again", path) from None
     if not records:
         raise InputError("there is no HIT in this folder", path)
@@ -100,7 +100,7 @@ def _run(path: Path) -> dict[str, Any]:
     try:
         run = json.loads(path.read_bytes())
         made_by, pipeline = str(run["version"]), run["pipeline"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError("no finished folder of 'parapet hits' (it has no run.json)", path.parent) from None
     if pipeline != "hits":
         raise InputError(f"made by 'parapet {pipeline}', not by 'parapet hits'", path.parent)

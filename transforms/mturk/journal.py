@@ -25,6 +25,9 @@ FILE = "journal.jsonl"
 # Raised whenever an older program would misread what a newer one writes.
 FORMAT = 1
 
+# What stands beside the journal of a batch that was published: without the journal nobody knows what is out and paid.
+TRACES = ("assignments.jsonl", "replaced.jsonl", "ledger.csv", "status.html")
+
 Event = Literal["batch", "begun", "done", "failed", "noted"]
 
 
@@ -59,7 +62,7 @@ class Journal:
       open: key to facts of what was begun and is not done; those that MTurk refused have its ``message``.
 
     Raises:
-      InputError: another process works on the batch, or a line cannot be read.
+      InputError: another process works on the batch, a line cannot be read, or the journal of a batch is lost.
     """
 
     def __init__(self, folder: Path, writable: bool = True) -> None:
@@ -67,6 +70,8 @@ class Journal:
         self.done: dict[str, dict[str, Any]] = {}
         self.open: dict[str, dict[str, Any]] = {}
         self.batch: dict[str, Any] = {}
+        if not self.path.exists():
+            self._refuse_lost("is not there")
         self._handle = _locked(self.path) if writable else None
         try:
             self._open()
@@ -77,6 +82,19 @@ class Journal:
     def _open(self) -> None:
         if self.path.exists():
             self._read()
+        if not self.batch:
+            self._refuse_lost("is empty")
+
+    def _refuse_lost(self, what: str) -> None:
+        """Raises InputError where the folder shows that there was a journal."""
+        traces = [name for name in TRACES if (self.path.parent / name).exists()]
+        if traces:
+            raise InputError(
+                f"the journal {what}, and beside it is {traces[0]} of a batch: what is out and paid is not known, and "
+                "publishing would ask and pay for it again. Bring the journal back from a backup. To begin another "
+                "batch, take another folder; HITs of this one that are still out are listed at MTurk",
+                self.path,
+            )
 
     def _read(self) -> None:
         data = self.path.read_bytes()
@@ -88,7 +106,7 @@ class Journal:
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 self._take(msgspec.json.decode(line, type=Entry))
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise InputError(f"not a line of the journal: {error}", self.path, f"row {number}") from None
 
     def _take(self, entry: Entry) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from decimal import Decimal
 
 import msgspec
@@ -87,16 +87,18 @@ def bonus_fee(amount: Decimal) -> Decimal:
 
 
 def total(rows: Iterable[Row]) -> Decimal:
-    """Dollars in all, fees included, rounded up to the cent."""
-    return up_to_cent(sum((row.amount + row.fee for row in rows), Decimal(0)))
+    """Dollars in all, fees included, not rounded."""
+    return sum((row.amount + row.fee for row in rows), Decimal(0))
 
 
-def by_task(rows: Iterable[Row]) -> Mapping[str, Decimal]:
-    """Task id to dollars, fees included."""
-    sums: dict[str, Decimal] = {}
-    for row in rows:
-        sums[row.task_id] = sums.get(row.task_id, Decimal(0)) + row.amount + row.fee
-    return {task_id: up_to_cent(amount) for task_id, amount in sums.items()}
+def in_cents(amounts: Iterable[Decimal]) -> list[Decimal]:
+    """Amounts as whole cents that add up to their exact sum, rounded up once; each is less than a cent off."""
+    cents, before, exact = [], Decimal(0), Decimal(0)
+    for amount in amounts:
+        exact += amount
+        cents.append(up_to_cent(exact) - before)
+        before = up_to_cent(exact)
+    return cents
 
 
 def write(batch: Batch, rows: Iterable[Row]) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from transforms.hits.terms import up_to_cent
 from transforms.mturk import ledger
 from transforms.mturk.batch import Batch, OutHit
 from transforms.mturk.collected import Line
@@ -34,7 +33,8 @@ class TaskStatus(msgspec.Struct, frozen=True):
       out: places that nobody has handed in yet.
       offer_ends: when the first HIT with such places goes off offer; None where there is none.
       auto_approval: when MTurk pays the first waiting assignment by itself; None where none waits.
-      paid: dollars so far, fees and bonuses included.
+      paid: dollars so far, fees and bonuses included, in cents. Of all together it is the exact sum, rounded up once;
+        the figures of the tasks add up to it.
       committed: dollars if every place that is not settled is taken and approved: the most that it can still cost.
     """
 
@@ -100,7 +100,15 @@ def status_of(batch: Batch, lines: Sequence[Line], key: bytes) -> Status:
         )
         for task_id, hits in sorted(hits_of.items())
     ]
+    paid = ledger.in_cents(task.paid for task in tasks)
+    still = ledger.in_cents(task.committed - task.paid for task in tasks)
+    tasks = [
+        msgspec.structs.replace(task, paid=cents, committed=cents + more)
+        for task, cents, more in zip(tasks, paid, still, strict=True)
+    ]
     everything = [hit for hits in hits_of.values() for hit in hits]
+    total = _add_up("total", everything, lines, settled, rows)
+    total = msgspec.structs.replace(total, paid=sum(paid, Decimal(0)), committed=sum((*paid, *still), Decimal(0)))
     unclear: dict[str, int] = {}
     for facts in batch.journal.open.values():
         unclear[facts["operation"]] = unclear.get(facts["operation"], 0) + 1
@@ -110,13 +118,14 @@ def status_of(batch: Batch, lines: Sequence[Line], key: bytes) -> Status:
         unclear,
         len({line["WorkerId"] for line in lines}),
         tasks,
-        _add_up("total", everything, lines, settled, rows),
+        total,
     )
 
 
 def _add_up(
     task_id: str, hits: Iterable[OutHit], lines: Sequence[Line], settled: dict[str, str], rows: list[ledger.Row]
 ) -> TaskStatus:
+    """The figures; money is not rounded yet."""
     hits = list(hits)
     in_by_hit: dict[str, int] = {}
     for line in lines:
@@ -143,7 +152,7 @@ def _add_up(
         offer_ends=min((hit.expiration for hit in open_hits), default=None),
         auto_approval=min(deadlines, default=None),
         paid=ledger.total(rows),
-        committed=up_to_cent(open_money + sum((row.amount + row.fee for row in rows), Decimal(0))),
+        committed=open_money + ledger.total(rows),
     )
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 
 from schemas.errors import InputError
-from schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json
+from schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from transforms import plugins
 from transforms.corpora import dialogues_of
 from transforms.files import read_bytes
@@ -102,8 +101,8 @@ def kind_of(path: Path) -> str:
 
 def _kind_of_line(line: bytes, path: Path) -> str | None:
     try:
-        item = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        item = parse_json_line(line)
+    except ValueError:
         return JSON_LINES if path.suffix.lower() == ".jsonl" else None
     if not isinstance(item, dict) or "turns" in item:
         return None
@@ -174,9 +173,9 @@ def _json_lines(_: SourceFile, data: bytes) -> Rows:
 
 def _of_line(line: bytes) -> str | InputError:
     try:
-        item = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        return InputError(f"not_json: {error.msg}, column {error.colno}")
+        item = parse_json_line(line)
+    except ValueError as error:
+        return InputError(f"not_json: {error}")
     found = [item[field] for field in _FIELDS if field in item] if isinstance(item, dict) else []
     if not found:
         return InputError('no_utterance: has neither "text" nor "utterance"')

@@ -79,7 +79,7 @@ def latest_version(folder: Path) -> str:
         return ""
     try:
         version = orjson.loads(path.read_bytes())["version"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         version = None
     if not isinstance(version, str) or "/" in version or version.startswith("."):
         raise InputError("does not name a version", path)

@@ -13,7 +13,7 @@ import msgspec
 from transforms.reminders.service import DATE, REPEATS
 from transforms.simulation.turns import Line, filled, slots_of
 
-_OPTIONAL = re.compile(r"\[([^\]]*)\]")
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _OFTEN, _ON, _COUNT = "<often>", "<on>", "<count>"
 
 

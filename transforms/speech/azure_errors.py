@@ -22,7 +22,7 @@ _THROTTLED = re.compile(r"throttl|too many requests", re.IGNORECASE)
 
 _NO_HOST = re.compile(r"DNS resolution failed|hostname not found", re.IGNORECASE)
 
-_SECRETS = re.compile(r"\b[A-Za-z0-9+/]{32,}={0,2}|eyJ[\w-]+\.[\w.-]*|bearer +\S+|\w+://\S+", re.IGNORECASE)
+_SECRETS = re.compile(r"\b[A-Za-z0-9+/]{32,}={0,2}|(?<![\w-])eyJ[\w-]+\.[\w.-]*|bearer +\S+|\b\w+://\S+", re.IGNORECASE)
 _NOISE = re.compile(r"(SessionId|X-ConnectionId): *\w*|Content-Type: [^\n]*|USP state: .*|\[CALL STACK.*", re.DOTALL)
 
 

@@ -22,10 +22,13 @@ _ADDRESS = re.compile(r"http://[^\s/:@]+:\d+/?|(https://)?[^\s/:@]+(:\d+)?/?")
 _RATE = re.compile(r"user ?rate ?limit ?exceeded", re.IGNORECASE)
 _DAILY = re.compile(r"daily ?limit|per day", re.IGNORECASE)
 # The client fetches the token of a call itself; what it is refused comes disguised as an outage.
-_NO_TOKEN = re.compile(r"metadata from plugin failed.*(invalid_|unauthorized|impersonat|reauth)", re.I | re.S)
+_NO_TOKEN = re.compile(
+    r"metadata from plugin failed(?:(?!metadata from).)*(invalid_|unauthorized|impersonat|reauth)",
+    re.IGNORECASE | re.DOTALL,
+)
 # Of refusals that no other texts would mend.
 _OF_THE_PAIR = re.compile(r"language|glossary|resource name", re.IGNORECASE)
-_SECRETS = re.compile(r"ya29\.[\w.-]+|AIza[\w-]+|eyJ[\w-]+\.[\w.-]*|bearer +\S+|-----BEGIN.*", re.IGNORECASE)
+_SECRETS = re.compile(r"ya29\.[\w.-]+|AIza[\w-]+|(?<![\w-])eyJ[\w-]+\.[\w.-]*|bearer +\S+|-----BEGIN.*", re.IGNORECASE)
 
 
 class Google:

@@ -48,9 +48,10 @@ LEADING = (
 
 # What may go inside a sentence, with the comma before it.
 INNER = (
-    ("politeness", _rule(r",?\s+please(?=[.!?]|$)")),
-    ("politeness", _rule(r"\s+please\b,?(?=\s)")),
-    ("politeness", _rule(r",?\s*\b(?:if\s+possible|if\s+you\s+(?:can|could|don't\s+mind)|kindly)\b(?=[.,!?]|\s|$)")),
+    ("politeness", _rule(r",?(?<!\s)\s+please(?=[.!?]|$)")),
+    ("politeness", _rule(r"(?<!\s)\s+please\b,?(?=\s)")),
+    ("politeness", _rule(r",?(?<!\s)\s*\b(?:if\s+possible|if\s+you\s+(?:can|could|don't\s+mind)|kindly)"
+                         r"\b(?=[.,!?\s]|$)")),
     ("filler", _rule(r"(?<=[a-z])\s+(?:really|actually|basically)\b(?=\s)")),
     ("filler", _rule(r",\s+" + _YOU + r"(?:help|assist)(?:\s+me)?(?:\s+with\s+(?:that|this))?(?:\s+please)?\?$")),
 )  # fmt: skip

@@ -52,6 +52,32 @@ def test_not_blank(text):
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["x", "A.", "?x", "_x_", "\u00e9", "e\u0301", "\u4e2d", "\U0001f600 x", "5", "I", "xx", "x-X", "\u200bx", "\u00df"],
+)
+def test_one_letter_or_digit_is_no_answer(text):
+    assert a_name(text) == a_description(text) == "reject: single_character"
+
+
+@pytest.mark.parametrize("text", ["pm", "x2", "x\u00b2", "a b", "go", "U.S."])
+def test_two_letters_may_be_one(text):
+    assert "single_character" not in a_name(text)
+    assert "single_character" not in a_description(text)
+
+
+def test_a_hostile_text_is_too_long_before_any_pattern_sees_it():
+    for text in ("@" * 4_000 + "a", "<a" * 10_000, "+a" + "|" * 20_000):
+        assert a_name(text) == a_description(text) == "reject: too_long"
+
+
+@pytest.mark.parametrize(
+    "text", ["mail me at a@b.co", "a@b@c.org", "+cmd|' /C calc'!A0", "a <b> c", "<a <b> c", "@SUM(1)"]
+)
+def test_linear_patterns_find_what_the_old_ones_found(text):
+    assert a_description(text) == "reject: markup"
+
+
+@pytest.mark.parametrize(
     "text", ["n/a", "N/A.", "na", "None", "idk", "I don't know", "test", "Good survey!", "lorem ipsum", "xxx"]
 )
 def test_placeholder(text):

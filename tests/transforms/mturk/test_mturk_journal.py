@@ -24,6 +24,23 @@ def read(folder):
     return Journal(folder, writable=False)
 
 
+@pytest.mark.parametrize("trace", ["ledger.csv", "assignments.jsonl"])
+@pytest.mark.parametrize("left", [None, b"", b'{"at": "2026'])
+def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
+    (tmp_path / trace).write_text("of a batch that was published\n")
+    if left is not None:
+        (tmp_path / FILE).write_bytes(left)
+    with pytest.raises(InputError, match=f"beside it is {trace} of a batch.*from a backup"):
+        begin(tmp_path, "https://mturk.example", {})
+    assert not (tmp_path / FILE).exists() or not (tmp_path / FILE).read_bytes()
+
+
+def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
+    (tmp_path / FILE).write_bytes(b"")
+    begin(tmp_path, "https://mturk.example", {})
+    assert read(tmp_path).batch["endpoint"] == "https://mturk.example"
+
+
 def test_begun_and_done_facts_are_one(tmp_path):
     write(tmp_path, ("begun", CALL, "create_hit_with_hit_type", {"part": 1, "fields": ["slot_0"]}))
     assert read(tmp_path).open[CALL] == {"operation": "create_hit_with_hit_type", "part": 1, "fields": ["slot_0"]}

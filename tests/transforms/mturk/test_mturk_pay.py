@@ -6,10 +6,12 @@ from decimal import Decimal
 import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, files_with, worker
 
+from pipelines.main import main
 from schemas.errors import InputError
 from transforms.mturk.batch import Batch
 from transforms.mturk.decide import CARELESS, decide, feedback_of, read_audit, read_rejections, read_rows
 from transforms.mturk.ledger import rows_of
+from transforms.mturk_server import marketplace
 from transforms.mturk_server.calls import Drop
 
 APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
@@ -244,6 +246,21 @@ def test_what_could_not_be_read_is_paid(done):
     assert calls(done) == (5, 0)
 
 
+def test_who_handed_in_an_empty_form_is_paid_too(done, sample, tmp_path):
+    empty = done.accept(OTHER, worker(6))
+    marketplace.submit(done.server.store, empty, [("doNotRedirect", "true")])
+    done.ok("collect")
+    flags = ["--schemas", str(sample), "--output", str(tmp_path / "audit"), "--quiet"]
+    assert main(["compose", *flags, "--responses", str(done.batch / "assignments.jsonl")]) == 1  # too few for variants
+    audit = read_audit(str(tmp_path / "audit"))
+    assert empty in audit.dead
+    assert empty not in audit.answers
+    assert decide(audit, True, {})[empty].verdict == "approve"
+    assert done.pay(tmp_path / "audit", "--reject") == 0
+    assert "compose again" not in done.err
+    assert done.statuses()[empty] == "Approved"
+
+
 def test_answers_lost_are_found_to_have_arrived(done):
     """Approved, and the answer lost: botocore's next attempt meets the wrong state."""
     lost = set()
@@ -399,7 +416,7 @@ def test_every_careless_reason_is_one_of_vetting():
 
 def test_feedback_is_never_too_long_and_says_how_many():
     told = feedback_of(dict.fromkeys(CARELESS, 1000))
-    assert "None of the 8000 answers" in told
+    assert "None of the 9000 answers" in told
     assert len(told) <= 1_024
 
 

@@ -4,8 +4,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
+from transforms.hits.terms import up_to_cent
+from transforms.mturk.ledger import in_cents
 from transforms.mturk.status import cells, status_of, table, warnings
 from transforms.mturk_server import marketplace
 from transforms.mturk_server.calls import Drop
@@ -137,6 +141,30 @@ def test_nothing_is_urgent_once_all_is_in_and_paid(bench):
     assert (found.total.offer_ends, found.total.auto_approval) == (None, None)
     assert warnings(found, datetime.now(UTC) + timedelta(days=99)) == []
     assert found.total.paid == found.total.committed
+
+
+def test_the_total_is_the_sum_of_what_is_shown_and_what_was_paid(bench):
+    bench.ok("publish")
+    for task, workers in ((NAMES, [1, 2]), (DESCRIPTIONS, [4]), (OTHER, [7, 8, 9])):
+        bench.work(task, workers)
+    bench.ok("collect")
+    assert bench.do("pay", "--all") == 0
+    found = seen(bench)
+    for what in ("paid", "committed"):
+        assert sum(getattr(task, what) for task in found.tasks) == getattr(found.total, what)
+        assert all(task.paid <= task.committed for task in found.tasks)
+    spent = bench.snapshot()["balance"]["paid"]
+    assert 0 <= found.total.paid - spent < Decimal("0.01")
+    bench.ok("status")
+    shown = [Decimal(line.split()[-2].removeprefix("$")) for line in bench.out.splitlines() if "$" in line]
+    assert sum(shown[:-1]) == shown[-1]
+
+
+@given(st.lists(st.decimals(0, 1000, places=4), max_size=40))
+def test_cents_add_up_to_the_exact_sum_rounded_up_once(amounts):
+    cents = in_cents(amounts)
+    assert sum(cents, Decimal(0)) == up_to_cent(sum(amounts, Decimal(0)))
+    assert all(abs(one - amount) < Decimal("0.01") for one, amount in zip(cents, amounts, strict=True))
 
 
 def test_of_many_tasks_the_table_has_only_the_total(bench):

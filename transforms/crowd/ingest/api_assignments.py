@@ -10,6 +10,7 @@ import orjson
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
+from schemas.layout import parse_json_line
 from schemas.responses import Assignment, DeadLetter
 from transforms.crowd.ingest import fields
 from transforms.crowd.ingest.forms import Form, take
@@ -43,8 +44,8 @@ def _object(line: Line) -> dict[str, Any]:
     if line.text is None:
         raise fields.Unusable("encoding: the row is not UTF-8; save the file as UTF-8")
     try:
-        item = orjson.loads(line.text)
-    except orjson.JSONDecodeError as error:
+        item = parse_json_line(line.text)
+    except ValueError as error:
         raise fields.Unusable(f"broken_row: not JSON: {error}") from None
     if not isinstance(item, dict):
         raise fields.Unusable(f"broken_row: expected an object, found {type(item).__name__}")

@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from schemas.elements import FIELD, TASKS
+from schemas.layout import parse_json_line
 from schemas.responses import CrowdTask
 
 # An answer over this many characters is no answer to a question about a few words.
@@ -149,8 +150,8 @@ def _task_answers(text: str) -> dict[str, str]:
     if len(text) > 100 * MAX_ANSWER:
         raise Unusable("too_large: taskAnswers is too long to be answers")
     try:
-        pages = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        pages = parse_json_line(text)
+    except ValueError as error:
         raise Unusable(f"task_answers: not JSON: {error}") from None
     pages = [pages] if isinstance(pages, dict) else pages
     if not (isinstance(pages, list) and all(isinstance(page, dict) for page in pages)):

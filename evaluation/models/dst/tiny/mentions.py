@@ -40,7 +40,7 @@ _RULES = (
     ("date", rf"(?:(?:next|this|coming) )?{_DAYS}(?: (?:next|this) week)?"),
     ("date", rf"\d{{1,2}}/\d{{1,2}}(?:/\d{{2,4}})?|the {_NTH}"),
     ("date", r"(?:the )?day after tomorrow|later today|today|tonight|tomorrow|(?:this|next) (?:week|weekend|month)"),
-    ("money", r"\$ ?\d[\d,.]*\b|\d[\d,.]*\b (?:dollars|euros|pounds)"),
+    ("money", r"\$ ?\d[\d,.]*\b|(?<!\d[.,])\d[\d,.]*\b (?:dollars|euros|pounds)"),
     ("number", rf"\d[\d,.]*\b|(?:{_SMALL})"),
 )
 _PATTERNS = [(look, re.compile(rf"(?<![\w$])(?:{rule})(?!\w)", re.IGNORECASE)) for look, rule in _RULES]

@@ -1,0 +1,104 @@
+"""Files that people give, compressed or not, as their names say: read to the end, or refused.
+
+Beam opens such files too, and takes one that a broken download cut off for a shorter one.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from schemas.errors import DamagedFile
+
+_CHUNK = 1 << 16  # bytes; of a file that is all zeros 64 MiB come out of them
+
+
+def _zstd() -> Any:
+    import zstandard
+
+    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+
+
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    CompressionTypes.GZIP: lambda: zlib.decompressobj(zlib.MAX_WBITS | 16),
+    CompressionTypes.DEFLATE: zlib.decompressobj,
+    CompressionTypes.BZIP2: bz2.BZ2Decompressor,
+    CompressionTypes.LZMA: lzma.LZMADecompressor,
+    CompressionTypes.ZSTD: _zstd,
+}
+
+
+def open_input(path: str) -> io.BufferedReader:
+    """Opens a file for reading, local or of a bucket; names in .gz, .bz2, .zst, .xz and .deflate are decompressed.
+
+    Raises:
+      DamagedFile: while it is read: it ends too early, is damaged, or is not compressed as its name says.
+    """
+    handle = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    kind = CompressionTypes.detect_compression_type(path)
+    if kind == CompressionTypes.UNCOMPRESSED:
+        return io.BufferedReader(_Chunks(handle, iter(lambda: handle.read(_CHUNK), b"")), _CHUNK)
+    return io.BufferedReader(_Chunks(handle, _decompressed(handle, path, kind)), _CHUNK)
+
+
+def _decompressed(handle: BinaryIO, path: str, kind: str) -> Iterator[bytes]:
+    new = _DECOMPRESSORS[kind]
+    parser, size = None, 0
+    while data := handle.read(_CHUNK):
+        while data:
+            parser = parser or new()
+            try:
+                plain = parser.decompress(data)
+            except Exception as error:  # each format has its own
+                raise _damaged(path, kind, size, error) from None
+            size += len(plain)
+            yield plain
+            if not parser.eof:
+                break
+            # Another stream may follow, as after `cat a.gz b.gz`; tapes are padded with zeros.
+            data, parser = parser.unused_data.lstrip(b"\0"), None
+    if parser is not None or not size:
+        reason = f"the {kind} file is cut off after {size:,} bytes of its content: copy or download it again"
+        raise DamagedFile(reason, path)
+
+
+def _damaged(path: str, kind: str, size: int, error: Exception) -> DamagedFile:
+    if size:
+        return DamagedFile(f"the {kind} file is damaged after {size:,} bytes of its content: {error}", path)
+    reason = f"is named like a {kind} file and is none ({error}): give it the name that its content has"
+    return DamagedFile(reason, path)
+
+
+class _Chunks(io.RawIOBase):
+    """Chunks of bytes as a file; closes the file that they come from."""
+
+    def __init__(self, handle: BinaryIO, chunks: Iterator[bytes]) -> None:
+        self._handle, self._chunks, self._rest = handle, chunks, memoryview(b"")
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills what it can; 0 at the end."""
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        n = min(len(buffer), len(self._rest))
+        buffer[:n], self._rest = self._rest[:n], self._rest[n:]
+        return n
+
+    def close(self) -> None:
+        """Closes both."""
+        if not self.closed:
+            self._handle.close()
+        super().close()
