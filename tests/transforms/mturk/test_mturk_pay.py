@@ -247,18 +247,12 @@ def test_what_could_not_be_read_is_paid(done):
 
 
 def test_who_handed_in_an_empty_form_is_paid_too(done, sample, tmp_path):
-    empty = done.accept(OTHER, worker(6))
-    marketplace.submit(done.server.store, empty, [("doNotRedirect", "true")])
+    marketplace.submit(done.server.store, done.accept(OTHER, worker(6)), [("doNotRedirect", "true")])
     done.ok("collect")
-    flags = ["--schemas", str(sample), "--output", str(tmp_path / "audit"), "--quiet"]
-    assert main(["compose", *flags, "--responses", str(done.batch / "assignments.jsonl")]) == 1  # too few for variants
-    audit = read_audit(str(tmp_path / "audit"))
-    assert empty in audit.dead
-    assert empty not in audit.answers
-    assert decide(audit, True, {})[empty].verdict == "approve"
+    flags = ["--schemas", sample, "--responses", done.batch / "assignments.jsonl", "--output", tmp_path / "audit"]
+    assert main(["compose", *map(str, flags)]) == 1  # too few answers for variants
     assert done.pay(tmp_path / "audit", "--reject") == 0
-    assert "compose again" not in done.err
-    assert done.statuses()[empty] == "Approved"
+    assert set(done.statuses().values()) == {"Approved"}
 
 
 def test_answers_lost_are_found_to_have_arrived(done):
