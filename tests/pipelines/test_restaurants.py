@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from folders import files_of
@@ -15,12 +16,15 @@ from pipelines.language_variations import run as run_language_variations
 from pipelines.restaurants import run as run_restaurants
 from schemas.dialogue import problems_of, read_dialogues
 from schemas.layout import read_root, services_by_name
-from transforms.babi.names import SPLITS, TASKS, dialogues_name
+from transforms.babi.names import FACTS, SPLITS, TASKS, dialogues_name
 from transforms.babi.reading import SILENCE, BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
 from transforms.restaurants import apart, balance, plan, simulating
 from transforms.restaurants.ontology import default_ontology
-from transforms.restaurants.world import World
+from transforms.restaurants.published import lines_of
+from transforms.restaurants.statistics import PUBLISHED, PUBLISHED_STRUCTURE
+from transforms.restaurants.world import World, knowledge_base
 
+FIELDS = ("R_cuisine", "R_location", "R_number", "R_price")
 SIZES = {"train": 24, "dev": 8, "test": 8, "oov": 12}
 FLAGS = ["--sizes", ",".join(f"{split}={n}" for split, n in SIZES.items()), "--babi_plus"]
 
@@ -143,8 +147,18 @@ def test_numbers_are_those_of_the_files(made: Path) -> None:
     assert tried == 5 * sum(SIZES.values())
     assert numbers["bot"]["plus"]["5"]["seen"]["per_dialogue"] < 0.5
     assert (numbers["candidates"], numbers["facts"]) == (4212, 8400)
-    assert "| 4, providing extra information | 52 |" in (made / "README.md").read_text()
+    for task in TASKS:
+        texts = {split: [one.lines for one in dialogues] for (of, split), dialogues in sets(made).items() if of == task}
+        repeated = sum(len(lines) - len(set(lines)) for lines in texts.values())
+        structure = numbers["tasks"][str(task)]["structure"]
+        assert structure["repeats"]["simulated"] == repeated == 0
+        assert structure["lines"]["simulated"] == numbers["tasks"][str(task)]["all"]["bot"]
+    assert numbers["tasks"]["5"]["structure"]["ends"] == {"simulated": {"decline": 1.0}, "published": {"decline": 1.0}}
+    card = (made / "README.md").read_text()
+    assert "| 4, providing extra information | 52 |" in card
+    assert "| 2, what the user does last | thank: 100.0% | thank: 100.0% |" in card
     page = (made / "report.html").read_text()
+    assert "5, fields updated" in page
     assert page.count('<pre class="dialogue"') == 25
     assert "<script" not in page
     counts = json.loads((made / "run.json").read_bytes())["counts"]
@@ -265,26 +279,76 @@ def test_checks_fail_where_something_is_wrong() -> None:
 def test_the_published_structure(real_data: Path) -> None:
     """Tasks 1 and 4 beside the published files: equal where it is determined, near where it is drawn."""
     world = World(default_ontology(), "0", 3)
+    published = read_values(parse_facts((real_data / "babi" / FACTS).read_bytes()))
+    own = read_values(knowledge_base(world))
     for task in (1, 4):
-        theirs: Counter[tuple[int, int, int]] = Counter()
-        for split in SPLITS.values():
-            path = real_data / "babi" / f"dialog-babi-task{task}{split}.txt"
-            theirs.update(shape(one) for one in parse_dialogues(path.read_bytes(), path))
-        ours: Counter[tuple[int, int, int]] = Counter()
-        for split in SPLITS:
-            for number in range(1000):
-                spoken = simulating.simulate(world, task, split, number).spoken
-                silences = sum(one.user is None for one in spoken)
-                ours[len(spoken), silences, 7 * sum(len(one.results) for one in spoken)] += 1
+        theirs: Counter[Shape] = Counter()
+        ours: Counter[Shape] = Counter()
+        wordings: tuple[set[str], set[str]] = set(), set()
+        repeated = 0
+        for split, short in SPLITS.items():
+            path = real_data / "babi" / f"dialog-babi-task{task}{short}.txt"
+            dialogues = list(parse_dialogues(path.read_bytes(), path))
+            repeated += len(dialogues) - len({one.lines for one in dialogues})
+            simulated = [
+                BabiDialogue(tuple(lines_of(world, simulating.simulate(world, task, split, number))))
+                for number in range(1000)
+            ]
+            assert len({one.lines for one in simulated}) == 1000
+            theirs.update(shape(one, published) for one in dialogues)
+            ours.update(shape(one, own) for one in simulated)
+            wordings[0].update(wording for one in dialogues for wording in wordings_of(one, published))
+            wordings[1].update(wording for one in simulated for wording in wordings_of(one, own))
         assert set(ours) == set(theirs)  # task 1: four to eight lines, two silences; task 4: three or four, seven facts
-        assert len(ours) == {1: 5, 4: 2}[task]
+        assert len(ours) == {1: 16, 4: 4}[task]  # which fields are given; what is asked about, in which order
         for key, n in theirs.items():
             p = (n + ours[key]) / 8000
             error = (2 * p * (1 - p) / 4000) ** 0.5
             assert abs(n - ours[key]) / 4000 < 4 * error
+        # Greetings, answers and questions have as many wordings; what a request says is put together of phrases.
+        assert len(wordings[0]) == len(wordings[1]) == {1: 13, 4: 9}[task]
+        check_figures(task, theirs, repeated)
 
 
-def shape(dialogue: BabiDialogue) -> tuple[int, int, int]:
-    """Exchanges, silences, facts."""
+def check_figures(task: int, found: Counter[Shape], repeated: int) -> None:
+    """What the simulator's statistics say of the published files is so."""
+    figures, means = PUBLISHED_STRUCTURE[task], PUBLISHED[task]
+    shares: Counter[str] = Counter()
+    for key, n in found.items():
+        shares[str(len(key.what)) if task == 1 else "+".join(sorted(key.what, reverse=True))] += n
+    drawn = figures["given" if task == 1 else "asked"]
+    assert {name: pytest.approx(n / 4000, abs=0.001) for name, n in shares.items()} == drawn
+    for column in ("exchanges", "silences", "facts"):
+        mean = sum(n * getattr(key, column) for key, n in found.items()) / 4000
+        assert mean == pytest.approx(means[{"exchanges": "bot", "facts": "results"}.get(column, column)], abs=0.005)
+    assert figures["lines"] == means["bot"]
+    assert figures["repeats"] == repeated
+
+
+class Shape(NamedTuple):
+    """Exchanges, silences and facts; and which fields the request has, sorted, or what is asked about, in order."""
+
+    exchanges: int
+    silences: int
+    facts: int
+    what: tuple[str, ...]
+
+
+def read_values(facts: Iterable[Fact]) -> dict[str, str]:
+    """Each value of a field to the field."""
+    return {one.value: one.relation for one in facts if one.relation in FIELDS}
+
+
+def shape(dialogue: BabiDialogue, fields: dict[str, str]) -> Shape:
     exchanges = dialogue.exchanges
-    return len(exchanges), sum(one.user == SILENCE for one in exchanges), len(dialogue.facts)
+    what = tuple(sorted(fields[word] for word in exchanges[1].user.split() if word in fields))
+    if dialogue.facts:
+        answers = [one.bot.rpartition("_")[2] for one in exchanges[2:]]
+        what = tuple(answers)
+    return Shape(len(exchanges), sum(one.user == SILENCE for one in exchanges), len(dialogue.facts), what)
+
+
+def wordings_of(dialogue: BabiDialogue, fields: dict[str, str]) -> list[str]:
+    """What the user says, but for the request, with the field in place of a value."""
+    users = [one.user for i, one in enumerate(dialogue.exchanges) if i != 1 and one.user != SILENCE]
+    return [" ".join(fields.get(word, word) for word in user.split()) for user in users]

@@ -114,6 +114,8 @@ class Bot:
             extra = act.removeprefix("question.")
             value = self._facts.get(self._reserved, {}).get(f"R_{extra}", "")
             return self._text(f"give.{extra}", {extra: value})
+        if act == "thank":  # for a call, or for a reservation
+            return self._text("farewell" if self._last == "call" else "anything_else")
         return self._text(_ANSWERS.get(act, ""))
 
     def hear(self, said: str) -> None:
@@ -152,7 +154,6 @@ _ANSWERS = {
     "no_more": "search_again",
     "reject": "another",
     "accept": "reserve",
-    "thank": "anything_else",
     "decline": "farewell",
 }
 

@@ -39,6 +39,36 @@ def structure_rows(numbers: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
+# What dialogues consist of, as it reads in tables.
+PARTS = {
+    "lines": "lines of the user, silences too, mean",
+    "given": "fields in the first request",
+    "updates": "fields updated",
+    "offered": "entities to choose from",
+    "proposals": "proposals",
+    "asked": "asked about",
+    "ends": "what the user does last",
+    "repeats": "dialogues that say what another of their split says",
+}
+
+
+def parts_rows(numbers: Mapping[str, Any]) -> list[list[str]]:
+    """A row for each task and what its dialogues consist of: simulated, and in the published files."""
+    return [
+        [f"{task}, {PARTS[what]}", _part(of["simulated"]), _part(of["published"])]
+        for task, one in numbers["tasks"].items()
+        for what, of in one["structure"].items()
+    ]
+
+
+def _part(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{outcome}: {percent(share)}" for outcome, share in value.items())
+    if isinstance(value, float):
+        return mean(value)
+    return "–" if value is None else str(value)
+
+
 def card(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     """The card in Markdown, given ``statistics.json`` and the flags."""
     entities, bot = numbers["entities"], numbers["bot"].get("plain", {})
@@ -55,6 +85,10 @@ def card(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> str:
         "Means of a dialogue, in brackets the paper's Table 1:",
         "",
         table(columns, structure_rows(numbers), 6),
+        "",
+        "What dialogues consist of, shares of the dialogues, beside the published files where their figures are known:",
+        "",
+        table(["task", "simulated", "published"], parts_rows(numbers), 0),
         "",
         "- No request (a value for each field) is in two splits; no entity, and no value of a field with unseen ones, "
         "is in training and in the out-of-vocabulary test. Checked in the run.",

@@ -14,6 +14,7 @@ import msgspec
 
 from schemas.errors import InputError, reason_and_place
 from transforms.restaurants.patterns import Patterns, patterns_for
+from transforms.restaurants.structure import Structure, structure_for
 
 MAX_ENTITIES = 1_000_000  # of a half: the knowledge base is held in memory
 RESERVED = ("name", "rating", "intent", "count")
@@ -58,6 +59,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       extras: what a user may ask about an entity.
       name: the fields in an entity's name, in order; by default all but those of ``one_each``.
       patterns: what is said.
+      structure: how dialogues are drawn.
     """
 
     domain: str
@@ -66,6 +68,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ratings: int
     extras: tuple[str, ...]
     patterns: Patterns
+    structure: Structure
     name: tuple[str, ...] = ()
 
     @property
@@ -90,6 +93,7 @@ class _Given(msgspec.Struct, forbid_unknown_fields=True):
     extras: tuple[str, ...]
     name: tuple[str, ...] = ()
     patterns: dict[str, Any] = {}
+    structure: dict[str, Any] = {}
 
 
 def default_ontology() -> Ontology:
@@ -129,8 +133,9 @@ def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
         raise InputError(reason, path, place)
     fields = [field.name for field in found.fields]
     patterns = patterns_for(found.domain, fields, found.extras, found.patterns, path)
+    structure = structure_for(len(fields), found.structure, path)
     names = found.name or tuple(field.name for field in found.fields if not field.one_each)
-    return Ontology(found.domain, found.entity, found.fields, found.ratings, found.extras, patterns, names)
+    return Ontology(found.domain, found.entity, found.fields, found.ratings, found.extras, patterns, structure, names)
 
 
 def _check_keys(given: Mapping[str, Any], path: object) -> None:

@@ -19,9 +19,9 @@ from transforms.restaurants.patterns import counted
 from transforms.restaurants.plan import PLUS, Simulation
 from transforms.restaurants.report import report_page
 from transforms.restaurants.sgd import schema
-from transforms.restaurants.statistics import Key, solved, statistics
+from transforms.restaurants.statistics import Key, repeats, solved, statistics
 from transforms.restaurants.world import World, candidates, knowledge_base
-from transforms.restaurants.writing import EXAMPLES, SEEN, SHOWN, TALLIES, put_together
+from transforms.restaurants.writing import EXAMPLES, SEEN, SHOWN, SIGNATURES, TALLIES, put_together
 
 
 class About(msgspec.Struct, frozen=True):
@@ -36,11 +36,11 @@ class About(msgspec.Struct, frozen=True):
     options: dict[str, Any]
 
 
-def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
+def summed(written: Any) -> tuple[beam.PCollection, ...]:
     """What :class:`~transforms.restaurants.writing.WriteDialogues` found, as :func:`small_files` takes it."""
     tallies = written[TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
     examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN)
-    return tallies, put_together(written[SEEN]), examples
+    return tallies, put_together(written[SEEN]), examples, written[SIGNATURES]
 
 
 def small_files(
@@ -48,11 +48,12 @@ def small_files(
     tallies: Iterable[tuple[Key, int]],
     seen: Iterable[tuple[tuple[str, str], set[str]]],
     examples: Iterable[tuple[int, list[tuple[int, str]]]],
+    signatures: Iterable[tuple[tuple[int, str], bytes]],
 ) -> Iterator[tuple[str, bytes]]:
     """(path below the output, bytes) of each file. Raises RuntimeError where the splits are not apart."""
     simulation = about.simulation
     world = simulation.world()
-    sums = Counter(dict(tallies))
+    sums = Counter({**dict(tallies), **repeats(signatures)})
     numbers = {
         **_domain(world),
         "tasks": statistics(world, simulation.tasks, simulation.sizes, simulation.plus, sums),

@@ -129,15 +129,15 @@ def patterns_for(
       InputError: an unknown key, a gap that is missing or strange, one text for two things; with the place.
     """
     default = _default(domain, fields, extras)
-    merged: dict[str, dict[str, Any]] = {}
+    sides: dict[str, dict[str, Any]] = {}
     for side, of_side in default.items():
-        merged[side] = _merged(of_side, given.get(side, {}), path, f"patterns.{side}")
+        sides[side] = merged(of_side, given.get(side, {}), path, f"patterns.{side}")
     for key in given:
         if key not in default:
             raise InputError("unknown key: there are user and bot", path, f"patterns.{key}")
     try:
         found = msgspec.convert(
-            {side: {key: _as_pairs(value) for key, value in of.items()} for side, of in merged.items()}, Patterns
+            {side: {key: _as_pairs(value) for key, value in of.items()} for side, of in sides.items()}, Patterns
         )
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
@@ -174,16 +174,17 @@ def _default(domain: str, fields: Sequence[str], extras: Sequence[str]) -> dict[
     return {side: expand(of) for side, of in tomllib.loads(_any_domain()).items()}
 
 
-def _merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> dict[str, Any]:
+def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> dict[str, Any]:
+    """A table with defaults for what is not given, and tables in it likewise. Raises InputError with the place."""
     if not isinstance(given, dict):
         raise InputError("expected a table", path, place)
-    merged = dict(default)
+    table = dict(default)
     for key, value in given.items():
         if key not in default:
             raise InputError(f"unknown key: there are {', '.join(default)}", path, f"{place}.{key}")
         nested = isinstance(default[key], dict)
-        merged[key] = _merged(default[key], value, path, f"{place}.{key}") if nested else value
-    return merged
+        table[key] = merged(default[key], value, path, f"{place}.{key}") if nested else value
+    return table
 
 
 def _as_pairs(value: Any) -> Any:

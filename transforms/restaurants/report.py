@@ -8,7 +8,7 @@ from typing import Any
 from transforms import svg
 from transforms.pages import render
 from transforms.reports import plural
-from transforms.restaurants.card import TITLES, mean, percent, structure_rows
+from transforms.restaurants.card import PARTS, TITLES, mean, parts_rows, percent, structure_rows
 
 TERMS = {
     "Utterances": "Of the user, of the bot, and facts that stand in the dialogue; silences apart.",
@@ -19,11 +19,8 @@ TERMS = {
     "Per dialogue": "Share of the dialogues of which the bot of rules finds every answer.",
 }
 DRAWN = {
-    "given": "fields in the request",
-    "updates": "fields updated",
+    **PARTS,
     "options": "options before the last",
-    "asked": "asked about",
-    "declined": "user declines more at the end",
 }
 
 
@@ -45,6 +42,7 @@ def report_page(numbers: Mapping[str, Any], examples: Mapping[int, Sequence[str]
         tiles=_tiles(numbers),
         structure=[{"name": row[0], "cells": row[1:]} for row in structure_rows(numbers)],
         published=_published(tasks),
+        consists=[{"name": row[0], "cells": row[1:]} for row in parts_rows(numbers)],
         plots=[_plot(task, one) for task, one in tasks.items()],
         splits=_splits(tasks),
         drawn=_drawn(tasks),

@@ -1,15 +1,14 @@
-"""Dialogues of tasks 1 to 5 (Bordes et al. 2017, section 3.2), each of its own draws.
+"""Dialogues of tasks 1 to 5 (Bordes et al. 2017, section 3.1.1), each of its own draws.
 
-1, issuing API calls: a request gives 0 to 4 of the fields, the bot asks for the others in their order and calls.
-2, updating API calls: after the call, 1 to 4 fields are updated in a drawn order, and the bot calls again.
+1, issuing API calls: a request gives some of the fields, the bot asks for the others in their order and calls.
+2, updating API calls: after the call, fields are updated in a drawn order, the bot calls again, and the user thanks.
 3, displaying options: of what a request finds, which stands before the dialogue, the bot offers the best rated, then
 the next, until the user accepts: each with 25 %, and always the last.
 4, providing extra information: a table by name, then phone (25 %), address (25 %) or both.
-5, conducting full dialogues: all of these.
+5, conducting full dialogues: all of these; the user thanks, and declines what else is offered.
 
-What the paper leaves open is as in dialogues made from the published ones (permuted-bAbI). At the end of task 5 the
-user thanks, and in half of the dialogues declines what else is offered. A request of task 5 finds as much as one of
-task 3; the text has one entity or more, but its Table 1 has 24 results, and so have those dialogues.
+How many fields are given and updated and how many entities are found is the domain's ``structure``. A request of task 5
+finds as much as one of task 3; the text has one entity or more, but its Table 1 has 24 results.
 """
 
 from __future__ import annotations
@@ -20,13 +19,11 @@ import msgspec
 
 from schemas.errors import InputError
 from transforms.restaurants.dice import Dice
+from transforms.restaurants.structure import Range
 from transforms.restaurants.world import Entity, Request, World
 from transforms.simulation.turns import Line, filled, joined
 
 TASKS = (1, 2, 3, 4, 5)
-ACCEPTED = 0.25  # of the options that are not the last
-BOTH = 0.5  # of the dialogues ask for all extras, the others for one
-DECLINED = 0.5  # of the full dialogues go on until nothing else is wanted
 
 _TRIES = 10_000  # for a request at a distance from another; a few are enough where the values are not too few
 
@@ -72,8 +69,11 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def simulate(world: World, task: int, split: str, number: int) -> Made:
-    """One dialogue of a task; it depends on nothing but these and the world."""
-    dice = Dice(world.seed, f"task{task}", split, str(number))
+    """One dialogue of a task; it depends on nothing but these and the world, and differs from those of other numbers.
+
+    Of tasks 1 and 4 it differs as long as the split has anything else to say; the others never come near to that.
+    """
+    dice = Dice(world.seed, f"task{task}", split, number=number)
     making = _Making(world, dice, split)
     requests = making.make(task)
     return Made(f"{task}_{split}_{number:05}", tuple(requests), tuple(making.spoken))
@@ -81,16 +81,18 @@ def simulate(world: World, task: int, split: str, number: int) -> Made:
 
 def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
     """Raises InputError where a split has no two requests that differ in so many fields as an update may change."""
-    for split in splits:
-        for n in range(1, len(world.ontology.fields) + 1):
-            try:
-                for task in {2, 5} & set(tasks):
+    for task in sorted({2, 5} & set(tasks)):
+        least, most = world.ontology.structure.updates_in(task)
+        for split in splits:
+            for n in range(least, most + 1):
+                try:
                     _updated_from(world, Dice(world.seed, "check", split, str(n)), split, n, task == 5)
-            except LookupError:
-                reason = (
-                    f"too few values: no two requests of {split} differ in {n} of the fields; give fields more values"
-                )
-                raise InputError(reason, path) from None
+                except LookupError:
+                    reason = (
+                        f"too few values: no two requests of {split} differ in {n} of the fields; "
+                        "give fields more values, or fewer updates"
+                    )
+                    raise InputError(reason, path) from None
 
 
 class _Making:
@@ -98,7 +100,7 @@ class _Making:
 
     def __init__(self, world: World, dice: Dice, split: str) -> None:
         self.world, self.dice, self.split = world, dice, split
-        self.part = world.parts[split]
+        self.part, self.structure = world.parts[split], world.ontology.structure
         self.user, self.bot = world.user_ways, world.bot_texts
         self.spoken: list[Spoken] = []
 
@@ -109,31 +111,39 @@ class _Making:
         first, last = self._requests(task)
         found = self.dice.shuffled(self.world.found[last]) if task in (3, 5) else []
         self._add(self._say("greet"), "greet", results=found if task == 3 else ())
-        self._ask_for(first)
+        self._ask_for(first, _between(self.dice, self.structure.given_in(task)))
         if task != 3:
             self._call(first)
         if task in (2, 5):
             self._update(first, last)
+        if task == 2:
+            self._add(self._say("thank"), "farewell")
         if task == 3:
             self._offer(found, ())
         if task == 5:
             self._inform(self._offer(found, found))
             self._add(self._say("thank"), "anything_else")
-            if self.dice.chance(DECLINED):
-                self._add(self._say("decline"), "farewell")
+            self._add(self._say("decline"), "farewell")
         return [first] if first == last else [first, last]
 
     def _requests(self, task: int) -> tuple[Request, Request]:
         if task in (2, 5):
-            n = 1 + self.dice.below(len(self.world.ontology.fields))
-            return _updated_from(self.world, self.dice, self.split, n, task == 5)
-        request = self.dice.pick(self.part.rich if task == 3 else self.part.requests)
+            aside = self.dice.aside()  # what is drawn there may fit no two requests
+            n = _between(aside, self.structure.updates_in(task))
+            found = _updated_from(self.world, aside, self.split, n, task == 5)
+            self.dice.enter(repr(found))
+            return found
+        among = self.part.rich if task == 3 else self.part.requests
+        if task == 3 and self.part.options:
+            numbers, shares = zip(*self.part.options, strict=True)
+            among = self.dice.weighted(numbers, shares)
+        request = self.dice.pick(among)
         return request, request
 
-    def _ask_for(self, request: Request) -> None:
-        """The user's request, and the bot's questions for what it left open."""
+    def _ask_for(self, request: Request, n: int) -> None:
+        """The user's request with ``n`` of the fields, and the bot's questions for the others."""
         values = self._values(request)
-        given = self.dice.subset(list(values), self.dice.below(len(values) + 1))
+        given = self.dice.subset(list(values), n)
         self._add(self._say("request", [(name, values[name]) for name in given]), "acknowledge")
         answer: Said | None = None
         for name in values:
@@ -159,7 +169,7 @@ class _Making:
         ordered = sorted(found, key=lambda entity: -entity.rating)
         for i, entity in enumerate(ordered):
             self._add(None, "next_option" if i else "option", {"name": entity.name}, () if i else results)
-            if entity is ordered[-1] or self.dice.chance(ACCEPTED):
+            if entity is ordered[-1] or self.dice.chance(self.structure.accepted):
                 break
             self._add(self._say("reject"), "another")
         self._add(self._say("accept"), "reserve")
@@ -175,7 +185,7 @@ class _Making:
     def _inform(self, entity: Entity) -> None:
         """Questions about what was reserved, and answers."""
         extras = self.world.ontology.extras
-        asked = extras if self.dice.chance(BOTH) else [self.dice.pick(extras)]
+        asked = extras if self.dice.chance(self.structure.all_extras) else [self.dice.pick(extras)]
         known = self.world.facts(entity)
         for extra in self.dice.shuffled(asked):
             question = Said(f"question.{extra}", Line(self.dice.pick(self.user[f"question.{extra}"])))
@@ -196,6 +206,11 @@ class _Making:
 
     def _values(self, request: Request) -> dict[str, str]:
         return dict(zip(self.world.names, request, strict=True))
+
+
+def _between(dice: Dice, numbers: Range) -> int:
+    least, most = numbers
+    return least + dice.below(most - least + 1)
 
 
 def _updated_from(world: World, dice: Dice, split: str, n: int, rich: bool) -> tuple[Request, Request]:

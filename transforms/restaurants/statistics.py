@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from transforms.restaurants.disfluencies import KINDS, RATES
-from transforms.restaurants.simulating import ACCEPTED, BOTH, DECLINED, Made, Spoken
+from transforms.restaurants.simulating import Made, Spoken
 from transforms.restaurants.world import World
 
 Key = tuple[int, str, str]  # task, split, what
@@ -28,6 +30,27 @@ PUBLISHED = {
     4: {"utterances": 14.02, "user": 3.51, "silences": 0.0, "bot": 3.51, "results": 7.0},
 }
 COLUMNS = ("dialogues", "user", "silences", "bot", "results")
+# The structure of the published files: of tasks 1 and 4 measured on the four splits together, of the others as their
+# figures were reported of 1,000 dialogues each; a text where no shares were.
+PUBLISHED_STRUCTURE: dict[int, dict[str, Any]] = {
+    1: {
+        "lines": 6.00,
+        "given": {"0": 0.202, "1": 0.196, "2": 0.200, "3": 0.204, "4": 0.199},
+        "repeats": 4,
+    },
+    2: {"lines": 9.5, "given": {"4": 1.0}, "updates": "1 to 4", "ends": {"thank": 1.0}},
+    3: {
+        "offered": {"3": 0.73, "4": 0.20, "5": 0.07},
+        "proposals": {"1": 0.26, "2": 0.18, "3": 0.44, "4": 0.09, "5": 0.03},
+    },
+    4: {
+        "lines": 3.51,
+        "asked": {"phone": 0.239, "address": 0.249, "phone+address": 0.511},
+        "ends": {"question": 1.0},
+        "repeats": 31,
+    },
+    5: {"given": "1 to 3", "updates": "1 to 3", "ends": {"decline": 1.0}},
+}
 
 
 def tally(world: World, task: int, split: str, made: Made, tallies: Counter[Key]) -> None:
@@ -58,34 +81,91 @@ def _drawn(world: World, task: int, spoken: Sequence[Spoken]) -> list[str]:
         found.append(f"updates/{acts['update']}")
     if task in (3, 5):
         options = max(len(one.results) for one in spoken)
-        shown = acts["reject"] + acts["accept"]
+        proposals = acts["reject"] + acts["accept"]
+        found += [f"offered/{options}", f"proposals/{proposals}"]
         found += ["options/rejected"] * acts["reject"]
-        found += ["options/accepted"] * (shown < options)  # the last is always accepted
+        found += ["options/accepted"] * (proposals < options)  # the last is always accepted
     if task in (4, 5):
         asked = [extra for extra in world.ontology.extras if acts[f"question.{extra}"]]
         found.append(f"asked/{'+'.join(asked)}")
-    if task == 5:
-        found.append(f"declined/{'yes' if acts['decline'] else 'no'}")
+    last = [one.user.act for one in spoken if one.user][-1]
+    found.append(f"ends/{last.partition('.')[0]}")
     return found
 
 
-def expected(world: World, task: int) -> dict[str, dict[str, float]]:
+def repeats(signatures: Iterable[tuple[tuple[int, str], bytes]]) -> dict[Key, int]:
+    """How many dialogues of a task and split say what another one before them says.
+
+    Args:
+      signatures: ((task, split), eight bytes of each dialogue of a file).
+    """
+    together: dict[tuple[int, str], list[bytes]] = {}
+    for key, data in signatures:
+        together.setdefault(key, []).append(data)
+    found: dict[Key, int] = {}
+    for (task, split), parts in together.items():
+        numbers = np.frombuffer(b"".join(parts), dtype=np.uint64)
+        found[task, split, "repeats"] = len(numbers) - len(np.unique(numbers))
+    return found
+
+
+def expected(world: World, task: int, sizes: Sequence[tuple[str, int]]) -> dict[str, dict[str, float]]:
     """The shares with which things are drawn in a task, by what and outcome."""
-    fields, extras = len(world.ontology.fields), world.ontology.extras
+    structure, extras = world.ontology.structure, world.ontology.extras
     shares: dict[str, dict[str, float]] = {}
     if task != 4:
-        shares["given"] = {str(n): 1 / (fields + 1) for n in range(fields + 1)}
+        shares["given"] = _evenly(structure.given_in(task))
     if task in (2, 5):
-        shares["updates"] = {str(n): 1 / fields for n in range(1, fields + 1)}
+        shares["updates"] = _evenly(structure.updates_in(task))
+    if task == 3 and structure.options:
+        shares["offered"] = _offered(world, sizes)
     if task in (3, 5):
-        shares["options"] = {"accepted": ACCEPTED, "rejected": 1 - ACCEPTED}
+        shares["options"] = {"accepted": structure.accepted, "rejected": 1 - structure.accepted}
     if task in (4, 5):
-        asked = {extra: (1 - BOTH) / len(extras) for extra in extras}
+        asked = {extra: (1 - structure.all_extras) / len(extras) for extra in extras}
         everything = "+".join(extras)
-        shares["asked"] = {**asked, everything: asked.get(everything, 0.0) + BOTH}
-    if task == 5:
-        shares["declined"] = {"yes": DECLINED, "no": 1 - DECLINED}
+        shares["asked"] = {**asked, everything: asked.get(everything, 0.0) + structure.all_extras}
     return shares
+
+
+def _evenly(numbers: tuple[int, int]) -> dict[str, float]:
+    least, most = numbers
+    return {str(n): 1 / (most - least + 1) for n in range(least, most + 1)}
+
+
+def _offered(world: World, sizes: Sequence[tuple[str, int]]) -> dict[str, float]:
+    """Over all splits; a split in which no request finds a number has the other numbers more often."""
+    shares: dict[str, float] = {}
+    dialogues = sum(size for _, size in sizes)
+    for split, size in sizes:
+        options = world.parts[split].options
+        whole = sum(share for _, share in options)
+        for requests, share in options:
+            number = str(len(world.found[requests[0]]))
+            shares[number] = shares.get(number, 0.0) + size / dialogues * share / whole
+    return dict(sorted(shares.items(), key=lambda one: int(one[0])))
+
+
+def structure(task: int, sums: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """What dialogues of a task consist of, simulated and published: shares by outcome, a mean, or a count.
+
+    Args:
+      task: 1 to 5.
+      sums: its tallies, of all splits.
+    """
+    published = PUBLISHED_STRUCTURE[task]
+    dialogues = sums.get("dialogues", 0)
+    found: dict[str, dict[str, Any]] = {}
+    for what in ("lines", "given", "updates", "offered", "proposals", "asked", "ends", "repeats"):
+        counts = {name.partition("/")[2]: n for name, n in sums.items() if name.startswith(f"{what}/")}
+        simulated: Any = {outcome: n / dialogues for outcome, n in sorted(counts.items())}
+        if what == "lines":
+            simulated = sums.get("bot", 0) / dialogues if dialogues else None
+        elif what == "repeats":
+            simulated = sums.get("repeats", 0)
+        if simulated or simulated == 0:
+            found[what] = {"simulated": simulated, "published": published.get(what)}
+    return found
 
 
 def statistics(
@@ -114,9 +194,10 @@ def statistics(
             "all": _means({name: sums.get(name, 0) for name in COLUMNS}),
             "paper": PAPER[task],
             "published_files": PUBLISHED.get(task),
+            "structure": structure(task, sums),
             "drawn": {
                 what: _shares({name: sums.get(f"{what}/{name}", 0) for name in shares}, shares)
-                for what, shares in expected(world, task).items()
+                for what, shares in expected(world, task, sizes).items()
             },
             "babi_plus": _plus(dict(plus), sums) if plus else None,
         }

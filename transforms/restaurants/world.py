@@ -1,9 +1,9 @@
 """The knowledge base in its two halves, and which requests belong to which split (Bordes et al. 2017, section 3.1).
 
 The halves share no value of a field that has seen and unseen ones, and so no entity and nothing asked about one. In the
-seen half every request, that is a value for each field, belongs to one split: the requests in the order of a seeded
-hash, half of them for train, a quarter for dev and for test each. So no two splits share a request, and as an entity
-belongs to the request that finds it, no entity either; whoever makes a dialogue needs to know of no other.
+seen half every request, that is a value for each field, belongs to one split: half of them to train, a quarter to dev
+and to test each, and so of those that find one entity, two, and so on. So no two splits share a request, and as an
+entity belongs to the request that finds it, no entity either; whoever makes a dialogue needs to know of no other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from transforms.restaurants.ontology import Ontology
 from transforms.restaurants.patterns import CALLS
 
 SPLITS = ("train", "dev", "test", "oov")
+_DEALT = ("train", "test", "train", "dev")  # to which requests are dealt in turn
 
 Request = tuple[str, ...]  # a value for each field, in order
 
@@ -38,11 +39,13 @@ class Part(msgspec.Struct, frozen=True):
     Attributes:
       requests: all of them.
       rich: those that find enough entities to choose from.
+      options: (those of them that find so many entities as has a share, the share) for task 3; may be none.
       entities: of all requests.
     """
 
     requests: list[Request]
     rich: list[Request]
+    options: list[tuple[list[Request], float]]
     entities: list[Entity]
 
 
@@ -73,9 +76,11 @@ class World:
         for entity in itertools.chain(*self.halves):
             self.found.setdefault(entity.request, []).append(entity)
         seen, unseen = (self._requests(unseen) for unseen in (False, True))
-        seen.sort(key=lambda request: (hashed(seed, "request", *request), request))
-        half, rest = (len(seen) + 1) // 2, (3 * len(seen) + 2) // 4
-        cut = {"train": seen[:half], "dev": seen[half:rest], "test": seen[rest:], "oov": unseen}
+        seen.sort(key=lambda one: (-len(self.found.get(one, ())), hashed(seed, "request", *one), one))
+        cut: dict[str, list[Request]] = {split: [] for split in SPLITS[:-1]}
+        for i, request in enumerate(seen):
+            cut[_DEALT[i % len(_DEALT)]].append(request)
+        cut["oov"] = unseen
         self.parts = {split: self._part(requests) for split, requests in cut.items()}
         self.of_request = {request: split for split, requests in cut.items() for request in requests}
 
@@ -101,7 +106,11 @@ class World:
 
     def _part(self, requests: list[Request]) -> Part:
         rich = [request for request in requests if len(self.found.get(request, ())) >= self.least]
-        return Part(requests, rich, [entity for request in requests for entity in self.found.get(request, ())])
+        options = []
+        for number, share in self.ontology.structure.options:
+            if those := [request for request in rich if len(self.found[request]) == number]:
+                options.append((those, share))
+        return Part(requests, rich, options, [entity for request in requests for entity in self.found.get(request, ())])
 
 
 def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
@@ -114,6 +123,10 @@ def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path:
         if not part.rich and {3, 5} & set(tasks):
             reason = f"no request of {split} finds {world.least} or more of the knowledge base; {fewer}"
             raise InputError(reason, path)
+        if 3 in tasks and world.ontology.structure.options and not part.options:
+            numbers = ", ".join(str(number) for number, _ in world.ontology.structure.options)
+            reason = f"no request of {split} finds {numbers} of the knowledge base, {world.least} at least: give others"
+            raise InputError(reason, path, "structure.options")
 
 
 # The published order of the facts, in dialogues and in the knowledge base; ontologies of others fit themselves in.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from hashlib import blake2b
 from typing import Any
 
 import apache_beam as beam
@@ -28,7 +29,7 @@ from transforms.restaurants.world import candidates
 from transforms.rewrite.text import dialogue_text as sgd_text
 from transforms.set_files import SetFiles
 
-COUNTS, TALLIES, SEEN, EXAMPLES = "counts", "tallies", "seen", "examples"
+COUNTS, TALLIES, SEEN, EXAMPLES, SIGNATURES = "counts", "tallies", "seen", "examples", "signatures"
 SHOWN = 5  # dialogues of a task on the page
 
 
@@ -44,14 +45,16 @@ class WriteDialogues(beam.PTransform):
         self.simulation = simulation
 
     def expand(self, shards: beam.PCollection) -> Any:
-        """Shard to Written (main), (name, n) (COUNTS), (Key, n) (TALLIES), ((split, kind), values) (SEEN) and
-        (task, (number, text)) (EXAMPLES).
+        """Shard to Written (main), (name, n) (COUNTS), (Key, n) (TALLIES), ((split, kind), values) (SEEN),
+        (task, (number, text)) (EXAMPLES) and ((task, split), eight bytes of each dialogue) (SIGNATURES).
         """
         return (
             shards
             | "Spread" >> beam.Reshuffle()
             | "Write file"
-            >> beam.ParDo(_WriteShard(self.simulation)).with_outputs(COUNTS, TALLIES, SEEN, EXAMPLES, main="written")
+            >> beam.ParDo(_WriteShard(self.simulation)).with_outputs(
+                COUNTS, TALLIES, SEEN, EXAMPLES, SIGNATURES, main="written"
+            )
         )
 
 
@@ -76,6 +79,7 @@ class _WriteShard(beam.DoFn):
                 yield TaggedOutput(tag, pair)
         for example in of.examples:
             yield TaggedOutput(EXAMPLES, (shard.task, example))
+        yield TaggedOutput(SIGNATURES, ((shard.task, shard.split), bytes(of.signatures)))
         Metrics.counter("parapet", "dialogues").inc(shard.dialogues)
         Metrics.counter("parapet", "files").inc()
 
@@ -108,6 +112,7 @@ class ShardFiles:
       tallies: numbers of the dialogues.
       seen: what occurs in them.
       examples: of the first dialogues of a task the number and the text.
+      signatures: eight bytes of each dialogue, by which repeats are found.
     """
 
     def __init__(self, maker: Maker, shard: Shard) -> None:
@@ -118,6 +123,7 @@ class ShardFiles:
         self.tallies: Counter[Key] = Counter()
         self.seen: Seen = {}
         self.examples: list[tuple[int, str]] = []
+        self.signatures = bytearray()
 
     def write(self) -> None:
         """Writes them into staging."""
@@ -138,6 +144,8 @@ class ShardFiles:
                     said = self._disfluent(made) if plus else made
                     text = dialogue_text(lines_of(self.world, said)).encode()
                     self._solve(text, said, plus)
+                    if not plus:
+                        self.signatures += blake2b(text, digest_size=8).digest()
                     if plus in texts:
                         texts[plus].write(text)
                         self._count("babi", plus)

@@ -7,12 +7,14 @@ import itertools
 import tomllib
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.errors import InputError
 from transforms.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
 from transforms.restaurants.patterns import counted
 from transforms.restaurants.simulating import check_updates
+from transforms.restaurants.structure import Given, Updates, structure_for
 from transforms.restaurants.world import SPLITS, World, candidates, check_world, dialogue_facts, knowledge_base
 
 HOTELS = """
@@ -117,6 +119,23 @@ def test_another_domain() -> None:
     assert world.halves[0][0].name == "inn_north_single_1stars"
 
 
+def test_the_structure_of_a_domain() -> None:
+    """The restaurants' is written out; of another domain what is not given follows from how many fields there are."""
+    restaurants = default_ontology().structure
+    assert restaurants.options == ((3, 0.73), (4, 0.2), (5, 0.07))
+    assert msgspec.structs.replace(restaurants, options=()) == structure_for(4, {}, "")
+    assert structure_for(1, {}, "").given == Given((0, 1), (1, 1), (0, 1), (1, 1))
+    assert structure_for(3, {}, "").updates == Updates((1, 3), (1, 2))
+    own = hotels(put("structure", {"given": {"task2": [1, 2]}, "options": {"5": 1}, "accepted": 1})).structure
+    assert (own.given_in(2), own.given_in(5), own.options, own.accepted) == ((1, 2), (1, 2), ((5, 1.0),), 1)
+    world = World(hotels(put("structure", {"options": {"7": 1}})), "0", 1)
+    with pytest.raises(
+        InputError, match=r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base"
+    ):
+        check_world(world, [3], ["train"], "x.toml")
+    check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
+
+
 def test_a_field_of_one_each_is_not_crossed() -> None:
     ontology = hotels(put("fields", 0, "one_each", True))
     assert [len(half) for half in World(ontology, "0", 1).halves] == [15, 15]
@@ -132,12 +151,12 @@ def test_too_few_values() -> None:
         "fields": [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}],
     }
     ontology = parse_ontology(small, "small.toml")
-    with pytest.raises(InputError, match=r"small\.toml: too few values: too little is left for test"):
+    with pytest.raises(InputError, match=r"small\.toml: too few values: too little is left for dev"):
         check_world(World(ontology, "0", 1), [1], SPLITS, "small.toml")
     with pytest.raises(InputError, match="no request of train finds 3 or more"):
         check_world(World(ontology, "0", 3), [3], ["train"], "small.toml")
     check_world(World(ontology, "0", 3), [1, 2, 4], ["train"], "small.toml")
-    with pytest.raises(InputError, match="no two requests of train differ in 1 of the fields"):
+    with pytest.raises(InputError, match="no two requests of train differ in 1 of the fields; give fields more values"):
         check_updates(World(ontology, "0", 1), [1, 2], ["train"], "small.toml")
     check_updates(World(ontology, "0", 1), [1, 4], ["train"], "small.toml")
 
@@ -166,6 +185,28 @@ def put(*path: Any) -> Any:
             "fields[0].seen[1]: 'north' stands twice: see fields[0].seen[0]",
         ),
         (put("fields", 0, "unseen", ["hills", "west"]), "fields[0].unseen[1]: 'west' stands twice: see fields[0].seen"),
+        (
+            put("structure", "given", "task4", [0, 1]),
+            "structure.given.task4: unknown key: there are task1, task2, task3",
+        ),
+        (
+            put("structure", "given", "task1", [0, 4]),
+            "structure.given.task1: [0, 4]: give the least and the most, from 0",
+        ),
+        (
+            put("structure", "given", "task1", [2, 1]),
+            "structure.given.task1: [2, 1]: give the least and the most, from 0",
+        ),
+        (put("structure", "given", "task1", 2), "structure.given.task1: Expected `array`, got `int`"),
+        (put("structure", "given", 2), "structure.given: expected a table"),
+        (
+            put("structure", "updates", "task5", [0, 1]),
+            "structure.updates.task5: [0, 1]: give the least and the most, from",
+        ),
+        (put("structure", "options", "3", 0), "structure.options.3: 0: give a number of entities from 1 on"),
+        (put("structure", "options", "x", 1), "structure.options.x: 1: give a number of entities from 1 on"),
+        (put("structure", "accepted", 2), "structure.accepted: 2 is no share: give 0 to 1"),
+        (put("structures", {}), "structures: unknown key: did you mean structure?"),
         (put("fields", 1, "values", ["1", "two"]), "fields[2].values[0]: '1' stands twice: see fields[1].values[0]"),
         (put("fields", 0, "seen", ["north", "far east"]), "fields[0].seen[1]: 'far east' has a space, a tab or"),
         (put("fields", 0, "seen", ["north", "e\tast"]), "fields[0].seen[1]: 'e\\tast' has a space, a tab or"),
