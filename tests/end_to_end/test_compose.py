@@ -7,8 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import killed
 import pyarrow.parquet as pq
 import pytest
 from folders import files_of
-from two_workers import THOROUGH, TWO_WORKERS
+from two_workers import TWO_WORKERS
 
 from pipelines.main import main
 from schemas import layout
@@ -327,28 +325,6 @@ def test_a_corpus_with_other_conventions(tmp_path: Path) -> None:
         "slot"
     ]
     assert all(re.fullmatch(r"hotel-[a-z_]+", name) for name in names["slot"])
-
-
-def test_the_published_variants_come_back(real_data: Path, tmp_path: Path) -> None:
-    """With a careful reviewer's decisions the five texts are the published ones; without, vetting holds."""
-    sgd, batch, checks = real_data / "sgd", real_data / "mturk", real_data / "checks"
-    decisions = subprocess.run([sys.executable, checks / "make_decisions.py", batch], capture_output=True, check=True)
-    (tmp_path / "decisions.csv").write_bytes(decisions.stdout)
-    csvs = [batch / "names.csv", batch / "descriptions.csv"]
-    flags = ["--schemas", sgd, "--decisions", tmp_path / "decisions.csv", "--require_complete"]
-    assert compose(tmp_path / "csv", *flags, "--responses", *csvs) == 0
-    if THOROUGH:  # that any mix of exports gives the same is shown on the sample
-        assert compose(tmp_path / "api", *flags, "--responses", batch / "assignments.jsonl") == 0
-        assert compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs) == 0
-        for other in ("api", "both"):
-            assert files_of(tmp_path / other) == files_of(tmp_path / "csv")
-    assert compose(tmp_path / "vetted", "--schemas", sgd, "--responses", *csvs) == 0
-    for arguments in ([tmp_path / "csv", sgd, batch], [tmp_path / "vetted", sgd, batch, "--vetting"]):
-        check = subprocess.run(
-            [sys.executable, checks / "check_compose.py", *arguments], capture_output=True, text=True
-        )
-        assert check.returncode == 0, check.stdout
-        assert "all holds" in check.stdout
 
 
 def test_a_reviewers_work_is_never_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

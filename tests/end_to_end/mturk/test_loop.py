@@ -56,7 +56,11 @@ class Loop:
     def compose(self) -> None:
         assert self.mturk("collect") == 0
         responses = self.batch / collected.FILE
-        self.parapet("compose", "--schemas", self.schemas, "--responses", responses, "--output", self.variants)
+        flags = ("--schemas", self.schemas, "--responses", responses, "--output", self.variants, "--quiet")
+        status = main(["compose", *map(str, flags)])
+        # Five answers an element, some of them spoilt, need not be enough for any service yet.
+        services = json.loads((self.variants / "statistics.json").read_text())["services"].values()
+        assert status == (0 if any(service["composed"] for service in services) else 1)
 
     def shortfall(self) -> Path:
         return self.variants / "shortfall.csv"
