@@ -13,13 +13,14 @@ INSTALL = { $(PIP) install -q 'uv>=0.7,<1' && $(BIN)/uv pip install -q --python 
 TORCH := $(PIP) install -q --no-compile --retries 0 --timeout 15 --index-url https://download.pytorch.org/whl/cpu \
   'torch>=2.6,<2.14' 2>/dev/null || $(PIP) install -q --no-compile 'torch>=2.6,<2.14'
 
-.PHONY: demo demo-core test test-all lint bench clean help
+.PHONY: demo demo-core test test-all test-machines lint bench clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
 	@echo "make demo-core  the same without speech and models, whose packages are large"
 	@echo "make test   install what the tests need, lint, type-check, test"
 	@echo "make test-all  the same, and the tests that take long"
+	@echo "make test-machines  the tests that train, as other machines would run them: threads, kernels, seeds, order"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make bench  the benchmarks' tables (minutes)"
 	@echo "make clean  remove .venv and what the demo wrote"
@@ -64,6 +65,9 @@ test: lint
 
 test-all: lint
 	PARAPET_THOROUGH=1 PARAPET_KILLS=230 $(PYTEST) -m ""
+
+test-machines: $(VENV)/.test
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/machines.py
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compose

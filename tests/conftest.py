@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import quick_beam
 from hypothesis import HealthCheck, settings
 from two_workers import THOROUGH
 
@@ -21,17 +20,16 @@ settings.register_profile("parapet", deadline=None, suppress_health_check=[Healt
 settings.load_profile("parapet")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the order of the files; PARAPET_TEST_ORDER=reversed runs the last test first."""
+    if os.environ.get("PARAPET_TEST_ORDER") == "reversed":
+        items.reverse()
+
+
 @pytest.fixture(autouse=True)
 def worker_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests must not make, or depend on, the key of whoever runs them."""
     monkeypatch.setenv("PARAPET_WORKER_KEY", KEY)
-
-
-@pytest.fixture(autouse=True)
-def _quick_beam() -> None:
-    """Pipelines that run in this process are made quickly, from when a test has loaded Beam."""
-    if quick_beam.wanted():
-        quick_beam.install()
 
 
 @pytest.fixture(scope="session")

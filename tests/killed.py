@@ -1,8 +1,7 @@
 """Commands that are killed on the way, each in a process of its own.
 
 A new process takes four seconds to load Beam; these are forked from one that has loaded it, once for each worker of
-the test run, and has run nothing. They have Beam as ``quick_beam`` makes it. ``make test-all``, which sets
-PARAPET_THOROUGH, starts each from nothing, with Beam as it is.
+the test run, and has run nothing. ``make test-all``, which sets PARAPET_THOROUGH, starts each from nothing.
 """
 
 from __future__ import annotations
@@ -37,11 +36,6 @@ def _called(environment: dict[str, str], folder: str, call: Callable[..., Any], 
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    if not THOROUGH:
-        import apache_beam  # noqa: F401
-        import quick_beam
-
-        quick_beam.install()
     call(*given)
 
 

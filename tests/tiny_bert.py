@@ -1,9 +1,13 @@
-"""A tiny random BERT with a WordPiece tokenizer trained here, saved as real checkpoints are."""
+"""A tiny random BERT with a WordPiece tokenizer of words and letters, saved as real checkpoints are."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+from seeding import SEED
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
@@ -15,22 +19,22 @@ def save_bert(
 
     Args:
       folder: a new one.
-      texts: whose words the tokenizer learns; it is uncased.
+      texts: whose most frequent words are pieces of the tokenizer, beside their letters; it is uncased.
       size: of the hidden states; a multiple of 4.
       layers: of the encoder.
       positions: tokens of an input at most.
       vocabulary: pieces at most.
     """
     import torch
-    from tokenizers import BertWordPieceTokenizer
     from transformers import BertConfig, BertForPreTraining, BertTokenizerFast
 
     folder.mkdir(parents=True)
-    pieces = BertWordPieceTokenizer(lowercase=True)
-    pieces.train_from_iterator(
-        list(texts), vocab_size=vocabulary, min_frequency=1, special_tokens=SPECIAL, show_progress=False
-    )
-    pieces.save_model(str(folder))
+    # Not by the trainer of 'tokenizers': of equally frequent pieces it takes others each time.
+    words = Counter(word for text in texts for word in re.findall(r"\w+|[^\w\s]", text.lower()))
+    letters = sorted({letter for word in words for letter in word})
+    pieces = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
+    pieces += [word for word in sorted(words, key=lambda word: (-words[word], word)) if word not in letters]
+    (folder / "vocab.txt").write_text("\n".join(pieces[:vocabulary]) + "\n")
     tokenizer = BertTokenizerFast.from_pretrained(str(folder), local_files_only=True, model_max_length=positions)
     tokenizer.save_pretrained(folder)
     config = BertConfig(
@@ -44,7 +48,7 @@ def save_bert(
         initializer_range=0.2,  # with the usual 0.02 so small a model learns slowly
     )
     with torch.random.fork_rng():
-        torch.manual_seed(0)
+        torch.manual_seed(SEED)
         model = BertForPreTraining(config)
     model.save_pretrained(folder)
     return folder

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from seeding import SEED
+
 END = "<|endoftext|>"
 
 
@@ -48,7 +50,7 @@ def save_gpt2(
         initializer_range=0.1,
     )
     with torch.random.fork_rng():
-        torch.manual_seed(0)
+        torch.manual_seed(SEED)
         model = GPT2LMHeadModel(config)
     model.save_pretrained(folder)
     return folder

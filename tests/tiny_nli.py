@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from seeding import SEED
+
 # Not in the order that most checkpoints have.
 LABELS = ("neutral", "CONTRADICTION", "Entailment")
 TEXTS = ["Request City of the restaurant", "Name of the restaurant is Opa", "has live music? Yes.", "Goodbye."]
@@ -42,7 +44,7 @@ def save_roberta(folder: Path, bias: Sequence[float] | None = None, labels: Sequ
         label2id={label: i for i, label in enumerate(labels)},
     )
     with torch.random.fork_rng():
-        torch.manual_seed(0)
+        torch.manual_seed(SEED)
         model = RobertaForSequenceClassification(config)
     if bias is not None:
         model.classifier.out_proj.weight.data.zero_()

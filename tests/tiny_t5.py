@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from seeding import SEED
+
 SPECIAL = ("<pad>", "</s>", "<unk>")
 
 
@@ -55,7 +57,7 @@ def save_t5(
         decoder_start_token_id=tokenizer.pad_token_id,
     )
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(SEED + seed)
         model = T5ForConditionalGeneration(config)
     model.save_pretrained(folder)
     return folder

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import stopped
 from folders import files_of
+from seeding import train
 from tiny_dialogues import FOOD, write_corpus
 
 from evaluation.models.dst.data import read_labels
 from evaluation.models.dst.tiny import learning, saving
 from pipelines.evaluate import run as evaluate
 from pipelines.predict import run as predict
-from pipelines.train import run as train
 
 
 def flags(corpus: Path, out: Path, *more: str) -> list[str]:
@@ -39,8 +39,8 @@ def model(toy: Path) -> Path:
 def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -> None:
     head = json.loads((model / "run.json").read_text())
     log = [json.loads(row) for row in (model / "log.jsonl").read_text().splitlines()]
-    assert head["result"]["dev"] == max(row["dev"] for row in log) > 0.95
-    assert log[0]["loss"] > 3 * log[-1]["loss"]
+    assert head["result"]["dev"] == max(row["dev"] for row in log) > 0.6  # none after the first epoch
+    assert log[0]["loss"] > 2 * log[-1]["loss"]
     states, scores = tmp_path / "states", tmp_path / "scores"
     reference = ["--reference", str(toy / "corpus")]
     assert predict(["tiny_dst", "--quiet", "--model", str(model), *reference, "--output", str(states)]) == 0

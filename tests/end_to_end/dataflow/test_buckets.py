@@ -67,11 +67,8 @@ def run(name: str, flags: list[str], out: str) -> int:
 
 IN_A_FRESH_PROCESS = """
 import json, sys
-sys.path.append(sys.argv[1])
-import apache_beam, quick_beam
 from pipelines.main import main
-quick_beam.install()
-for argv in json.loads(sys.argv[2]):
+for argv in json.loads(sys.argv[1]):
     assert main(argv) == 0, argv
 """
 
@@ -80,8 +77,7 @@ def run_in_a_fresh_process(commands: list[list[str]]) -> None:
     """Where sets have another order than here, and nothing ran before."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
-        tests = str(Path(__file__).parents[2])
-        subprocess.run([sys.executable, "-c", IN_A_FRESH_PROCESS, tests, json.dumps(commands)], check=True)
+        subprocess.run([sys.executable, "-c", IN_A_FRESH_PROCESS, json.dumps(commands)], check=True)
 
 
 @pytest.fixture(scope="package")

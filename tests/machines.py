@@ -1,0 +1,68 @@
+"""The tests that train, or ask a net, under what differs from machine to machine; prints a table of it.
+
+``make test-machines``. What a test trains is never the same on two machines: kernels, libraries and threads round
+otherwise, and training makes much of that. These settings change all three on one machine; seeds change what is drawn,
+and the reversed order what ran before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = (
+    {},
+    {"ATEN_CPU_CAPABILITY": "default"},
+    {"MKL_CBWR": "COMPATIBLE"},
+    {"OMP_NUM_THREADS": "1"},
+    {"OMP_NUM_THREADS": "2"},
+    {"PARAPET_TEST_SEED": "1"},
+    {"PARAPET_TEST_SEED": "2"},
+    {"PARAPET_TEST_SEED": "3"},
+    {"PARAPET_TEST_ORDER": "reversed"},
+)
+PAGES = ("predict", "train_babi", "train_classifier")  # whose examples train
+_NETS = re.compile(r"""^(?:import|from) (?:torch|seeding|tiny_\w+)\b|importorskip\("torch""", re.M)
+
+
+def tests() -> list[str]:
+    """The test files that use a net, and the pages whose examples train one."""
+    files = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if _NETS.search(path.read_text())]
+    example = "tests/end_to_end/test_docs.py::test_examples_run_and_say_what_is_shown"
+    return [
+        *(str(path.relative_to(ROOT)) for path in files),
+        *(f"{example}[docs/{page}.md]" for page in PAGES),
+    ]
+
+
+def main(chosen: list[str]) -> int:
+    """Runs them under each setting; 1 where a test failed."""
+    told, failed = chosen or tests(), 0
+    print("| setting | result | seconds |\n|---|---|---|", flush=True)
+    for setting in SETTINGS:
+        began = time.monotonic()
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "-q"]
+        run = subprocess.run(
+            [*command, "-m", "not thorough", *told],
+            cwd=ROOT,
+            env={**os.environ, **setting},
+            capture_output=True,
+            text=True,
+        )
+        failed += run.returncode != 0
+        lines = run.stdout.splitlines()
+        name = " ".join(f"{key}={value}" for key, value in setting.items()) or "as it is"
+        print(f"| {name} | {lines[-1] if lines else run.stderr[-300:]} | {time.monotonic() - began:.0f} |")
+        print(
+            "".join(f"| | {line} | |\n" for line in lines if line.startswith(("FAILED", "ERROR"))), end="", flush=True
+        )
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
