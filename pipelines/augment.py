@@ -9,8 +9,17 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
-from schemas.layout import SPLITS, sample_root
+from pipelines.command import (
+    Parser,
+    add_max_bad,
+    add_split,
+    check_apart,
+    counted,
+    run_command,
+    run_header,
+    warn_left_out,
+)
+from schemas.layout import TRAIN, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -46,7 +55,7 @@ def parser() -> Parser:
     add("--replace_rate", metavar="X", type=float, help="probability with which a word is replaced (default: 0.2)")
     add("--order_rate", metavar="X", type=float, help="share of words that leave their place (default: 0.3)")
     add("--seed", default="0", help="of the corruptions: any text (default: 0)")
-    add("--split", choices=SPLITS, default="train", help="whose dialogues (default: train)")
+    add_split(flags, TRAIN)
     add_max_bad(flags, "dialogues of a variant")
     return flags
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pipelines import cloud
 from schemas.errors import InputError, NoRoomError
-from schemas.layout import SplitSchemas, as_path, read_root, same_place
+from schemas.layout import TEST, SplitSchemas, as_path, read_root, same_place
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from transforms.dead_letters import Tallies
 
 Build = Callable[["beam.Pipeline", argparse.Namespace], None]
+Adds = argparse.ArgumentParser | argparse._ArgumentGroup
 Inputs = Callable[[argparse.Namespace], list[tuple[str, str]]]
 
 _WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
@@ -246,7 +247,15 @@ def check_apart(output: str, **inputs: str | None) -> None:
             raise InputError(f"the same folder as --{flag}; give one of its own", output, "--output")
 
 
-def add_max_bad(parser: argparse.ArgumentParser, records: str = "dialogues") -> None:
+def add_split(parser: Adds, default: str = TEST, many: bool = False, text: str = "whose dialogues") -> None:
+    """Adds ``--split``: ``test``, or ``train`` for what trains or is trained on; several of them where ``many``."""
+    text += ": train, dev, test, comma-separated" if many else ""
+    parser.add_argument(
+        "--split", metavar="LIST" if many else "NAME", default=default, help=f"{text} (default {default})"
+    )
+
+
+def add_max_bad(parser: Adds, records: str = "dialogues") -> None:
     """Adds ``--max_bad``: the share of the input records that may be bad, a Fraction."""
     parser.add_argument(
         "--max_bad",

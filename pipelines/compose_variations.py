@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_FAILURE, Parser, check_apart, counted, run_command, run_header
+from pipelines.command import EXIT_FAILURE, Parser, add_split, check_apart, counted, run_command, run_header
 from pipelines.compose import check_answers, failed, reasons_of
 from pipelines.compose import inputs as answer_files
-from schemas.layout import SPLITS, as_path, is_there, sample_root
+from schemas.layout import as_path, is_there, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -33,7 +33,7 @@ def parser() -> Parser:
     made = Parser("compose_variations", what, EXAMPLE)
     add = made.add_argument
     add("--sgd", metavar="ROOT", help="corpus that the tasks were made from (default: the bundled sample)")
-    add("--split", choices=SPLITS, default="test", help="of the corpus (default test); splits may share dialogue ids")
+    add_split(made, text="whose dialogues the tasks were made of: splits may share ids")
     add(
         "--responses",
         nargs="+",

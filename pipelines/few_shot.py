@@ -20,7 +20,7 @@ from pipelines.command import (
     warn_left_out,
 )
 from schemas.errors import InputError
-from schemas.layout import sample_root
+from schemas.layout import TEST, TRAIN, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -43,8 +43,8 @@ def parser() -> Parser:
     add("--domains", metavar="LIST", help="domains, such as Restaurants,Hotels (default: all of the training schema)")
     add("--sizes", metavar="LIST", default="5,10,25,50", help="dialogues of the training sets (default 5,10,25,50)")
     add("--test", type=int, metavar="N", default=100, help="dialogues of each test (default 100)")
-    add("--train_split", default="train", help="where training dialogues come from (default train)")
-    add("--test_split", default="test", help="where those of the tests come from (default test)")
+    add("--train_split", default=TRAIN, help=f"where training dialogues come from (default {TRAIN})")
+    add("--test_split", default=TEST, help=f"where those of the tests come from (default {TEST})")
     add("--multi_domain", action="store_true", help="also take dialogues that touch other domains")
     add("--seed", default="0", help="of all that is drawn: any text (default 0)")
     add("--require_full", action="store_true", help="exit status 2 where a domain is short of dialogues")

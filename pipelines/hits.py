@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.command import Parser, counted, read_good, run_command, run_header
 from schemas.errors import InputError
-from schemas.layout import SPLITS
+from schemas.layout import SPLITS, TEST
 from transforms.hits.terms import REWRITE_ESTIMATES, REWRITES, SCHEMA_ESTIMATES, Terms
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def parser() -> Parser:
         metavar="ROOT|FILE",
         help="corpus, folder of a split, or dialogue files (default: the bundled sample)",
     )
-    rewrites.add_argument("--split", choices=SPLITS, help="only this split of a corpus (default: all that are there)")
+    rewrites.add_argument("--split", choices=SPLITS, help=f"of a corpus: whose dialogues (default {TEST})")
     rewrites.add_argument("--turns", type=int, metavar="N", help="so many user turns, drawn at random (default: all)")
     rewrites.add_argument("--seed", type=int, help="of the random draw (default 0)")
     made.add_argument("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")

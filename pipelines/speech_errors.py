@@ -9,7 +9,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
+from pipelines.command import (
+    Parser,
+    add_max_bad,
+    add_split,
+    check_apart,
+    counted,
+    run_command,
+    run_header,
+    warn_left_out,
+)
 from schemas.errors import InputError
 from schemas.layout import sample_root
 from transforms import plugins
@@ -47,7 +56,7 @@ def parser() -> Parser:
     made = Parser("speech_errors", what, EXAMPLE)
     add = made.add_argument
     add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
-    add("--split", metavar="LIST", default="test", help="whose dialogues: train, dev, test (default test)")
+    add_split(made, many=True)
     add("--wer", metavar="LIST", default="0.1,0.2,0.3", help="word error rates, one set each (default 0.1,0.2,0.3)")
     add(
         "--noise",

@@ -18,13 +18,17 @@ import msgspec
 from pipelines.command import Parser, check_apart, read_good, run_command, run_header
 from schemas.errors import InputError
 from schemas.layout import (
+    SINGLE,
     SPLITS,
+    TEST,
+    TRAIN,
     as_path,
     is_root,
     is_there,
     read_root,
     sample_root,
     services_by_name,
+    split_of_folder,
     variant_roots,
 )
 from schemas.service import Service
@@ -105,19 +109,19 @@ def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
     """
     from transforms import table1
 
-    splits = {one.split: one.services for one in read_good(sgd)}
-    if "train" not in splits:
+    splits, train, alone = _splits_of(sgd)
+    if train is None:
         raise InputError("there is no train/schema.json, so no name can be told as seen", sgd)
-    split = split or ("test" if "test" in splits else "dev")
+    split = split or alone or (TEST if TEST in splits else "dev")
     if split not in splits:
         there = ", ".join(splits)
         raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
-    known = {service.service_name for service in splits["train"]}
+    known = {service.service_name for service in train}
     unseen = {service.service_name for service in splits[split]} - known
     if not unseen:
         raise InputError(f"train has all services of {split}, so there are no unseen ones to measure", sgd, "--split")
     originals = {service.service_name: service for services in splits.values() for service in services}
-    variants = read_variants(folder)
+    variants = read_variants(folder, alone)
     try:
         aligned = table1.align(originals, variants)
     except InputError as error:
@@ -128,13 +132,28 @@ def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
         items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
         variants=list(variants),
         split=split,
-        names=table1.names_of(splits["train"]),
+        names=table1.names_of(train),
         left_out=[name for name in originals if name not in aligned],
     )
 
 
-def read_variants(folder: str | Path) -> dict[str, dict[str, Service]]:
+def _splits_of(sgd: str | Path) -> tuple[dict[str, list[Service]], list[Service] | None, str | None]:
+    """The services of each split, those of train, and the split where it is one's folder: train is beside it."""
+    splits = {one.split: one.services for one in read_good(sgd)}
+    alone = split_of_folder(sgd)
+    if alone is None:
+        return splits, splits.get(TRAIN), None
+    folder = as_path(sgd).resolve()
+    beside = (folder.parent if folder.is_file() else folder).parent / TRAIN
+    return {alone: splits[SINGLE]}, read_good(beside)[0].services if is_root(beside) else None, alone
+
+
+def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dict[str, Service]]:
     """The services of each variant below ``folder``, in natural order of the variants (v2 before v10).
+
+    Args:
+      folder: holds ``v1/train/schema.json`` and so on.
+      split: only its services; a variant that has no splits is taken whole.
 
     Raises:
       InputError: no such folder, no variants in it, or it is itself a variant.
@@ -147,7 +166,10 @@ def read_variants(folder: str | Path) -> dict[str, dict[str, Service]]:
     found = variant_roots(folder)
     if not found:
         raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
-    return {name: services_by_name(read_root(path)) for name, path in found.items()}
+    return {
+        name: services_by_name([one for one in read_root(path) if split is None or one.split in (split, SINGLE)])
+        for name, path in found.items()
+    }
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

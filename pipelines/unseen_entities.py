@@ -9,7 +9,16 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
+from pipelines.command import (
+    Parser,
+    add_max_bad,
+    add_split,
+    check_apart,
+    counted,
+    run_command,
+    run_header,
+    warn_left_out,
+)
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -34,7 +43,7 @@ def parser() -> Parser:
     made = Parser("unseen_entities", what, EXAMPLE)
     add = made.add_argument
     add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
-    add("--split", metavar="LIST", default="test", help="whose dialogues: train, dev, test (default test)")
+    add_split(made, many=True)
     add("--training", metavar="ROOT", help="corpus whose split train is what has been seen (default: --sgd)")
     add(
         "--values",

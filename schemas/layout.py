@@ -18,6 +18,7 @@ from schemas.service import Service, parse_service
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
 SINGLE = "schema"  # the split name under which a single schema file is read
+TRAIN, TEST = "train", "test"  # whose dialogues, where no flag says it: of training sets, and of all others
 
 # Above this, a "schema file" is something else; reading it would only exhaust memory.
 MAX_SCHEMA_BYTES = 64 * 2**20
@@ -166,6 +167,40 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
     return schemas
 
 
+def split_of_folder(root: str | Path) -> str | None:
+    """Which split a folder with a schema is, or such a file, by the folder's name; None where that is another."""
+    path = as_path(root)
+    folder = (path.parent if path.suffix == ".json" else path).resolve()
+    return folder.name if folder.name in SPLITS and (folder / "schema.json").is_file() else None
+
+
+def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitSchemas | None:
+    """The schema file of another corpus or variant that stands for the same split.
+
+    A single file is that of the split whose folder it is in; or, where the folder says nothing, the one that has most
+    of its services, under their own names or with something behind them. For a corpus with splits another's single file
+    stands for all of them, unless its folder says of which it is.
+
+    Args:
+      schemas: of one split, or a single file.
+      others: of the other corpus.
+    """
+    same = [other for other in others if other.split == schemas.split]
+    if same or not others:
+        return same[0] if same else None
+    if schemas.split != SINGLE:
+        single = [other for other in others if other.split == SINGLE]
+        return single[0] if single and split_of_folder(single[0].path) in (None, schemas.split) else None
+    if split := split_of_folder(schemas.path):
+        return next((other for other in others if other.split == split), None)
+
+    def shared(other: SplitSchemas) -> int:
+        names = [service.service_name for service in other.services]
+        return sum(any(name.startswith(one.service_name) for name in names) for one in schemas.services)
+
+    return max(others, key=shared)
+
+
 def parse_json(data: bytes, path: object) -> Any:
     """Parses UTF-8 JSON (a byte order mark is forgiven).
 
@@ -274,8 +309,10 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def dialogue_files(root: str | Path, split: str) -> list[Path]:
-    """The dialogue files of a split, sorted."""
-    folder = as_path(root) / split if split else as_path(root)
+    """The dialogue files of a split, sorted; those beside it where the root is a schema file."""
+    root = as_path(root)
+    root = root.parent if root.suffix == ".json" else root
+    folder = root / split if split else root
     return sorted(path for path in folder.glob("dialogues_*.json") if DIALOGUE_FILE.fullmatch(path.name))
 
 

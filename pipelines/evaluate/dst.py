@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from pipelines.command import Parser, add_split, check_apart, counted, run_command, run_header
 from schemas.errors import InputError
-from schemas.layout import sample_root
+from schemas.layout import sample_root, split_of_folder
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -33,7 +33,7 @@ def parser() -> Parser:
     made = Parser("evaluate --task dst", what, EXAMPLE)
     add = made.add_argument
     add("--reference", metavar="ROOT", help="corpus, or a release (default: the bundled sample)")
-    add("--split", default="test", metavar="NAME", help="whose dialogues (default test)")
+    add_split(made)
     add("--predictions", metavar="PATH", help="folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file")
     add(
         "--model",
@@ -90,6 +90,7 @@ def check(args: argparse.Namespace) -> None:
         load(args.model)
     wanted = tuple(listed(args.variant))
     root = str(args.reference or sample_root())
+    args.split = split_of_folder(root) or args.split  # the variants' dialogues are those of the same split
     plan = make_plan(Given(root, args.split, args.variants, wanted, others, args.predictions))
     if lacking := unmatched(plan.sets.values(), plan.jobs):
         raise InputError(f"variants are compared file by file, and {'; '.join(lacking)}", args.variants or root)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.command import StrictParser, check_apart, counted, run_checked
+from pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
 from schemas.errors import InputError
 from schemas.layout import sample_root
 
@@ -32,7 +32,7 @@ def parser() -> StrictParser:
     made = StrictParser("evaluate --task generation", DESCRIPTION, EXAMPLE, NOTE)
     add = made.add_argument
     add("--reference", metavar="ROOT", help="corpus with the acts of system turns (default: the bundled sample)")
-    add("--split", default="test", metavar="NAME", help="whose dialogues (default test)")
+    add_split(made)
     add(
         "--predictions",
         required=True,

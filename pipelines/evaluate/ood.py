@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, check_apart, counted, run_checked
+from pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
 from schemas.errors import InputError
 from schemas.layout import SPLITS
 
@@ -35,7 +35,7 @@ def parser() -> StrictParser:
         metavar="PATH",
         help="what 'parapet ood' wrote, or JSON lines with 'label' (default: the labels in the predictions)",
     )
-    add("--split", choices=SPLITS, default="test", help="of a folder: whose turns (default test)")
+    add_split(made, text="of a folder: whose turns")
     add("--sets", metavar="LIST", default="", help="of a folder: which sets, parted by commas (default: all)")
     add("--dev", metavar="FILE", help="predictions on other turns, to tune the threshold on: the highest F1")
     add("--dev_split", choices=SPLITS, default="dev", help="of a folder: whose turns --dev is of (default dev)")

@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, check_apart, counted, run_checked
+from pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
 from schemas.errors import InputError
-from schemas.layout import SPLITS, sample_root
+from schemas.layout import sample_root
 
 DESCRIPTION = """\
 Responses of a system -> Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against
@@ -34,7 +34,7 @@ def parser() -> StrictParser:
     made = StrictParser("evaluate --task response", DESCRIPTION, EXAMPLE, NOTE)
     add = made.add_argument
     add("--reference", metavar="ROOT", help="corpus in the SGD format (default: the bundled sample)")
-    add("--split", choices=SPLITS, default="test", help="whose dialogues (default test)")
+    add_split(made)
     add("--goals", metavar="FILE", help="instead of a corpus: the goals, as MultiWOZ's")
     add("--responses", metavar="FILE", help="with --goals: the reference's responses, JSON lines, for BLEU")
     add("--knowledge_base", metavar="PATH", help="entities: JSON, or a folder of SERVICE_db.json")

@@ -6,7 +6,7 @@ import argparse
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_header
+from pipelines.command import Parser, add_split, check_apart, counted, run_header
 from pipelines.predict.flags import add_computing, add_model, check_numbers, check_torch, job_of
 from pipelines.predict.manifest import counts_of
 from schemas.errors import InputError
@@ -32,7 +32,7 @@ def parser(model: str = "classifier") -> Parser:
     add("--task", choices=("intent", "ood"), help="what is predicted (default: what the model learned)")
     told = "corpus, or what 'parapet ood' wrote, or JSON lines with 'utterance' (default: the bundled sample)"
     add("--reference", metavar="PATH", help=told)
-    add("--split", default="test", metavar="NAME", help="of a folder: whose turns (default test)")
+    add_split(made, text="of a folder: whose turns")
     add("--variants", metavar="DIR", help="of a corpus: dialogues under each variant's names, as 'rewrite' writes them")
     add("--variant", default="", metavar="LIST", help="which of them, parted by commas (default all)")
     add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="of a corpus: further sets, under its names")
@@ -43,7 +43,7 @@ def parser(model: str = "classifier") -> Parser:
 def check(args: argparse.Namespace) -> None:
     """Looks at the model and the files. Raises InputError for what cannot work."""
     from evaluation.dst.sets import Given, parse_sets
-    from schemas.layout import sample_root
+    from schemas.layout import sample_root, split_of_folder
     from transforms.corpora import listed
 
     check_numbers(args)
@@ -60,6 +60,7 @@ def check(args: argparse.Namespace) -> None:
     args.task = args.task or args.card.task
     if args.task == "intent" and args.card.task != "intent":
         raise InputError("the model learned what is out of domain, and knows no intents", args.model, "--task")
+    args.split = split_of_folder(args.reference) or args.split
     given = Given(args.reference, args.split, args.variants, tuple(listed(args.variant)), others)
     args.asked = find(given, args.task)
     for remark in args.asked.remarks:

@@ -6,9 +6,9 @@ import argparse
 import logging
 from typing import Any
 
-from pipelines.command import Parser, check_apart
+from pipelines.command import Parser, add_split, check_apart
 from schemas.errors import InputError
-from schemas.layout import sample_root
+from schemas.layout import sample_root, split_of_folder
 
 
 def add_model(made: Parser, model: str) -> None:
@@ -21,7 +21,7 @@ def add_sets(made: Parser) -> None:
     """Adds the flags that name a corpus and its sets, as :func:`plan_sets` reads them."""
     add = made.add_argument
     add("--reference", metavar="ROOT", help="corpus, or a release (default: the bundled sample)")
-    add("--split", default="test", metavar="NAME", help="whose dialogues (default test)")
+    add_split(made)
     add("--variants", metavar="DIR", help="dialogues under each variant's names, as 'rewrite' writes them")
     add("--variant", default="", metavar="LIST", help="which of them, parted by commas (default all)")
     add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="other sets: typos=varied/typos SR-10=heard/SR-10")
@@ -81,6 +81,7 @@ def plan_sets(args: argparse.Namespace) -> None:
     check_apart(args.output, model=args.model, reference=args.reference, variants=args.variants)
     for root in others.values():
         check_apart(args.output, sets=root)
+    args.split = split_of_folder(args.reference) or args.split
     args.plan = make_plan(Given(args.reference, args.split, args.variants, tuple(listed(args.variant)), others))
     for remark in args.plan.remarks:
         logging.warning("%s", remark)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_header
+from pipelines.command import Parser, add_split, check_apart, counted, run_header
 from pipelines.predict.flags import add_computing, add_model, check_numbers, check_torch
 from pipelines.predict.manifest import counts_of, model_of
 from schemas.errors import InputError
@@ -39,7 +39,7 @@ def parser(model: str) -> Parser:
     if model == "pt_t5":
         add("--checkpoint", required=True, metavar="DIR", help="the T5 that it was trained with")
     add("--reference", metavar="ROOT", help="corpus with the acts of system turns (default: the bundled sample)")
-    add("--split", default="test", metavar="NAME", help="whose dialogues (default test)")
+    add_split(made)
     add("--variants", metavar="DIR", help="folder of schema variants: the same acts in the words of each")
     add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="other corpora: entities=made/unseen_entities")
     add("--beams", type=int, metavar="N", help="of the search (default: as many as candidates, at least 1)")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from pipelines.command import StrictParser, check_apart, counted
+from pipelines.command import StrictParser, add_split, check_apart, counted
 from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, check_torch, training_of
 from pipelines.train.publishing import begin, end
 from schemas.errors import InputError
-from schemas.layout import sample_root
+from schemas.layout import TRAIN, sample_root
 
 DESCRIPTION = """\
 A text classifier of user turns: by the intent that is active in them, or by whether they are out of domain. It begins
@@ -33,7 +33,7 @@ def parser(model: str = "classifier") -> StrictParser:
         "corpora, or what 'parapet ood' wrote, or JSON lines with 'utterance' and 'label' (default: the bundled sample)"
     )
     add("--train", nargs="+", metavar="PATH", help=told)
-    add("--split", default="train", metavar="NAME", help="of folders: whose turns (default train)")
+    add_split(made, TRAIN, text="of folders: whose turns")
     told = "turns that choose the best epoch (default: those of every tenth dialogue of --train)"
     add("--dev", nargs="+", metavar="PATH", help=told)
     add("--dev_split", default="dev", metavar="NAME", help="of folders: whose turns --dev and --foreign (default dev)")

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from pipelines.command import StrictParser, check_apart
+from pipelines.command import StrictParser, add_split, check_apart
 from schemas.errors import InputError
-from schemas.layout import sample_root
+from schemas.layout import TRAIN, sample_root
 
 if TYPE_CHECKING:
     from evaluation.models.dst.data import Labelled
@@ -21,7 +21,7 @@ def add_corpora(made: StrictParser, train: str = "corpora to learn from, those o
     """Adds the flags; ``train`` says what the corpora are."""
     add = made.add_argument
     add("--train", nargs="+", metavar="ROOT", help=f"{train} (default: the bundled sample)")
-    add("--split", default="train", metavar="NAME", help="which split of them (default train)")
+    add_split(made, TRAIN, text="which split of them")
     add("--dev", metavar="ROOT", help="corpus that chooses the best epoch (default: the first of --train)")
     add("--dev_split", default="dev", metavar="NAME", help="which split of it (default dev)")
     told = "instead of --dev: so large a share of the training dialogues chooses the best epoch"

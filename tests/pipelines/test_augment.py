@@ -349,7 +349,7 @@ def test_stopped_while_publishing_and_run_again(made: Path, corpus: Path, monkey
         (["--order_rate", "nan"], "--order_rate: nan is not between 0 and 1"),
         (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),
         (["--corruptions", "swap"], "--corruptions: there is no corruption 'swap' (of replace, order, both)"),
-        (["--split", "all"], "argument --split: invalid choice: 'all'"),
+        (["--split", "all"], "no dialogues of 'all' here"),
         (["--corruption", "order"], "unknown flag --corruption: did you mean --corruptions?"),
         (["--oracle", "{corpus}/oracle", "--output", "{corpus}/oracle"], "the same folder as --oracle"),
         (["--output", "{corpus}/sgd"], "the same folder as --sgd"),

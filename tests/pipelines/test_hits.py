@@ -10,7 +10,7 @@ from two_workers import TWO_WORKERS
 from pipelines import hits
 from pipelines.main import main
 from schemas.dialogue import read_dialogues
-from schemas.layout import dialogue_files, read_root, sample_root, services_by_name
+from schemas.layout import SPLITS, dialogue_files, read_root, sample_root, services_by_name
 from transforms.hits.question_xml import html_of
 
 
@@ -183,7 +183,8 @@ def test_a_draw_asks_so_many_turns_and_the_rest_is_counted(rewritten, tmp_path, 
 
 def test_splits_that_share_ids_are_told(tmp_path, caplog):
     out = tmp_path / "out"
-    assert main(["hits", "--task", "rewrites", "--output", str(out)]) == 0
+    splits = ["--dialogues", *(str(sample_root() / split) for split in SPLITS)]
+    assert main(["hits", "--task", "rewrites", *splits, "--output", str(out)]) == 0
     counts = json.loads((out / "run.json").read_text())["counts"]
     assert counts["user_turns"] == counts["pages"] + counts["not_asked"]
     duplicates = [

@@ -47,3 +47,31 @@ def test_nothing_made_is_a_failure(
     told = capsys.readouterr().err
     assert re.search(r"(\d+) of \1 dialogues.* could not be \w+, so there is nothing to publish: not_sgd ", told), told
     assert not (tmp_path / "out/run.json").exists()
+
+
+def test_no_file_and_no_dialogue(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = spoiled(sample, tmp_path / "sgd", 0)
+    argv = ["unseen_services", "--sgd", str(root), "--output", str(tmp_path / "out"), "--max_bad", "100%"]
+    for path in root.glob("*/dialogues_*.json"):
+        path.write_text("{")
+    assert main(argv) == 1
+    start = "error: 4 of 4 files could not be read, so there is nothing to publish: broken_file 4; the first: "
+    assert capsys.readouterr().err.startswith(start)
+    for path in root.glob("*/dialogues_*.json"):
+        path.write_text("[]")
+    assert main(argv) == 1
+    assert capsys.readouterr().err == "error: there is no dialogue in the input, so there is nothing to publish\n"
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        ("1", "'1' may mean 1 in 1 or 1 in 100: write 1%, or 100%"),
+        ("101%", "'101%' is no share: give 0% to 100%, or 0.05"),
+        ("-0.1", "'-0.1' is no share"),
+        ("few", "'few' is no share"),
+    ],
+)
+def test_what_is_no_share(share: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["unseen_services", f"--max_bad={share}", "--output", str(tmp_path / "out")]) == 2
+    assert f"argument --max_bad: {said}" in capsys.readouterr().err

@@ -24,7 +24,8 @@ SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 
 
 def run(out: Path, *flags: str) -> int:
-    return run_ood(["--output", str(out), *flags])
+    split = [] if "--split" in flags else ["--split", "train,test"]
+    return run_ood(["--output", str(out), *split, *flags])
 
 
 def dialogues_of(folder: Path, split: str) -> dict[str, Any]:

@@ -212,44 +212,6 @@ def test_a_variant_of_which_nothing_matches_stops_the_run_at_once(
     assert "has a match in v1, v2, so nothing" in capsys.readouterr().err
 
 
-def test_where_no_dialogue_can_be_used_no_limit_is_advised(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in (corpus / "sgd").glob("*/dialogues_*.json"):
-        edit(path, lambda dialogues: [dialogue.update(services=["None_1"]) for dialogue in dialogues])
-    for flags in ([], ["--max_bad", "100%"]):
-        assert run(corpus, *flags) == 1
-        told = capsys.readouterr().err
-        both = "40 of 40 dialogues of v1 and 40 of 40 dialogues of v2 could not be rewritten"
-        start = f"error: {both}, so there is nothing to publish"
-        assert told.startswith(f"{start}: unknown_service 80; the first: dev/dialogues_001.json: dialogue 1_00000: ")
-        assert "--max_bad" not in told
-        assert not (corpus / "out/run.json").exists()
-    for path in (corpus / "sgd").glob("*/dialogues_*.json"):
-        path.write_text("{")
-    assert run(corpus, "--max_bad", "100%") == 1
-    told = capsys.readouterr().err
-    assert told.startswith(
-        "error: 4 of 4 files could not be rewritten, so there is nothing to publish: broken_file 4; the first"
-    )
-    for path in (corpus / "sgd").glob("*/dialogues_*.json"):
-        path.write_text("[]")
-    assert run(corpus) == 1
-    assert capsys.readouterr().err == "error: there is no dialogue in the input, so there is nothing to publish\n"
-
-
-@pytest.mark.parametrize(
-    ("share", "said"),
-    [
-        ("1", "'1' may mean 1 in 1 or 1 in 100: write 1%, or 100%"),
-        ("101%", "'101%' is no share: give 0% to 100%, or 0.05"),
-        ("-0.1", "'-0.1' is no share"),
-        ("few", "'few' is no share"),
-    ],
-)
-def test_what_is_no_share(share: str, said: str, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(corpus, f"--max_bad={share}") == 2
-    assert f"argument --max_bad: {said}" in capsys.readouterr().err
-
-
 def test_what_is_left_out_is_not_lost(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for split in ("train", "dev", "test"):
         edit(corpus / "variants/v2" / split / "schema.json", lambda schema: schema.__delitem__(0))

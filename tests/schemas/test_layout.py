@@ -319,3 +319,25 @@ def test_a_bucket_that_gives_no_access(monkeypatch):
     monkeypatch.setattr(type(layout.as_path("gs://corpora/sgd")), "exists", forbidden)
     with pytest.raises(InputError, match=r"^gs://corpora/sgd: cannot be read: Forbidden: https"):
         layout.read_root("gs://corpora/sgd")
+
+
+@pytest.mark.parametrize(
+    ("place", "other", "expected"),
+    [
+        ("sgd/dev", "v1", "v1/dev"),
+        ("sgd/dev/schema.json", "v1", "v1/dev"),
+        ("sgd/test", "v1", None),
+        ("sgd/dev", "single", "single"),
+        ("mine", "v1", "v1/dev"),  # by its services
+        ("sgd", "single", "single"),
+        ("sgd", "v1/dev/schema.json", "v1/dev"),
+        ("sgd", "v1/train/schema.json", None),
+    ],
+)
+def test_the_counterpart_of_a_split(tmp_path, place, other, expected):
+    for folder, names in (("sgd/dev", "A_1 B_1"), ("sgd/test", "C_1"), ("mine", "A_1 B_1")):
+        put(tmp_path / folder / "schema.json", [service(name) for name in names.split()])
+    for folder, names in (("v1/train", "A_11 D_11"), ("v1/dev", "A_11 B_11"), ("single", "A_11 B_11")):
+        put(tmp_path / folder / "schema.json", [service(name) for name in names.split()])
+    found = layout.counterpart(layout.read_root(tmp_path / place)[0], layout.read_root(tmp_path / other))
+    assert (found and Path(found.path).parent) == (expected and tmp_path / expected)

@@ -9,7 +9,17 @@ from typing import Any
 import msgspec
 
 from schemas.errors import InputError
-from schemas.layout import SINGLE, SplitSchemas, as_path, raw_by_name, read_root, schema_bytes, services_by_name
+from schemas.layout import (
+    SINGLE,
+    SplitSchemas,
+    as_path,
+    counterpart,
+    raw_by_name,
+    read_root,
+    schema_bytes,
+    services_by_name,
+    split_of_folder,
+)
 from schemas.service import Service, parse_service
 from transforms.augment.corrupt import Operation, Rates, vocabulary_of
 from transforms.augment.corrupted import Change, Corruption, corrupted
@@ -116,6 +126,8 @@ def make_plan(
     """
     originals = read_root(root, leave_out_bad=True)
     folder, original = _folder_of(as_path(root), originals, split)
+    if not folder:
+        split = split_of_folder(root) or split
     files = list_files(as_path(root), [folder])
     kinds: dict[str, list[_Version]] = {
         kind: [_match(name, path, mapped, original, originals) for name, path, mapped in found]
@@ -198,10 +210,11 @@ def _match(
     originals: Sequence[SplitSchemas],
 ) -> _Version:
     splits = read_root(path, leave_out_bad=True)
-    target = next((one for one in splits if one.relative_path == original.relative_path), None)
+    target = counterpart(original, splits)
     if target is None:
-        bad = {one.service_name: f"the variant has no {original.relative_path}" for one in original.services}
-        return _Version(Variant(name, {}, bad), {}, [f"{path}: {original.relative_path}: there is no such file"])
+        reason = f"the variant has no such split, but {', '.join(one.relative_path for one in splits)}"
+        bad = {one.service_name: reason for one in original.services}
+        return _Version(Variant(name, {}, bad), {}, [f"{path}: {original.relative_path}: {reason}"])
     suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
     names, bad = match_services(original.services, target, suffix, mapped)
     there = raw_by_name([target])

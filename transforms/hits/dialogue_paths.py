@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from schemas.errors import InputError
-from schemas.layout import SPLITS, as_path, dialogue_files, is_there
+from schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
 
 
 class DialoguePath(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> li
 
     Args:
       places: ``ROOT`` with ``{train,dev,test}/dialogues_NNN.json``, a folder with ``dialogues_NNN.json``, or files.
-      split: only this one, of corpora.
+      split: of corpora; where it is not said ``test``. A split's folder has its own.
 
     Raises:
       InputError: nothing there, or no dialogue file in it.
@@ -43,11 +43,10 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
         if split is not None:
             raise InputError("is a file: --split takes one split of a corpus's folder", place)
         return [place]
-    if split is not None:
-        found, expected = dialogue_files(place, split), f"{split}/dialogues_001.json"
-    else:
-        found = [path for each in SPLITS for path in dialogue_files(place, each)] or dialogue_files(place, "")
-        expected = "train/dialogues_001.json, or dialogues_001.json,"
+    found = dialogue_files(place, split or TEST) or (dialogue_files(place, "") if split is None else [])
     if not found:
-        raise InputError(f"no dialogues here: expected {expected} and so on", place)
+        there = [each for each in SPLITS if dialogue_files(place, each)]
+        if there:
+            raise InputError(f"no dialogues of {split or TEST!r}; there are in: {', '.join(there)}", place, "--split")
+        raise InputError(f"no dialogues here: expected {split or TEST}/dialogues_001.json and so on", place)
     return found

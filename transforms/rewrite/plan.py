@@ -11,7 +11,16 @@ from pathlib import Path
 import msgspec
 
 from schemas.errors import InputError
-from schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, dialogue_files, read_root, services_by_name
+from schemas.layout import (
+    SINGLE,
+    SPLITS,
+    SplitSchemas,
+    as_path,
+    counterpart,
+    dialogue_files,
+    read_root,
+    services_by_name,
+)
 from schemas.service import Service
 from transforms.rewrite.names import (
     Mapped,
@@ -179,20 +188,20 @@ def _match_variant(
 ) -> _Matched:
     splits = read_root(path, leave_out_bad=True)
     suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
-    targets = {split.relative_path: split for split in splits}
     of = _Matched()
     wrong: dict[str, list[str]] = {}
     marked: dict[str, str] = {}
     for split in originals:
         matched: dict[str, Names] = {}
-        if target := targets.get(split.relative_path):
+        if target := counterpart(split, splits):
             of.schemas.append((f"{name}/{split.relative_path}", target.path))
             matched, bad = match_services(split.services, target, suffix, mapped)
             for service, reason in bad.items():
                 wrong.setdefault(f"service {service!r}: {reason}", []).append(split.relative_path)
         else:
-            reason = f"the variant has no {split.relative_path}"
-            wrong.setdefault("there is no such file", []).append(split.relative_path)
+            there = ", ".join(other.relative_path for other in splits)
+            reason = f"the variant has no such split, but {there}"
+            wrong.setdefault(reason, []).append(split.path if split.split == SINGLE else split.relative_path)
             bad = {service.service_name: reason for service in split.services}
         of.splits[split.split] = Variant(name, matched, bad)
         for old, names in matched.items():

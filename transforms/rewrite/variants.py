@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from schemas.errors import InputError
-from schemas.layout import as_path, is_root, is_there, variant_roots
+from schemas.layout import SPLITS, as_path, is_root, is_there, variant_roots
 from transforms.rewrite.names import Mapped, read_mapping
 
 MAPPING = "mapping.json"
@@ -16,7 +16,7 @@ def find_variants(folder: str | Path, wanted: Collection[str] = (), flag: str = 
     """The variants of a folder by name, in natural order (v2 before v10); or the folder itself where it is one.
 
     Args:
-      folder: holds ``v1/train/schema.json`` and so on, or is such a variant.
+      folder: holds ``v1/train/schema.json`` and so on, or is such a variant, a split's folder of one, or its schema.
       wanted: the names of those to take; all where there are none.
       flag: the one that named the folder.
 
@@ -24,15 +24,23 @@ def find_variants(folder: str | Path, wanted: Collection[str] = (), flag: str = 
       InputError: no such folder, no variant in it, or none of a name that is wanted.
     """
     folder = as_path(folder)
-    if not is_there(folder) or not folder.is_dir():
+    if not is_there(folder):
         raise InputError("there is no such folder", folder, flag)
-    found = {folder.resolve().name: folder} if is_root(folder) else variant_roots(folder)
+    alone = folder.is_file() or is_root(folder)
+    found = {_name_of(folder): folder} if alone else variant_roots(folder)
     if not found:
         raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, flag)
     missing = [name for name in wanted if name not in found]
     if missing:
         raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(found)})", folder, "--variant")
     return {name: path for name, path in found.items() if not wanted or name in wanted}
+
+
+def _name_of(variant: Path) -> str:
+    """``v1`` of the folder ``v1``, of ``v1/test`` and of ``v1/test/schema.json``."""
+    path = variant.resolve()
+    path = path.parent if path.is_file() else path
+    return path.parent.name if path.name in SPLITS else path.name
 
 
 def find_mapping(folder: str | Path, given: str) -> Mapped | None:

@@ -97,11 +97,11 @@ def test_all_mismatches_are_listed_with_their_files(corpus: Path) -> None:
         f"{variants}/v1: test/schema.json: service 'Taxi_1': 'Taxi_11' is bad: "
         f"service 'Taxi_11' differs from the one in {variants}/v1/train/schema.json",
         f"{variants}/v2: train/schema.json: service 'Bus_1': the variant has no service 'Bus_11'",
-        f"{variants}/v10: test/schema.json: there is no such file",
+        f"{variants}/v10: test/schema.json: the variant has no such split, but train/schema.json",
     ]
     v1, v2, v10 = plan.splits["train"].variants
     assert (list(v1.names), list(v2.names), list(v10.names)) == (["Bus_1"], ["Taxi_1"], ["Taxi_1", "Bus_1"])
-    assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no test/schema.json"}
+    assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no such split, but train/schema.json"}
 
 
 @pytest.mark.parametrize(

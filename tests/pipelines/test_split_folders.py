@@ -1,0 +1,151 @@
+"""A split's folder, or its schema, is accepted where a corpus is; and whose dialogues are meant where nobody says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from pipelines.main import PIPELINES, main
+from pipelines.train import MODELS
+from schemas import layout
+from transforms.variants import compose_variant
+
+
+@pytest.fixture(scope="module")
+def variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the sample: v1 has other names for its slots."""
+    root = tmp_path_factory.mktemp("variants")
+    for split in layout.read_root(layout.sample_root()):
+        place = root / "v1" / split.relative_path
+        place.parent.mkdir(parents=True)
+        schemas = []
+        for raw in split.raw:
+            names = {f"slot_{i}": f"x_{slot['name']}" for i, slot in enumerate(raw["slots"])}
+            names |= {f"intent_{i}": intent["name"] for i, intent in enumerate(raw["intents"])}
+            schemas.append(compose_variant(raw, 1, names, dict.fromkeys((*names, "service"), "New")))
+        place.write_bytes(layout.schema_bytes(schemas))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("sgd", "given", "out"),
+    [
+        ("dev", "", "v1"),
+        ("dev/schema.json", "", "v1"),
+        ("dev", "v1", "v1"),
+        ("dev", "v1/dev", "v1"),
+        ("dev", "v1/dev/schema.json", "v1"),
+        ("copy", "", "v1"),
+    ],
+)
+def test_rewrite(sgd: str, given: str, out: str, sample: Path, variants: Path, tmp_path: Path) -> None:
+    shutil.copytree(sample, tmp_path / "sgd")
+    shutil.copytree(sample / "dev", tmp_path / "sgd/copy")
+    flags = ["--variants", str(variants / given), "--quiet"]
+    assert main(["rewrite", "--sgd", str(tmp_path / "sgd" / sgd), *flags, "--output", str(tmp_path / "out")]) == 0
+    whole = ["--sgd", str(sample), "--variants", str(variants), "--quiet"]
+    assert main(["rewrite", *whole, "--output", str(tmp_path / "whole")]) == 0
+    for name in ("dialogues_001.json", "schema.json"):
+        assert (tmp_path / "out" / out / name).read_bytes() == (tmp_path / "whole/v1/dev" / name).read_bytes()
+
+
+def test_variants_of_other_splits_are_told_at_once(
+    sample: Path, variants: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(variants / "v1/train", tmp_path / "variants/v1/train")
+    flags = ["--sgd", str(sample / "test"), "--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "out")]
+    assert main(["rewrite", *flags]) == 2
+    told = capsys.readouterr().err
+    assert "no service of the corpus has a match in v1, so nothing was written" in told
+    assert "the variant has no such split, but train/schema.json" in told
+
+
+def test_augment(sample: Path, variants: Path, tmp_path: Path) -> None:
+    flags = ["--oracle", str(variants), "--sets", "oracle", "--quiet"]
+    assert main(["augment", "--sgd", str(sample / "dev"), *flags, "--output", str(tmp_path / "out")]) == 0
+    whole = ["--sgd", str(sample), "--split", "dev", *flags]
+    assert main(["augment", *whole, "--output", str(tmp_path / "whole")]) == 0
+    for name in ("dialogues_001.json", "schema.json"):
+        place = f"oracle/dev/{name}"
+        assert (tmp_path / "out" / place).read_bytes() == (tmp_path / "whole" / place).read_bytes()
+
+
+def test_statistics(sample: Path, variants: Path, tmp_path: Path) -> None:
+    flags = ["--variants", str(variants), "--quiet"]
+    assert main(["statistics", "--sgd", str(sample / "dev"), *flags, "--output", str(tmp_path / "out")]) == 0
+    found = json.loads((tmp_path / "out/statistics.json").read_bytes())
+    of_dev = layout.read_root(sample / "dev")[0].services
+    assert (found["split"], found["services"]) == ("dev", len(of_dev))
+    known = {one.service_name for one in layout.read_root(sample / "train")[0].services}
+    assert found["unseen_services"] == sum(one.service_name not in known for one in of_dev)
+
+
+def test_evaluate(sample: Path, variants: Path, tmp_path: Path) -> None:
+    """Of the variants the same split's dialogues are scored, whatever the default is."""
+    rewritten = ["--sgd", str(sample), "--variants", str(variants), "--quiet", "--output", str(tmp_path / "rewritten")]
+    assert main(["rewrite", *rewritten]) == 0
+    scores = []
+    for reference in (["--reference", str(sample / "dev")], ["--reference", str(sample), "--split", "dev"]):
+        flags = [*reference, "--variants", str(tmp_path / "rewritten"), "--model", "evaluation.dst.baseline:Keywords"]
+        out = tmp_path / f"scores{len(scores)}"
+        assert main(["evaluate", "--task", "dst", *flags, "--output", str(out), "--quiet"]) == 0
+        scores.append(json.loads((out / "metrics.json").read_bytes()))
+        numbers = json.loads((out / "robustness.json").read_bytes())
+        assert numbers["options"]["split"] == "dev"
+        scores[-1]["v1"] = numbers["sets"]["v1"]["metrics"]["#ALL_SERVICES"]
+    # What is seen in training, a folder of dev does not say.
+    first, second = ({name: of for name, of in found.items() if "SEEN" not in name} for found in scores)
+    assert first == second
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Of every pipeline that takes ``--split``."""
+    found = {}
+    modules = [*PIPELINES, *(f"train.{model}" for model in MODELS), "evaluate.dst", "evaluate.generation"]
+    for name in [*modules, "evaluate.ood", "evaluate.response"]:
+        try:
+            module = import_module(f"pipelines.{name}")
+        except ModuleNotFoundError:
+            continue
+        parser = getattr(module, "parser", None)
+        if callable(parser):
+            try:
+                found[name] = parser()
+            except TypeError:
+                continue
+    return found
+
+
+def test_one_default_for_all() -> None:
+    defaults = {
+        name: parser.get_default("split")
+        for name, parser in parsers().items()
+        if any("--split" in action.option_strings for action in parser._actions)
+    }
+    training = {name for name in defaults if name == "augment" or name.startswith("train")}
+    expected = {name: "train" if name in training else "test" for name in defaults}
+    expected |= {name: None for name in ("hits", "statistics") if name in defaults}  # test, unless a folder says it
+    assert defaults == expected
+    assert {"ood", "language_variations", "speech_errors", "unseen_entities", "augment", "evaluate.dst"} <= set(
+        defaults
+    )
+
+
+def test_an_absent_split_is_told_with_those_that_are_there(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(sample / "dev", tmp_path / "sgd/dev")
+    for flags in (
+        ["language_variations"],
+        ["ood"],
+        ["unseen_entities", "--training", str(sample)],
+        ["hits", "--task", "rewrites"],
+    ):
+        corpus = "--dialogues" if flags[0] == "hits" else "--sgd"
+        assert main([*flags, corpus, str(tmp_path / "sgd"), "--output", str(tmp_path / "out")]) == 2
+        assert "'test'; there are in: dev" in capsys.readouterr().err
