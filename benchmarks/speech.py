@@ -5,8 +5,9 @@
 Of the bundled sample, or of ROOT, dialogues are taken until so many different texts stand in them (the sample has some
 240), and a language model is made of these. Each text is heard through two noises. The loop has its sounds and its
 models in memory, and only decoding counts; the pipeline reads, makes the language model, speaks, adds noise, decodes,
-aligns and writes. A second run into the same folder finds everything heard already: what it takes is no decoding. Both
-must hear the same words. CPU seconds are user and system together, of the program and its children.
+aligns and writes. All texts are its sample, which it hears through both noises. A second run into the same folder finds
+everything heard already: what it takes is no decoding. Both must hear the same words. CPU seconds are user and system
+together, of the program and its children.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
     command = [
         *(sys.executable, "-m", "pipelines.speech_errors", "--quiet", "--sgd", str(root / "corpus")),
         *("--split", ",".join(splits), "--language_model", "own", "--seed", SEED),
-        *("--snr", snr, "--wer", between(heard, parse_ratios(snr)), "--output"),
+        *("--sample", str(texts), "--snr", snr, "--wer", between(heard, parse_ratios(snr)), "--output"),
     ]
     one, one_wall, _ = measure([*command, str(root / "one")])
     line("one process", one, one_wall)

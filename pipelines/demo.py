@@ -265,7 +265,7 @@ def stages(output: str, extras: Collection[str] = tuple(EXTRAS)) -> list[Stage]:
         Stage(
             "speech_errors",
             "User turns spoken, put through noise and heard again, one word in five wrong",
-            ["--wer", "0.2", "--snr", "12,9", "--language_model", "own", "--form", "restored"],
+            ["--wer", "0.2", "--snr", "15,12,9,6", "--language_model", "own", "--form", "restored"],
             [
                 ("What was said and what was heard", "report.html"),
                 ("The test dialogues as they were heard", "SR-20/test/dialogues_001.json"),

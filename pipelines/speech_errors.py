@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from transforms.dead_letters import Tallies
     from transforms.speech.engine import Recogniser, Synthesiser
     from transforms.speech.hearing import Sound
+    from transforms.speech.language_model import Choice
     from transforms.speech.plugged import Part
     from transforms.speech.turns import Speakers
 
@@ -43,7 +44,7 @@ KEPT = ".heard"  # below the output: what was heard, by content; it stays, for t
 BUILT_IN = ("embedded", "azure")
 ENGINES = plugins.Names(plugins.SPEECH_ENGINES, BUILT_IN)
 VOICES = {"embedded": "klatt4", "azure": "en-US-JennyNeural"}
-RATIOS, SAMPLE = "20,15,12,9,7,5", 100
+RATIOS, SAMPLE = "20,15,13,11,9,7,5", 24
 _AZURE_FLAGS = ("azure_region", "azure_endpoint", "parallel_calls")
 
 
@@ -82,17 +83,23 @@ def parser() -> Parser:
     add(
         "--language_model",
         metavar="KIND",
-        default="train",
-        help="of the embedded listener: train (made of the user turns of the split train), own (of the very turns that "
-        "are heard, which makes fewer errors), or a file in the ARPA format (default train)",
+        default="auto",
+        help="of the embedded listener: train (made of the user turns of the split train), mixed (of those and the "
+        "very turns that are heard, which makes fewer errors), own (of the latter alone), a file in the ARPA format, "
+        "or auto: train where that expects these turns well enough for the lowest rate, else mixed (default auto)",
     )
     add(
         "--snr",
         metavar="LIST",
         help=f"signal-to-noise ratios that may be used, dB (default {RATIOS})",
     )
-    add("--sample", type=int, metavar="N", help=f"texts by which two of them are chosen (default {SAMPLE})")
-    add("--calibration", metavar="FILE", help="calibration.json of another run, whose noises and thresholds are kept")
+    add(
+        "--sample",
+        type=int,
+        metavar="N",
+        help=f"texts that are heard first, to check the rates (default {SAMPLE})",
+    )
+    add("--calibration", metavar="FILE", help="calibration.json of another run, whose noises and levels are kept")
     add(
         "--form",
         choices=("heard", "restored"),
@@ -167,10 +174,10 @@ def check(args: argparse.Namespace) -> None:
         for _, engine in args.plugged.values():
             engine.open()
             engine.close()
-    args.made_with = plan.made_with(names_of(args.sound, args.language_model), args.speakers)
-    args.settings = None
+    args.made_with = plan.made_with(names_of(args.sound, args.model), args.speakers)
+    args.calibrated = None
     if args.calibration:
-        args.settings, changed = plan.read_calibration(args.calibration, args.targets, args.made_with)
+        args.calibrated, changed = plan.read_calibration(args.calibration, args.targets, args.made_with)
         for line in changed:
             logging.warning("%s", line)
 
@@ -235,7 +242,17 @@ def _sound(args: argparse.Namespace) -> Sound:
     args.model = None
     sentences: list[tuple[str, ...]] = []
     if args.listener == "embedded":
-        args.model, sentences = _language_model(args)
+        from transforms.speech.language_model import choose_model, limit_of
+
+        root, lowest = args.sgd or sample_root(), min(args.targets)
+        args.model = choose_model(args.language_model, root, args.corpus.files, args.speakers, lowest)
+        sentences = args.model.sentences
+        if args.model.kind == "mixed" and args.model.perplexity is not None:
+            logging.info(
+                "the split train alone expects these turns too little (perplexity %g, up to %g would do for %g): "
+                "the language model is made of their text, too (--language_model train: of train alone)",
+                *(args.model.perplexity, limit_of(lowest), lowest),
+            )
     texts: list[str] = []
     if args.noise == "babble":
         texts = sorted({" ".join(words) for words in sentences or _sentences(args.corpus.files, args.speakers)})
@@ -249,23 +266,6 @@ def _sentences(files: Sequence[Any], speakers: Speakers) -> list[tuple[str, ...]
     from transforms.speech.turns import sentences_of
 
     return list(sentences_of(files, speakers))
-
-
-def _language_model(args: argparse.Namespace) -> tuple[Any, list[tuple[str, ...]]]:
-    from transforms.corpora import read_corpus
-    from transforms.speech import sphinx
-
-    if args.language_model not in ("train", "own"):
-        return sphinx.given_model(args.language_model), []
-    files = args.corpus.files
-    if args.language_model == "train":
-        try:
-            files = read_corpus(args.sgd or sample_root(), ["train"]).files
-        except InputError as error:
-            hint = "give --language_model own, or a file in the ARPA format"
-            raise InputError(f"the language model wants a split train ({error.reason}); {hint}", error.path) from None
-    sentences = _sentences(files, args.speakers)
-    return sphinx.trained_model(sentences, general=args.language_model == "train"), sentences
 
 
 def _synthesiser(args: argparse.Namespace) -> Synthesiser:
@@ -286,7 +286,7 @@ def _recogniser(args: argparse.Namespace) -> Recogniser:
     if args.listener == "embedded":
         from transforms.speech.sphinx import Sphinx
 
-        return Sphinx(f"{args.cache}/models", args.model.id)
+        return Sphinx(f"{args.cache}/models", args.model.model.id)
     from transforms.speech.azure import AzureRecogniser
 
     return _azure(AzureRecogniser, args)
@@ -302,14 +302,12 @@ def _azure(engine: Callable[..., Engine], args: argparse.Namespace) -> Engine:
         raise _of_flag(error) from None
 
 
-def names_of(sound: Sound, language_model: str) -> dict[str, str]:
+def names_of(sound: Sound, model: Choice | None) -> dict[str, str]:
     """Who speaks and who listens, for the records."""
-    embedded = sound.recogniser.name.startswith("pocketsphinx")
-    model = language_model if language_model in ("train", "own") else "a file"
     return {
         "synthesiser": sound.synthesiser.name,
         "recogniser": sound.recogniser.name,
-        "language_model": model if embedded else "",
+        "language_model": model.kind if model else "",
         "noise": sound.noise.name,
     }
 
@@ -325,7 +323,8 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "seed": args.seed,
         "snr": args.ratios,
         "sample": args.sample,
-        "calibrated_elsewhere": args.settings is not None,
+        "calibrated_elsewhere": args.calibrated is not None,
+        **({} if args.model is None or args.model.perplexity is None else {"perplexity": args.model.perplexity}),
         "max_bad": float(args.max_bad),
     }
 
@@ -339,30 +338,28 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from transforms import files
     from transforms.dead_letters import DeadLettersFile
     from transforms.speech import listening, outputs, writing
-    from transforms.speech.calibrate import set_name, thresholds
+    from transforms.speech.calibrate import set_name, with_levels
     from transforms.speech.turns import uses_of
 
     files.prepare(args.output, "speech_errors")
     if args.model is not None:
-        for name, data in args.model.files().items():
+        for name, data in args.model.model.files().items():
             with files.whole(files.join(args.cache, f"models/{name}")) as handle:
                 handle.write(data)
     names = [set_name(target) for target in args.targets]
     dialogues = pipeline | "Dialogue files" >> beam.Create(args.corpus.files)
     uses = dialogues | "Spread files" >> beam.Reshuffle() | "Texts" >> beam.FlatMap(uses_of, args.speakers)
     once = pipeline | "Once" >> beam.Create([args.targets], reshuffle=False)
-    if args.settings is None:
-        curve, failed = uses | "Sample" >> listening.Sample(args.sound, args.ratios, args.sample)
-        settings = once | "Brackets" >> beam.Map(
-            listening.settings_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed)
+    if args.calibrated is None:
+        curve, failed = uses | "Sample" >> listening.Sample(args.sound, args.targets, args.ratios, args.sample)
+        first = once | "Calibrate" >> beam.Map(
+            listening.calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed)
         )
     else:
         curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
-        settings = pipeline | "Settings" >> beam.Create([args.settings], reshuffle=False)
-    heard = uses | "Hear" >> listening.HearTurns(args.sound, settings)
-    final = settings | "Thresholds" >> beam.Map(
-        thresholds, beam.pvalue.AsIter(listening.sum_bins(heard[listening.BINS]))
-    )
+        first = pipeline | "Calibration" >> beam.Create([args.calibrated], reshuffle=False)
+    heard = uses | "Hear" >> listening.HearTurns(args.sound, first)
+    final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(listening.sum_bins(heard[listening.BINS])))
     sets = writing.Sets(args.output, args.speakers, args.sound, args.form, args.audio)
     written = (dialogues, heard.turns) | "Sets" >> writing.WriteSets(sets, final)
     about = outputs.About(args.made_with, options_of(args), args.corpus.schemas)
@@ -428,9 +425,7 @@ def _tell_cost(args: argparse.Namespace) -> None:
     from transforms.speech.plan import size_of
 
     size = size_of(args.corpus.files, args.speakers)
-    sample = 0 if args.settings else min(args.sample, size.texts)
-    each = min(len(args.ratios), 2 * len(args.targets)) if args.settings is None else len(args.targets)
-    times = sample * len(args.ratios) + (size.texts - sample) * each
+    times = size.texts * len(args.ratios if args.calibrated is None else args.calibrated.ratios)
     hours = size.seconds / 3600
     spoken = size.characters * args.sound.synthesiser.dollars_per_million / 1e6
     heard = hours * args.sound.recogniser.dollars_per_hour * times / max(size.texts, 1)

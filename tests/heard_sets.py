@@ -30,9 +30,9 @@ def rows_of(out: Path, name: str, file: str = "test/dialogues_001") -> list[dict
     return pq.read_table(out / name / "turns" / f"{file}.parquet").to_pylist()
 
 
-def both(out: Path) -> list[dict[str, Any]]:
+def both(out: Path, name: str = "SR-20") -> list[dict[str, Any]]:
     """The rows of the two files of ``some``."""
-    return [row for n in (1, 2) for row in rows_of(out, "SR-20", f"test/dialogues_{n:03}")]
+    return [row for n in (1, 2) for row in rows_of(out, name, f"test/dialogues_{n:03}")]
 
 
 def dialogues_of(folder: Path, split: str = "test") -> dict[str, Any]:

@@ -19,12 +19,13 @@ from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_d
 
 from transforms.speech.alignment import align
 from transforms.speech.audio import digest, read_sound
+from transforms.speech.calibrate import share
 from transforms.speech.espeak import Espeak
 from transforms.speech.noise import plain, through_noise
 from transforms.speech.sphinx import Sphinx
 from transforms.speech.spoken import load_normalisation, spoken_words
 
-EMBEDDED = ["--wer", "0.2", "--language_model", "own", "--snr", "14,7"]
+EMBEDDED = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--sample", "4"]
 
 
 @pytest.fixture(scope="session")
@@ -43,49 +44,76 @@ def heard(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_set_is_what_a_plain_loop_makes(heard: Path, some: Some) -> None:
     """Every turn spoken, put through its noise, heard and aligned here, one after the other."""
-    one = json.loads((heard / "statistics.json").read_bytes())["sets"]["SR-20"]
+    numbers = json.loads((heard / "statistics.json").read_bytes())["sets"]
     (model,) = (path.stem for path in (heard / ".heard" / "models").glob("*.arpa"))
     espeak, sphinx = Espeak(), Sphinx(str(heard / ".heard" / "models"), model)
     espeak.open()
     sphinx.open()
     rules = load_normalisation()
-    written = dialogues_of(heard / "SR-20")
-    rows = {
-        (row["dialogue_id"], row["turn"]): row for n in "12" for row in rows_of(heard, "SR-20", f"test/dialogues_00{n}")
-    }
-    errors = words = 0
-    for dialogue in some[1]:
-        name = dialogue["dialogue_id"]
-        for t, turn in enumerate(dialogue["turns"]):
-            new = written[name]["turns"][t]
-            if turn["speaker"] == "SYSTEM":
-                assert new == turn
-                continue
-            said = " ".join(word.text for word in spoken_words(turn["utterance"], rules))
-            drawn = int.from_bytes(hashlib.sha256(f"0\0draw\0{name}\0{t}".encode()).digest()[:8], "big") % 10_000
-            snr = one["snr_loud"] if drawn < one["threshold"] else one["snr_quiet"]
-            sound = through_noise(espeak.speak(said, "klatt4"), plain("pink"), snr, f"0\0klatt4\0{said}")
-            hypothesis = sphinx.hear(sound)
-            row = rows[name, t]
-            assert (new["utterance"], row["hypothesis"], row["snr"]) == (hypothesis, hypothesis, snr)
-            assert (row["original"], row["spoken"], row["audio_sha256"]) == (turn["utterance"], said, digest(sound))
-            aligned = align(said.split(), hypothesis.split())
-            errors += aligned.substitutions + aligned.deletions + aligned.insertions
-            words += len(said.split())
-            for frame, before in zip(new["frames"], turn["frames"], strict=True):
-                assert {**frame, "slots": 0} == {**before, "slots": 0}
-                assert {span["slot"] for span in frame["slots"]} <= {span["slot"] for span in before["slots"]}
-    assert one["words"] == words
-    assert one["wer"] == pytest.approx(errors / words)
-    assert abs(one["wer"] - 0.2) < 0.05  # a single turn weighs that much here
-    assert {row["status"] for row in rows.values()} == {"heard"}
+    errors_of: dict[str, dict[tuple[str, int], int]] = {}
+    for set_name, target in (("SR-10", 0.1), ("SR-30", 0.3)):
+        written = dialogues_of(heard / set_name)
+        rows = {(row["dialogue_id"], row["turn"]): row for row in both(heard, set_name)}
+        errors, words = errors_of.setdefault(set_name, {}), 0
+        for dialogue in some[1]:
+            name = dialogue["dialogue_id"]
+            for t, turn in enumerate(dialogue["turns"]):
+                new = written[name]["turns"][t]
+                if turn["speaker"] == "SYSTEM":
+                    assert new == turn
+                    continue
+                said = " ".join(word.text for word in spoken_words(turn["utterance"], rules))
+                row = rows[name, t]
+                sound = through_noise(espeak.speak(said, "klatt4"), plain("pink"), row["snr"], f"0\0klatt4\0{said}")
+                hypothesis = sphinx.hear(sound)
+                assert (new["utterance"], row["hypothesis"]) == (hypothesis, hypothesis)
+                assert (row["original"], row["spoken"], row["audio_sha256"]) == (turn["utterance"], said, digest(sound))
+                aligned = align(said.split(), hypothesis.split())
+                errors[name, t] = aligned.substitutions + aligned.deletions + aligned.insertions
+                words += len(said.split())
+                for frame, before in zip(new["frames"], turn["frames"], strict=True):
+                    assert {**frame, "slots": 0} == {**before, "slots": 0}
+                    assert {span["slot"] for span in frame["slots"]} <= {span["slot"] for span in before["slots"]}
+        one = numbers[set_name]
+        assert one["words"] == words
+        assert one["wer"] == pytest.approx(sum(errors.values()) / words)
+        assert abs(one["wer"] - target) < 0.05  # a single turn weighs that much here
+        assert {row["status"] for row in rows.values()} == {"heard"}
+    assert all(errors_of["SR-10"][turn] <= n for turn, n in errors_of["SR-30"].items())
+    assert sum(errors_of["SR-10"].values()) < sum(errors_of["SR-30"].values())
+
+
+def test_turns_are_heard_through_what_a_plain_search_chooses(heard: Path) -> None:
+    """Of the noises that a turn was heard through, which the cache knows, the nearest to its draw's share of errors."""
+    made = json.loads((heard / "calibration.json").read_bytes())
+    settings = {one["target"]: one["level"] for one in made["settings"]}
+    kept: dict[str, int] = {}
+    for file in (heard / ".heard" / "heard").glob("*.json"):
+        kept |= {one["audio"]: one["words"] for one in json.loads(file.read_bytes()).values()}
+    speak = Espeak()
+    speak.open()
+    for name, target in (("SR-10", 0.1), ("SR-30", 0.3)):
+        for row in both(heard, name):
+            said = row["spoken"].split()
+            hashed = hashlib.sha256(f"0\0draw\0{row['dialogue_id']}\0{row['turn']}".encode()).digest()
+            wanted = share(int.from_bytes(hashed[:8], "big") % 10_000, settings[target]) * len(said)
+            found = []
+            for snr in made["ratios"]:
+                sound = through_noise(
+                    speak.speak(row["spoken"], "klatt4"), plain("pink"), snr, f"0\0klatt4\0{row['spoken']}"
+                )
+                if (words := kept.get(digest(sound))) is not None:
+                    aligned = align(said, words.split())
+                    found.append(aligned.substitutions + aligned.deletions + aligned.insertions)
+            errors = row["substitutions"] + row["deletions"] + row["insertions"]
+            assert abs(errors - wanted) == min(abs(n - wanted) for n in found)
 
 
 def test_spans_are_where_values_were_heard(heard: Path) -> None:
     rules = load_normalisation()
     kept = lost = 0
-    written = dialogues_of(heard / "SR-20")
-    for row in both(heard):
+    written = dialogues_of(heard / "SR-30")
+    for row in both(heard, "SR-30"):
         utterance = written[row["dialogue_id"]]["turns"][row["turn"]]["utterance"]
         for slot in row["slots"]:
             if slot["status"] == "kept":
@@ -107,8 +135,8 @@ def test_spans_are_where_values_were_heard(heard: Path) -> None:
 
 
 def test_what_was_listened_to_can_be_listened_to(heard: Path) -> None:
-    rows = rows_of(heard, "SR-20")
-    files = sorted((heard / "SR-20" / "audio" / "test" / "dialogues_001").iterdir())
+    rows = rows_of(heard, "SR-30")
+    files = sorted((heard / "SR-30" / "audio" / "test" / "dialogues_001").iterdir())
     assert [digest(read_sound(file.read_bytes())) for file in files] == [row["audio_sha256"] for row in rows]
 
 
@@ -117,7 +145,7 @@ def test_the_same_in_any_order_on_two_workers(heard: Path, some: Some, tmp_path:
     _, chosen, schema = some
     root = write_corpus(tmp_path / "sgd", schema, [chosen[2], chosen[0]], [chosen[1]])
     assert run(tmp_path / "out", "--sgd", str(root), *EMBEDDED, *TWO_WORKERS, "--quiet") == 0
-    assert dialogues_of(tmp_path / "out" / "SR-20") == dialogues_of(heard / "SR-20")
+    assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
     for name in ("statistics.json", "calibration.json", "README.md"):
         assert (tmp_path / "out" / name).read_bytes() == (heard / name).read_bytes(), name
 
@@ -128,7 +156,7 @@ def test_a_rerun_listens_to_nothing_and_writes_the_same(heard: Path, some: Some,
     assert run(tmp_path / "again", *flags) == 0
     assert "decoded 0" in capsys.readouterr().err
     assert files_of(tmp_path / "again") == files_of(heard)
-    assert run(tmp_path / "more", *flags, "--wer", "0.25", "--form", "restored") == 0
+    assert run(tmp_path / "more", *flags, "--wer", "0.1,0.25", "--form", "restored") == 0
     assert "decoded 0" in capsys.readouterr().err
     for row in rows_of(tmp_path / "more", "SR-25"):
         if row["wer"] == 0:
@@ -137,16 +165,16 @@ def test_a_rerun_listens_to_nothing_and_writes_the_same(heard: Path, some: Some,
 
 def test_thresholds_are_carried_over(heard: Path, some: Some, tmp_path: Path, capsys) -> None:
     flags = ["--sgd", str(some[0]), "--language_model", "own", "--cache", str(heard / ".heard")]
-    carried = [*flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json")]
+    carried = [*flags, "--wer", "0.1,0.3", "--calibration", str(heard / "calibration.json")]
     assert run(tmp_path / "out", *carried, "--seed", "0") == 0
     told = capsys.readouterr().err
     assert "decoded 0" in told
     assert "warning" not in told
-    assert dialogues_of(tmp_path / "out" / "SR-20") == dialogues_of(heard / "SR-20")
+    assert dialogues_of(tmp_path / "out" / "SR-30") == dialogues_of(heard / "SR-30")
     assert run(tmp_path / "other", *carried, "--voices", "adam", "--dry_run") == 0
     assert "calibrated with voices ['klatt4'], this run has ['adam']" in capsys.readouterr().err
-    assert run(tmp_path / "other", *flags, "--wer", "0.3", "--calibration", str(heard / "calibration.json")) == 2
-    assert "has no SR-30; it has SR-20" in capsys.readouterr().err
+    assert run(tmp_path / "other", *flags, "--wer", "0.2", "--calibration", str(heard / "calibration.json")) == 2
+    assert "has no SR-20; it has SR-10, SR-30" in capsys.readouterr().err
 
 
 def sound(path: Path, shape: tuple[int, ...], subtype: str) -> None:
@@ -161,7 +189,18 @@ def test_recordings_as_noise(some: Some, tmp_path: Path) -> None:
     sound(tmp_path / "noise" / "eight.wav", (3000,), "PCM_U8")
     (tmp_path / "noise" / "licence.txt").write_text("CC0")
     root = write_corpus(tmp_path / "sgd", some[2], some[1][:1])
-    flags = ["--sgd", str(root), "--noise", str(tmp_path / "noise"), *EMBEDDED, "--snr", "16,4", "--quiet"]
+    flags = [
+        "--sgd",
+        str(root),
+        "--noise",
+        str(tmp_path / "noise"),
+        *EMBEDDED,
+        "--wer",
+        "0.2",
+        "--snr",
+        "16,4",
+        "--quiet",
+    ]
     assert run(tmp_path / "out", *flags) == 0
     (name,) = {row["noise"] for row in rows_of(tmp_path / "out", "SR-20")}
     assert name.startswith("recordings:")
@@ -204,8 +243,21 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys, monkeypat
     assert not (tmp_path / "out").exists()
 
 
-def test_a_target_that_cannot_be_had(some: Some, heard: Path, tmp_path: Path, capsys) -> None:
-    flags = ["--sgd", str(some[0]), *EMBEDDED, "--cache", str(heard / ".heard"), "--wer", "0.95"]
-    assert run(tmp_path / "out", *flags) == 1
-    assert "and 95.0% are asked for; a louder --snr makes more errors" in capsys.readouterr().err
-    assert not (tmp_path / "out" / "run.json").exists()
+@pytest.mark.parametrize(
+    ("wer", "ratios", "hint"),
+    [
+        ("0.95", "14,10,6", "a louder --snr makes more errors"),
+        ("0.1", "4,2,0,-5", "a quieter --snr makes fewer errors"),
+    ],
+)
+def test_a_target_out_of_reach_is_told_after_the_first_texts(
+    wer: str, ratios: str, hint: str, some: Some, tmp_path: Path, capsys
+) -> None:
+    """Heard through the two ends of what may be used, and through nothing between them."""
+    out = tmp_path / "out"
+    flags = ["--language_model", "own", "--wer", f"{wer},0.5", "--snr", ratios, "--sample", "3"]
+    assert run(out, "--sgd", str(some[0]), *flags) == 1
+    told = capsys.readouterr().err
+    assert f"of the words are heard wrong through these noises, and {float(wer):.1%} are asked for; {hint}" in told
+    assert sum(len(json.loads(file.read_bytes())) for file in (out / ".heard/heard").glob("*.json")) == 6
+    assert not (out / "run.json").exists()

@@ -9,6 +9,8 @@ from transforms.markdown import code
 
 _MODELS = {
     "train": "a trigram model of the user turns of the split train; the recogniser has not seen the turns it hears",
+    "mixed": "a trigram model of the user turns of the split train and of the very turns that are heard: the "
+    "recogniser **has seen the text**, so that it makes fewer and less varied errors than one that has not",
     "own": "a trigram model of the very turns that are heard: the recogniser **has seen the text**, so that it makes "
     "fewer and less varied errors than one that has not",
     "a file": "a model that the user gave",
@@ -32,17 +34,34 @@ def card(numbers: Mapping[str, Any], made_with: Mapping[str, Any], options: Mapp
         *rows,
         "",
         f"- Speaker: {made_with['synthesiser']}, {', '.join(made_with['voices'])}.",
-        f"- Noise: {noise}, mixed at the ratios in `calibration.json`: each turn through one of two.",
+        f"- Noise: {noise}, from turn to turn louder or quieter, so that the errors of the turns spread around one "
+        "level: the share of its words that a turn is to have wrong is drawn, once for all sets, from a triangular "
+        "distribution around the level, and the turn is heard through that of the ratios in `calibration.json` which "
+        "comes nearest.",
+        *_spread(numbers),
         f"- Listener: {made_with['recogniser']}; its language model is {_MODELS[made_with['language_model']]}.",
         f"- Written down {_FORMS[options['form']]}; rules of the spoken form: version {made_with['normalisation']}.",
         f"- Seed: {code(options['seed'])}."
-        + (" Noises and thresholds were carried over from another run." if options["calibrated_elsewhere"] else ""),
+        + (" Noises and levels were carried over from another run." if options["calibrated_elsewhere"] else ""),
         "",
         "`SET/turns` has a row for every user turn: what was said, what was heard, how they align, which slot values "
         "are lost. The word error rate counts lower-case words without punctuation, numbers spelled out.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _spread(numbers: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for name, one in numbers["sets"].items():
+        if one["wer"] is not None:
+            of = one["turn_wer"]
+            low, middle, high = (f"{quartile:.0%}" for quartile in of["quartiles"])
+            lines.append(
+                f"- {name}, word error rates of single turns: quartiles {low}, {middle}, {high}; {of['perfect']:.0%} "
+                f"of the turns are perfect, {of['garbled']:.0%} have 60% or more of their words wrong."
+            )
+    return lines
 
 
 _FORMS = {

@@ -1,8 +1,8 @@
-"""The two times that a corpus is listened to: a sample through every noise, then every turn through those it needs."""
+"""The two times that a corpus is heard: some texts through every noise, then every turn through those it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -13,34 +13,47 @@ from apache_beam.pvalue import TaggedOutput
 from schemas.errors import InputError
 from transforms.corpora import hashed
 from transforms.speech.alignment import align
-from transforms.speech.calibrate import Errors, Setting, brackets
+from transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps
 from transforms.speech.hearing import Heard, Hearer, Sound, Unheard
 from transforms.speech.turns import Use, Utterance, shard_of
 
 BINS, FAILED = "bins", "failed"
 
-Levels = dict[float, Heard | Unheard]  # by signal-to-noise ratio
+
+class Level(msgspec.Struct, frozen=True):
+    """What was heard of a text through one noise.
+
+    Attributes:
+      snr: the signal-to-noise ratio, dB.
+      errors: in words.
+      outcome: what was heard, or why nothing could be.
+    """
+
+    snr: float
+    errors: int
+    outcome: Heard | Unheard
 
 
 class HeardTurn(msgspec.Struct, frozen=True):
-    """A turn with what was heard of it, at every noise that its sets need."""
+    """A turn with what was heard of it, at every noise among which its sets choose."""
 
     use: Use
-    levels: list[tuple[float, Heard | Unheard]]
+    levels: list[Level]
 
 
 class Sample(beam.PTransform):
-    """Hears some texts, chosen by hash, through every noise.
+    """Hears some texts, chosen by hash, through every noise: first the quietest and the loudest, whether they will do.
 
     Args:
       sound: how.
-      ratios: the signal-to-noise ratios, dB.
+      targets: the word error rates that are wanted.
+      ratios: the signal-to-noise ratios, dB, the quietest noise first.
       size: how many texts.
     """
 
-    def __init__(self, sound: Sound, ratios: Sequence[float], size: int) -> None:
+    def __init__(self, sound: Sound, targets: Sequence[float], ratios: Sequence[float], size: int) -> None:
         super().__init__()
-        self.sound, self.ratios, self.size = sound, tuple(ratios), size
+        self.sound, self.targets, self.ratios, self.size = sound, tuple(targets), tuple(ratios), size
 
     def expand(self, uses: beam.PCollection) -> Any:
         """PCollection of (Utterance, Use) to those of (ratio, (errors, words)) and of reasons of failures."""
@@ -49,13 +62,10 @@ class Sample(beam.PTransform):
             | "Texts" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # a key must be of plain types
             | "Distinct" >> beam.Distinct()
             | "Choose" >> beam.combiners.Top.Smallest(self.size, key=drawn_order)
-            | "Each" >> beam.FlatMap(lambda chosen: [Utterance(*one) for one in chosen])
-            | "By shard" >> beam.Map(lambda utterance: (shard_of(utterance), utterance))
-            | "Group" >> beam.GroupByKey()
-            | "Spread" >> beam.Reshuffle()
-            | "Hear sample" >> beam.ParDo(_HearSample(self.sound, self.ratios)).with_outputs(FAILED, main="heard")
+            | "Hear sample"
+            >> beam.ParDo(_HearSample(self.sound, self.targets, self.ratios)).with_outputs(FAILED, main="heard")
         )
-        return heard.heard | "Sum" >> beam.CombinePerKey(sum_tuples), heard[FAILED]
+        return heard.heard, heard[FAILED]
 
 
 def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
@@ -85,19 +95,28 @@ class _Hears(beam.DoFn):
 
 
 class _HearSample(_Hears):
-    def __init__(self, sound: Sound, ratios: Sequence[float]) -> None:
-        super().__init__(sound)
-        self.ratios = ratios
+    """In one place, so that a target that is out of reach ends the run after the first texts."""
 
-    def process(self, group: tuple[str, Iterable[Utterance]]) -> Iterator[tuple[float, tuple[int, int]] | TaggedOutput]:
-        shard, utterances = group
-        outcomes = self.hearer.hear(shard, [(utterance, self.ratios) for utterance in sorted(utterances)])
+    def __init__(self, sound: Sound, targets: Sequence[float], ratios: Sequence[float]) -> None:
+        super().__init__(sound)
+        self.targets, self.ratios = targets, ratios
+
+    def process(self, chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[float, tuple[int, ...]] | TaggedOutput]:
+        utterances = [Utterance(*one) for one in sorted(chosen)]
+        quietest, *between, loudest = self.ratios
+        curve: dict[float, tuple[int, ...]] = {}
+        for ratios in ((quietest, loudest), between):
+            for utterance in utterances:
+                outcomes = self.hearer.hear(shard_of(utterance), [(utterance, ratios)])
+                for (_, snr), heard in outcomes.items():
+                    if isinstance(heard, Heard):
+                        curve[snr] = sum_tuples([curve.get(snr, (0, 0)), errors_of(utterance, heard)])
+                    else:
+                        yield TaggedOutput(FAILED, heard.reason)
+            if quietest in curve and loudest in curve:
+                check_within_reach(self.targets, Errors(*curve[quietest]), Errors(*curve[loudest]))
         self.count()
-        for (utterance, snr), heard in outcomes.items():
-            if isinstance(heard, Heard):
-                yield snr, errors_of(utterance, heard)
-            else:
-                yield TaggedOutput(FAILED, heard.reason)
+        yield from curve.items()
 
 
 def errors_of(utterance: Utterance, heard: Heard) -> tuple[int, int]:
@@ -107,42 +126,42 @@ def errors_of(utterance: Utterance, heard: Heard) -> tuple[int, int]:
     return aligned.substitutions + aligned.deletions + aligned.insertions, len(said)
 
 
-def settings_of(
+def calibration_of(
     targets: Sequence[float], curve: Iterable[tuple[float, tuple[int, int]]], failed: Iterable[str]
-) -> list[Setting]:
-    """The brackets of the targets, by what was heard of the sample.
+) -> Calibration:
+    """How turns are heard, by what was heard of the sample.
 
     Raises:
-      InputError: a target that cannot be had; a service that answered nothing; a corpus in which nobody says a word.
+      InputError: a service that answered nothing; a corpus in which nobody says a word.
     """
     found = {snr: Errors(*sums) for snr, sums in curve}
     if len(found) < 2:
         reason = min(failed, default="no user turn has anything that can be said")
         raise InputError(f"nothing was heard, so nothing was published: {reason}")
-    return brackets(targets, found)
+    return calibration(targets, found)
 
 
 class HearTurns(beam.PTransform):
-    """Hears every turn through the noises that its sets need; a text that many turns have once.
+    """Hears every turn through the noises that its sets may need; a text that many turns have once.
 
     Args:
       sound: how.
-      settings: PCollection of one list of Setting.
+      calibration: PCollection of one Calibration.
     """
 
-    def __init__(self, sound: Sound, settings: beam.PCollection) -> None:
+    def __init__(self, sound: Sound, calibration: beam.PCollection) -> None:
         super().__init__()
-        self.sound, self.settings = sound, settings
+        self.sound, self.calibration = sound, calibration
 
     def expand(self, uses: beam.PCollection) -> Any:
-        """PCollection of (Utterance, Use) to (file, HeardTurn) (main) and the bins of the thresholds (BINS)."""
+        """PCollection of (Utterance, Use) to (file, HeardTurn) (main) and the bins of the levels (BINS)."""
         return (
             uses
             | "By shard" >> beam.Map(lambda use: (shard_of(use[0]), use))
             | "Group" >> beam.GroupByKey()
             | "Spread" >> beam.Reshuffle()
             | "Hear shard"
-            >> beam.ParDo(_HearShard(self.sound), beam.pvalue.AsSingleton(self.settings)).with_outputs(
+            >> beam.ParDo(_HearShard(self.sound), beam.pvalue.AsSingleton(self.calibration)).with_outputs(
                 BINS, main="turns"
             )
         )
@@ -150,44 +169,56 @@ class HearTurns(beam.PTransform):
 
 class _HearShard(_Hears):
     def process(
-        self, group: tuple[str, Iterable[tuple[Utterance, Use]]], settings: list[Setting]
+        self, group: tuple[str, Iterable[tuple[Utterance, Use]]], calibration: Calibration
     ) -> Iterator[tuple[str, HeardTurn] | TaggedOutput]:
         shard, of_shard = group
         uses: dict[Utterance, list[Use]] = {}
         for utterance, use in sorted(of_shard):
             uses.setdefault(utterance, []).append(use)
-        outcomes = self.hearer.hear(shard, [(one, levels_of(of_one, settings)) for one, of_one in uses.items()])
+        every = hear_as_needed(self.hearer, shard, uses, calibration)
         self.count()
-        bins: dict[tuple[float, int], tuple[int, ...]] = {}
+        bins: dict[int, tuple[int, ...]] = {}
         for utterance, of_one in uses.items():
-            errors = {
-                snr: errors_of(utterance, heard)
-                for snr in levels_of(of_one, settings)
-                if isinstance(heard := outcomes[utterance, snr], Heard)
-            }
+            levels = every[utterance]
+            failed = any(isinstance(level.outcome, Unheard) for level in levels)
+            errors, words = {level.snr: level.errors for level in levels}, len(utterance.text.split())
             for use in of_one:
-                levels = levels_of([use], settings)
-                yield use.file, HeardTurn(use, [(snr, outcomes[utterance, snr]) for snr in levels])
-                for key, sums in _bins(use, settings, errors):
-                    bins[key] = sum_tuples([bins[key], sums]) if key in bins else sums
+                yield use.file, HeardTurn(use, levels)
+                for level, more in () if failed else steps(errors, words, use.draw):
+                    sums = (0 if level else words, more)
+                    bins[level] = sum_tuples([bins[level], sums]) if level in bins else sums
         for bin_ in bins.items():
             yield TaggedOutput(BINS, bin_)
 
 
-def levels_of(uses: Iterable[Use], settings: Sequence[Setting]) -> list[float]:
-    """The signal-to-noise ratios through which turns with these draws must be heard, the quietest noise first."""
-    return sorted({snr for use in uses for one in settings for snr in one.levels(use.draw)}, reverse=True)
+def hear_as_needed(
+    hearer: Hearer, shard: str, uses: dict[Utterance, list[Use]], calibration: Calibration
+) -> dict[Utterance, list[Level]]:
+    """Hears each text from the calibration's first ratio outwards, until its turns have what they may need.
 
-
-def _bins(
-    use: Use, settings: Sequence[Setting], errors: Mapping[float, tuple[int, int]]
-) -> Iterator[tuple[tuple[float, int], tuple[int, ...]]]:
-    for one in settings:
-        if one.threshold is None and one.quiet in errors and one.loud in errors:
-            (quiet, words), (loud, _) = errors[one.quiet], errors[one.loud]
-            yield (one.target, use.draw), (words, quiet, loud)
+    Returns:
+      What was heard of each, the quietest noise first; after a failure nothing more is tried of that text.
+    """
+    every: dict[Utterance, list[Level]] = {utterance: [] for utterance in uses}
+    pending = [(utterance, [calibration.start]) for utterance in uses]
+    while pending:
+        outcomes = hearer.hear(shard, pending)
+        again = []
+        for utterance, (snr,) in pending:
+            outcome, levels = outcomes[utterance, snr], every[utterance]
+            if isinstance(outcome, Unheard):
+                levels.append(Level(snr, 0, outcome))
+                continue
+            errors, words = errors_of(utterance, outcome)
+            levels.append(Level(snr, errors, outcome))
+            heard = {level.snr: level.errors for level in levels}
+            following = calibration.next_ratio(heard, words, [use.draw for use in uses[utterance]])
+            if following is not None:
+                again.append((utterance, [following]))
+        pending = again
+    return {utterance: sorted(levels, key=lambda level: -level.snr) for utterance, levels in every.items()}
 
 
 def sum_bins(bins: beam.PCollection) -> beam.PCollection:
-    """PCollection of bins to the same with one per target and draw."""
+    """PCollection of bins to the same with one per level."""
     return bins | "Sum bins" >> beam.CombinePerKey(sum_tuples)

@@ -91,6 +91,51 @@ def _gram(line: str, order: int) -> list[str]:
 _NUMBER = re.compile(r"-?\d{1,9}(\.\d{1,12})?(e-?\d{1,2})?")
 
 
+def perplexity(text: str, sentences: Iterable[Sequence[str]]) -> float:
+    """How many words a model hesitates between, on average, before each word of these sentences and their ends.
+
+    Args:
+      text: a model in the ARPA format, of :func:`arpa`.
+      sentences: of words; one that the model lacks counts as one of a million.
+
+    Returns:
+      10 to the mean of the negative decimal logarithms of the probabilities; 1 where there are no words.
+    """
+    grams, rests = _read(text)
+    total, n = 0.0, 0
+    for sentence in sentences:
+        padded = (START, *sentence, END)
+        for i in range(1, len(padded)):
+            total += _log_probability(padded[max(0, i + 1 - ORDER) : i + 1], grams, rests)
+            n += 1
+    return float(10 ** (-total / n)) if n else 1.0
+
+
+_UNKNOWN = -6.0
+
+
+def _read(text: str) -> tuple[dict[Gram, float], dict[Gram, float]]:
+    """The logarithms of the probabilities, and of what histories leave for others."""
+    grams: dict[Gram, float] = {}
+    rests: dict[Gram, float] = {}
+    for line in text.splitlines():
+        parts = line.split("\t")
+        if len(parts) > 1:
+            gram = tuple(parts[1].split(" "))
+            grams[gram] = float(parts[0])
+            if len(parts) > 2:
+                rests[gram] = float(parts[2])
+    return grams, rests
+
+
+def _log_probability(gram: Gram, grams: Mapping[Gram, float], rests: Mapping[Gram, float]) -> float:
+    if gram in grams:
+        return grams[gram]
+    if len(gram) == 1:
+        return _UNKNOWN
+    return rests.get(gram[:-1], 0.0) + _log_probability(gram[1:], grams, rests)
+
+
 def _counts(sentences: Iterable[Sequence[str]]) -> list[Counter[Gram]]:
     counts: list[Counter[Gram]] = [Counter() for _ in range(ORDER)]
     for sentence in sentences:

@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
-from transforms.speech.calibrate import Setting
+from transforms.speech.calibrate import Calibration
 from transforms.speech.card import card
 from transforms.speech.listening import sum_tuples
 from transforms.speech.report import report_page
@@ -50,7 +50,7 @@ def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PColl
 
 
 def small_files(
-    settings: list[Setting],
+    calibration: Calibration,
     about: About,
     curve: Iterable[tuple[float, tuple[int, int]]],
     sums: Iterable[tuple[tuple[str, str, str], tuple[int, ...]]],
@@ -58,16 +58,15 @@ def small_files(
     examples: Iterable[tuple[str, list[tuple[int, dict[str, Any]]]]],
 ) -> list[tuple[str, bytes]]:
     """(path below the output, bytes) of each file."""
-    numbers = statistics(settings, curve, sums, dialogues)
+    numbers = statistics(calibration.settings, curve, sums, dialogues)
     shown = {name: [row for _, row in rows] for name, rows in examples}
-    calibration = {"settings": [msgspec.to_builtins(one) for one in sorted(settings)], "made_with": about.made_with}
     files = {
         "statistics.json": _json({**numbers, "made_with": about.made_with}),
-        "calibration.json": _json(calibration),
+        "calibration.json": _json({**msgspec.to_builtins(calibration), "made_with": about.made_with}),
         "README.md": card(numbers, about.made_with, about.options).encode(),
         "report.html": report_page(numbers, about.made_with, shown).encode(),
     }
-    schemas = {f"{one.name}/{path}": data for one in settings for path, data in about.schemas}
+    schemas = {f"{one.name}/{path}": data for one in calibration.settings for path, data in about.schemas}
     return sorted({**files, **schemas}.items())
 
 

@@ -13,10 +13,10 @@ from schemas.layout import as_path
 from transforms.corpora import listed
 from transforms.dead_letters import Tally, of_dialogues
 from transforms.rewrite.plan import DialogueFile
-from transforms.speech.calibrate import Setting, set_name
+from transforms.speech.calibrate import LEVELS, Calibration, set_name
 from transforms.speech.engine import RATE
 from transforms.speech.noise import KINDS, Noise, babble, plain, recordings
-from transforms.speech.turns import DRAWS, Speakers, Utterance, uses_of
+from transforms.speech.turns import Speakers, Utterance, uses_of
 
 _SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of eSpeak at its usual speed, silence included
 
@@ -59,8 +59,8 @@ def make_noise(given: str, texts: Sequence[str]) -> Noise:
     return babble(texts) if given == "babble" else plain(given)
 
 
-def read_calibration(path: str, targets: Sequence[float], made_with: dict[str, Any]) -> tuple[list[Setting], list[str]]:
-    """The settings of another run.
+def read_calibration(path: str, targets: Sequence[float], made_with: dict[str, Any]) -> tuple[Calibration, list[str]]:
+    """The calibration of another run.
 
     Args:
       path: its ``calibration.json``.
@@ -68,24 +68,26 @@ def read_calibration(path: str, targets: Sequence[float], made_with: dict[str, A
       made_with: what this run is made with.
 
     Returns:
-      The settings; what was otherwise there, one line each.
+      The calibration of these sets; what was otherwise there, one line each.
 
     Raises:
       InputError: no such file, or one without one of the targets.
     """
     try:
         read = json.loads(as_path(path).read_bytes())
-        settings = msgspec.convert(read["settings"], list[Setting])
+        found = msgspec.convert(read, Calibration)
         before = dict(read["made_with"])
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path, "--calibration") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"is no calibration.json of speech_errors: {error}", path, "--calibration") from None
-    by_name = {one.name: one for one in settings}
+    if not found.ratios or found.start not in found.ratios or not all(map(_is_ratio, found.ratios)):  # NaN is read too
+        raise InputError("is no calibration.json of speech_errors: ratios that cannot be used", path, "--calibration")
+    by_name = {one.name: one for one in found.settings}
     chosen = []
     for target in targets:
         one = by_name.get(set_name(target))
-        if one is None or not _is_complete(one):
+        if one is None or one.level is None or not 0 <= one.level <= LEVELS:
             there = ", ".join(sorted(by_name))
             raise InputError(f"has no {set_name(target)}; it has {there}", path, "--calibration")
         chosen.append(one)
@@ -94,12 +96,8 @@ def read_calibration(path: str, targets: Sequence[float], made_with: dict[str, A
         for name, value in made_with.items()
         if before.get(name) != value
     ]
-    return chosen, changed
-
-
-def _is_complete(one: Setting) -> bool:
-    """Whether all of it is there and can be: Python's JSON also takes NaN."""
-    return one.threshold is not None and 0 <= one.threshold <= DRAWS and all(map(_is_ratio, (one.quiet, one.loud)))
+    ratios = tuple(sorted(found.ratios, reverse=True))
+    return Calibration(ratios, found.start, tuple(chosen)), changed
 
 
 def _is_ratio(snr: float) -> bool:

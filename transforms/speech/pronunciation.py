@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from transforms.speech.espeak import library
@@ -29,7 +30,8 @@ def arpabet(ipa: str) -> str:
     return " ".join(PHONES[found[0]] for found in _PHONE.finditer(ipa))
 
 
-def read_dictionary(path: Path) -> dict[str, list[str]]:
+@cache
+def read_dictionary(path: Path) -> Mapping[str, list[str]]:
     """A dictionary of the recogniser's: word to its pronunciations."""
     found: dict[str, list[str]] = {}
     for word, phones in _ENTRY.findall(path.read_text(encoding="utf-8")):

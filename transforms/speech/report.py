@@ -8,13 +8,17 @@ from typing import Any
 from transforms import svg
 from transforms.pages import render
 from transforms.reports import plural
+from transforms.speech.language_model import SEEN
 
 TERMS = {
     "Word error rate": "Words heard as another, not heard, or heard and never said, for each word that was said.",
     "95 %": "Between these the rate lies in 95 of 100 resamples of the dialogues (percentile bootstrap).",
     "Slot values kept": "Values whose words were all heard right and together. The others have no span in the set.",
-    "Noises": "Signal-to-noise ratios of the quieter and the louder noise; each turn is heard through one of the two.",
-    "Louder": "The share of draws below the set's threshold: those turns are heard through the louder noise.",
+    "Perfect": "Turns of which every word was heard right.",
+    "60 % or more": "Turns of which so many words were heard wrong.",
+    "Quartiles": "A quarter of the turns has a word error rate up to the first, half up to the second, three quarters "
+    "up to the third; each turn counts once, however long.",
+    "Noise": "Signal-to-noise ratios: quartiles over the turns, the loudest first.",
 }
 
 _COLUMNS = [
@@ -25,8 +29,10 @@ _COLUMNS = [
     "Deleted",
     "Inserted",
     "Slot values kept",
-    "Noises",
-    "Louder",
+    "Perfect",
+    "60 % or more",
+    "Quartiles",
+    "Noise",
 ]
 
 
@@ -51,7 +57,7 @@ def report_page(
         lead=f"{plural(turns, 'user turn')}, spoken by {made_with['synthesiser']} through {noise} noise, heard by "
         f"{made_with['recogniser'].partition(':')[0]}.",
         tiles=[{"what": f"word error rate of {name}", "value": _percent(one["wer"])} for name, one in sets.items()][:4],
-        seen=made_with["language_model"] == "own",
+        seen=made_with["language_model"] in SEEN,
         columns=_COLUMNS,
         rows=[{"name": name, "cells": _cells(one)} for name, one in sets.items()],
         plots=_plots(numbers["curve"], sets),
@@ -79,8 +85,10 @@ def _cells(one: Mapping[str, Any]) -> list[str]:
         f"{_percent(one['wer_low'])} – {_percent(one['wer_high'])}",
         *(f"{one[kind]:,}" for kind in ("substitutions", "deletions", "insertions")),
         _percent(one["slot_survival"]),
-        f"{one['snr_quiet']:g} and {one['snr_loud']:g} dB",
-        f"{one['threshold'] / 100:.1f}%",
+        _percent(one["turn_wer"]["perfect"]),
+        _percent(one["turn_wer"]["garbled"]),
+        ", ".join(f"{quartile:.0%}" for quartile in one["turn_wer"]["quartiles"]),
+        f"{', '.join(f'{snr:g}' for snr in one['turn_snr'])} dB",
     ]
 
 
@@ -104,6 +112,7 @@ def _plots(curve: Iterable[Mapping[str, Any]], sets: Mapping[str, Mapping[str, A
         kept = [None if one["slot_survival"] is None else 100 * one["slot_survival"] for one in sets.values()]
         wrong = svg.Series("words heard wrong", tuple(100 * one["wer"] for one in sets.values()), "s2")
         series = [svg.Series("slot values kept", tuple(kept)), wrong]
+        plots.append(_turns_plot(sets))
         plots.append(
             {
                 "title": "What is left of the slots",
@@ -112,6 +121,25 @@ def _plots(curve: Iterable[Mapping[str, Any]], sets: Mapping[str, Mapping[str, A
             }
         )
     return plots
+
+
+_TENTHS = ["none", *(f"to {10 * n} %" for n in range(1, 11)), "more"]
+
+
+def _turns_plot(sets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """How many of the turns have how many of their words wrong, in the first and the last set."""
+    series, said = [], []
+    for i, (name, one) in enumerate(dict([*sets.items()][:: max(len(sets) - 1, 1)]).items()):
+        tenths = one["turn_wer"]["tenths"]
+        shares = tuple(100 * n / sum(tenths) for n in tenths)
+        series.append(svg.Series(name, shares, f"s{i + 1}"))
+        said.append(f"{name}: " + ", ".join(f"{what} {share:.0f}" for what, share in zip(_TENTHS, shares, strict=True)))
+    drawn = svg.lines("turns", "Turns by word error rate", "; ".join(said), _TENTHS, series, svg.number(0))
+    return {
+        "title": "Turns by word error rate",
+        "hint": "% of the turns with so many of their words wrong",
+        "svg": drawn,
+    }
 
 
 def _parts_table(title: str, kind: str, sets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

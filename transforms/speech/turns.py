@@ -13,7 +13,7 @@ from transforms.corpora import dialogues_of, hashed
 from transforms.rewrite.plan import DialogueFile
 from transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
 
-DRAWS = 10_000  # a turn's draw is one of so many, and so is a threshold
+DRAWS = 10_000  # a turn's draw is one of so many
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
 
 
@@ -47,7 +47,7 @@ class Use(msgspec.Struct, frozen=True, order=True):
       file: its dialogue file, below the root.
       dialogue: the dialogue's position in the file.
       turn: the turn's position in the dialogue.
-      draw: 0 to 9,999: below a set's threshold, it is heard through the louder of its two noises.
+      draw: 0 to 9,999: the higher, the more of its words it is to have wrong, as its set goes.
     """
 
     file: str

@@ -27,11 +27,11 @@ from transforms.rewrite.plan import DialogueFile
 from transforms.rewrite.text import dialogue_text
 from transforms.set_files import SetFiles
 from transforms.speech.audio import sound_bytes
-from transforms.speech.calibrate import Setting
-from transforms.speech.hearing import Heard, Hearer, Sound, Unheard
-from transforms.speech.listening import HeardTurn
+from transforms.speech.calibrate import Calibration, Setting
+from transforms.speech.hearing import Hearer, Sound, Unheard
+from transforms.speech.listening import HeardTurn, Level
 from transforms.speech.replacing import Form, Replaced, heard_turn, kept_turn, write_into
-from transforms.speech.statistics import Tally, tally_of
+from transforms.speech.statistics import GARBLED, Tally, tally_of
 from transforms.speech.turns import Speakers, UserTurn, Utterance, draw_of, user_turns, voice_of
 from transforms.touching import services_in_turns
 
@@ -64,12 +64,12 @@ class WriteSets(beam.PTransform):
 
     Args:
       sets: what is written.
-      settings: PCollection of one list of Setting, with thresholds.
+      calibration: PCollection of one Calibration, with levels.
     """
 
-    def __init__(self, sets: Sets, settings: beam.PCollection) -> None:
+    def __init__(self, sets: Sets, calibration: beam.PCollection) -> None:
         super().__init__()
-        self.sets, self.settings = sets, settings
+        self.sets, self.calibration = sets, calibration
 
     def expand(self, inputs: tuple[beam.PCollection, beam.PCollection]) -> Any:
         """(DialogueFile, (file, HeardTurn)) to Written (main), (file, letters) (DEAD), (name, n) (COUNTS), Tally
@@ -82,7 +82,7 @@ class WriteSets(beam.PTransform):
             | "Join" >> beam.CoGroupByKey()
             | "Spread" >> beam.Reshuffle()
             | "Write file"
-            >> beam.ParDo(_WriteFile(self.sets), beam.pvalue.AsSingleton(self.settings)).with_outputs(
+            >> beam.ParDo(_WriteFile(self.sets), beam.pvalue.AsSingleton(self.calibration)).with_outputs(
                 DEAD, COUNTS, TALLIES, EXAMPLES, main="written"
             )
         )
@@ -100,11 +100,11 @@ class _WriteFile(beam.DoFn):
         self.hearer.close()
 
     def process(
-        self, joined_file: tuple[str, dict[str, Iterable[Any]]], settings: list[Setting]
+        self, joined_file: tuple[str, dict[str, Iterable[Any]]], calibration: Calibration
     ) -> Iterator[Written | TaggedOutput]:
         relative, found = joined_file
         (file,) = found["file"]
-        of = FileOfSets(file, found["turns"], settings, self.sets, self.hearer)
+        of = FileOfSets(file, found["turns"], calibration, self.sets, self.hearer)
         yield from of.write()
         if of.letters:
             yield TaggedOutput(DEAD, (relative, of.letters))
@@ -130,10 +130,11 @@ class FileOfSets:
     """
 
     def __init__(
-        self, file: DialogueFile, turns: Iterable[HeardTurn], settings: Sequence[Setting], sets: Sets, hearer: Hearer
+        self, file: DialogueFile, turns: Iterable[HeardTurn], calibration: Calibration, sets: Sets, hearer: Hearer
     ) -> None:
-        self.file, self.settings, self.sets, self.hearer = file, settings, sets, hearer
-        self.heard = {(turn.use.dialogue, turn.use.turn): dict(turn.levels) for turn in turns}
+        self.file, self.calibration, self.sets, self.hearer = file, calibration, sets, hearer
+        self.settings = settings = calibration.settings
+        self.heard = {(turn.use.dialogue, turn.use.turn): turn.levels for turn in turns}
         self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
         self.tallies: list[Tally] = []
@@ -189,6 +190,9 @@ class FileOfSets:
         for turn, replaced in version.turns:
             row = replaced.row
             self.counts[f"{row['status']}/{one.name}"] += 1
+            if row["wer"] is not None:
+                self.counts[f"perfect/{one.name}"] += row["wer"] == 0
+                self.counts[f"garbled/{one.name}"] += row["wer"] >= GARBLED
             self.tallies += tally_of(one.name, services[turn.position], replaced)
             words += row["words"]
             errors += sum(row[name] for name in ("substitutions", "deletions", "insertions"))
@@ -203,21 +207,21 @@ class FileOfSets:
         self.letters.append(dead_dialogue(self.file, dialogue_id, InputError(reason, "", where)))
 
     def _tell_failures(self, position: int, dialogue: Dialogue, turns: Iterable[UserTurn]) -> None:
-        """A letter for each turn that some set could not have."""
+        """A letter for each turn that the sets could not have."""
         for turn in turns:
-            reasons = {
-                found.reason
-                for one in self.settings
-                if turn.words and not isinstance(found := self._found(one, position, dialogue, turn), Heard)
-            }
-            if reasons:
-                self._leave_out(dialogue.dialogue_id, f"turns[{turn.position}]", min(reasons))
+            if turn.words and isinstance(found := self._found(None, position, dialogue, turn).outcome, Unheard):
+                self._leave_out(dialogue.dialogue_id, f"turns[{turn.position}]", found.reason)
 
-    def _found(self, one: Setting, position: int, dialogue: Dialogue, turn: UserTurn) -> Heard | Unheard:
-        return self.heard[position, turn.position][self._snr(one, dialogue, turn)]
-
-    def _snr(self, one: Setting, dialogue: Dialogue, turn: UserTurn) -> float:
-        return one.snr(draw_of(dialogue.dialogue_id, turn.position, self.sets.speakers))
+    def _found(self, one: Setting | None, position: int, dialogue: Dialogue, turn: UserTurn) -> Level:
+        """What a set has of a turn; what failed where something did; of no set whatever was heard first."""
+        levels = self.heard[position, turn.position]
+        failed = [level for level in levels if isinstance(level.outcome, Unheard)]
+        if failed or one is None:
+            return (failed or levels)[0]
+        errors = {level.snr: level.errors for level in levels}
+        draw = draw_of(dialogue.dialogue_id, turn.position, self.sets.speakers)
+        snr = self.calibration.chosen(one, errors, len(turn.words), draw)
+        return next(level for level in levels if level.snr == snr)
 
     def _version(
         self, one: Setting, position: int, raw: Any, dialogue: Dialogue, turns: Sequence[UserTurn]
@@ -241,10 +245,10 @@ class FileOfSets:
         if not turn.words:
             return kept_turn(turn, "not_spoken", turn.reason, voice, noise)
         found = self._found(one, position, dialogue, turn)
-        if isinstance(found, Unheard):
-            return kept_turn(turn, "failed", found.reason, voice, noise)
-        sound = {"voice": voice, "noise": noise, "snr": self._snr(one, dialogue, turn)}
-        return heard_turn(turn, found, self.sets.form, sound)
+        if isinstance(found.outcome, Unheard):
+            return kept_turn(turn, "failed", found.outcome.reason, voice, noise)
+        sound = {"voice": voice, "noise": noise, "snr": found.snr}
+        return heard_turn(turn, found.outcome, self.sets.form, sound)
 
     def _write_audio(self, one: Setting, position: int, dialogue_id: str, row: dict[str, Any]) -> None:
         # An id may be anything; the position makes it unique, and one that has a path in it harmless.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemas.errors import InputError
 from transforms.corpora import read_corpus
 from transforms.speech import noise
-from transforms.speech.calibrate import Setting, set_name
+from transforms.speech.calibrate import Calibration, Setting, set_name
 from transforms.speech.plan import made_with, make_noise, parse_ratios, parse_targets, read_calibration, size_of
 from transforms.speech.spoken import load_normalisation
 from transforms.speech.turns import Speakers, uses_of
@@ -80,17 +80,21 @@ def test_every_list_of_rates_is_read_back(thousandths) -> None:
 
 def calibration(place: Path, *settings: Setting, **more: Any) -> str:
     path = place / "calibration.json"
-    path.write_text(json.dumps({"settings": msgspec.to_builtins(settings), "made_with": MADE_WITH, **more}))
+    every = msgspec.to_builtins(Calibration((12.0, 5.0), 12.0, settings))
+    path.write_text(json.dumps({**every, "made_with": MADE_WITH, **more}))
     return str(path)
 
 
 def test_a_calibration_is_read_back(tmp_path: Path) -> None:
-    every = [Setting(0.1, 15.0, 9.0, 0), Setting(0.2, 12.0, 7.0, 10000), Setting(0.3, 9.0, 5.0, 17)]
+    every = [Setting(0.1, 0), Setting(0.2, 10000), Setting(0.3, 17)]
     path = calibration(tmp_path, *every)
-    assert read_calibration(path, [0.1, 0.3], MADE_WITH) == ([every[0], every[2]], [])
+    assert read_calibration(path, [0.1, 0.3], MADE_WITH) == (
+        Calibration((12.0, 5.0), 12.0, (every[0], every[2])),
+        [],
+    )
     now = {**MADE_WITH, "noise": "white", "recogniser": "azure"}
     assert read_calibration(path, [0.2], now) == (
-        [every[1]],
+        Calibration((12.0, 5.0), 12.0, (every[1],)),
         ["calibrated with noise 'pink', this run has 'white'", "calibrated with recogniser None, this run has 'azure'"],
     )
 
@@ -98,10 +102,10 @@ def test_a_calibration_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        (Setting(0.1, 15, 9, 4), "has no SR-20; it has SR-10"),
-        (Setting(0.2, 15, 9), "has no SR-20; it has SR-20"),
-        (Setting(0.2, 15, 9, -1), "has no SR-20"),
-        (Setting(0.2, 15, 9, 10001), "has no SR-20"),
+        (Setting(0.1, 4), "has no SR-20; it has SR-10"),
+        (Setting(0.2), "has no SR-20; it has SR-20"),
+        (Setting(0.2, -1), "has no SR-20"),
+        (Setting(0.2, 10001), "has no SR-20"),
     ],
 )
 def test_a_calibration_without_what_is_wanted(setting: Setting, said: str, tmp_path: Path) -> None:
@@ -121,10 +125,14 @@ def test_a_calibration_without_what_is_wanted(setting: Setting, said: str, tmp_p
         '{"settings": []}',
         '{"settings": 7, "made_with": {}}',
         '{"settings": [{}], "made_with": {}}',
-        '{"settings": [{"target": "0.2", "quiet": 1, "loud": 1}], "made_with": {}}',
-        '{"settings": [{"target": 0.2, "quiet": 9, "loud": 5, "threshold": 1.5}], "made_with": {}}',
-        '{"settings": [], "made_with": "x"}',
-        '{"settings": [], "made_with": null}',
+        '{"settings": [{"target": 0.2, "quiet": 9, "loud": 5, "threshold": 15}], "made_with": {}}',
+        '{"ratios": [9, 5], "start": 9, "settings": [{"target": "0.2"}], "made_with": {}}',
+        '{"ratios": [9, 5], "start": 9, "settings": [{"target": 0.2, "level": 1.5}], "made_with": {}}',
+        '{"ratios": [9, 5], "start": 9, "settings": [], "made_with": "x"}',
+        '{"ratios": [9, 5], "start": 9, "settings": [], "made_with": null}',
+        '{"ratios": [9, 5], "start": 7, "settings": [{"target": 0.2, "level": 1}], "made_with": {}}',
+        '{"ratios": [], "start": 7, "settings": [{"target": 0.2, "level": 1}], "made_with": {}}',
+        '{"ratios": [99, 7], "start": 7, "settings": [{"target": 0.2, "level": 1}], "made_with": {}}',
     ],
 )
 def test_what_is_no_calibration(text: str, tmp_path: Path) -> None:
@@ -147,7 +155,7 @@ def test_a_calibration_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_ratios_of_a_calibration_are_numbers(tmp_path: Path) -> None:
     with pytest.raises(InputError):
-        read_calibration(calibration(tmp_path, Setting(0.2, float("nan"), 5.0, 17)), [0.2], MADE_WITH)
+        read_calibration(calibration(tmp_path, Setting(0.2, 17), ratios=[float("nan"), 12.0]), [0.2], MADE_WITH)
 
 
 def test_the_corpus_of_some_splits(sample: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -23,7 +24,14 @@ def row_of(drawn: random.Random) -> dict[str, Any]:
     slots = [{"status": drawn.choice(["kept", "lost"])} for _ in range(drawn.randrange(4))]
     errors = {kind: drawn.randrange(3) for kind in ("substitutions", "deletions", "insertions")}
     status = drawn.choice(["heard", "heard", "heard", "failed", "not_spoken"])
-    return {"status": status, "words": words, **errors, "slots": slots, "voice": drawn.choice(["klatt4", "adam"])}
+    return {
+        "status": status,
+        "words": words,
+        **errors,
+        "slots": slots,
+        "voice": drawn.choice(["klatt4", "adam"]),
+        "snr": drawn.choice([20.0, 12.5, 9.0]),
+    }
 
 
 def test_numbers_are_plain_sums_over_the_turns() -> None:
@@ -36,7 +44,7 @@ def test_numbers_are_plain_sums_over_the_turns() -> None:
             sums.setdefault((tally.set, tally.kind, tally.name), []).append(tally.sums)
     dialogues = [("SR-20", (f"f\0{i:06}", (drawn.randrange(5), drawn.randrange(1, 30)))) for i in range(40)]
     found = statistics(
-        [Setting(0.3, 12, 5, 17), Setting(0.2, 15, 9, 4000)],
+        [Setting(0.3, 17), Setting(0.2, 4000)],
         [(5.0, (30, 100)), (20.0, (4, 80)), (12.0, (0, 0))],
         [(key, sum_tuples(values)) for key, values in sums.items()],
         dialogues,
@@ -56,6 +64,7 @@ def test_numbers_are_plain_sums_over_the_turns() -> None:
             "slot_survival": slots.count("kept") / len(slots),
         }
 
+    wrong = ("substitutions", "deletions", "insertions")
     heard = [(row, of) for row, of in rows if row["status"] == "heard"]
     one = found["sets"]["SR-20"]
     whole = expected([row for row, _ in heard])
@@ -67,7 +76,18 @@ def test_numbers_are_plain_sums_over_the_turns() -> None:
     assert one["voices"] == {
         voice: expected([row for row, _ in heard if row["voice"] == voice]) for voice in ("adam", "klatt4")
     }
-    assert (one["target"], one["snr_quiet"], one["snr_loud"], one["threshold"]) == (0.2, 15, 9, 4000)
+    assert (one["target"], one["level"]) == (0.2, 0.4)
+    rates = [sum(row[kind] for kind in wrong) / row["words"] for row, _ in heard]
+    assert one["turn_wer"]["perfect"] == rates.count(0) / len(rates)
+    assert one["turn_wer"]["garbled"] == sum(rate >= 0.6 for rate in rates) / len(rates)
+    assert one["turn_wer"]["tenths"] == [
+        rates.count(0),
+        *(sum(tenth / 10 < rate <= (tenth + 1) / 10 for rate in rates) for tenth in range(10)),
+        sum(rate > 1 for rate in rates),
+    ]
+    assert one["turn_wer"]["quartiles"] == [sorted(rates)[math.ceil(len(rates) * q / 4) - 1] for q in (1, 2, 3)]
+    ratios = sorted(row["snr"] for row, _ in heard)
+    assert one["turn_snr"] == [ratios[math.ceil(len(ratios) * q / 4) - 1] for q in (1, 2, 3)]
     assert found["curve"] == [
         {"snr": 20.0, "words": 80, "errors": 4, "wer": 0.05},
         {"snr": 5.0, "words": 100, "errors": 30, "wer": 0.3},
@@ -76,6 +96,8 @@ def test_numbers_are_plain_sums_over_the_turns() -> None:
     other = found["sets"]["SR-30"]
     assert (other["wer"], other["slot_survival"], other["wer_low"], other["wer_high"]) == (None, None, None, None)
     assert (other["words"], other["domains"], other["voices"]) == (0, {}, {})
+    assert other["turn_wer"] == {"quartiles": [], "perfect": None, "garbled": None, "tenths": [0] * 12}
+    assert other["turn_snr"] == []
 
 
 def test_of_no_turns_there_are_no_numbers() -> None:
@@ -83,7 +105,7 @@ def test_of_no_turns_there_are_no_numbers() -> None:
     assert numbers((1, 4, 1, 1, 0, 0, 0))["slot_survival"] is None
     assert numbers((1, 4, 1, 1, 0, 0, 0))["wer"] == 0.5
     assert numbers((1, 4, 4, 0, 4, 2, 1))["wer"] == 2.0
-    found = statistics([Setting(0.2, 15, 9, 0)], [], [], [])
+    found = statistics([Setting(0.2, 0)], [], [], [])
     assert found["sets"]["SR-20"]["wer"] is None
     assert found["curve"] == []
     for dialogues in ([], [(0, 0)], [(0, 0)] * 5):
@@ -95,8 +117,14 @@ def test_turns_that_were_not_heard_count_nowhere() -> None:
     assert list(tally_of("SR-20", ("A_1",), Replaced(row, None, {}))) == []
     row["status"] = "heard"
     found = list(tally_of("SR-20", ("A_1", "A_2", "A_1"), Replaced(row, None, {})))
-    assert [(tally.kind, tally.name) for tally in found] == [("all", ""), ("voice", row["voice"]), ("domain", "A")]
-    assert all(isinstance(tally, Tally) and tally.set == "SR-20" and tally.sums == found[0].sums for tally in found)
+    errors = row["substitutions"] + row["deletions"] + row["insertions"]
+    assert found[2:4] == [
+        Tally("SR-20", "rate", f"{errors}/{row['words']}", (1,)),
+        Tally("SR-20", "snr", f"{row['snr']:g}", (1,)),
+    ]
+    summed = [*found[:2], *found[4:]]
+    assert [(tally.kind, tally.name) for tally in summed] == [("all", ""), ("voice", row["voice"]), ("domain", "A")]
+    assert all(tally.set == "SR-20" and tally.sums == found[0].sums for tally in summed)
 
 
 @pytest.mark.parametrize(
@@ -141,5 +169,5 @@ def test_the_interval_lies_within_what_dialogues_have(dialogues, name) -> None:
 
 def test_the_order_in_which_dialogues_come_does_not_matter() -> None:
     pairs = [("SR-20", (f"f\0{i:06}", (i % 3, 5 + i % 7))) for i in range(30)]
-    settings_of = [Setting(0.2, 15, 9, 0)]
+    settings_of = [Setting(0.2, 0)]
     assert statistics(settings_of, [], [], pairs) == statistics(settings_of, [], [], pairs[::-1])
