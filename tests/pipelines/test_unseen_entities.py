@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from folders import files_of
+from multiwoz_corpus import write_corpus
 from two_workers import TWO_WORKERS
 
 from pipelines.unseen_entities import run as command
@@ -102,6 +103,41 @@ def test_the_sample(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
         for row in rows:
             if row["dialogue_id"] == one["dialogue_id"] and row["status"] == "replaced" and row["kind"] == "city":
                 assert row["canonical"].casefold() not in text
+
+
+def test_a_corpus_shaped_as_multiwoz(tmp_path: Path) -> None:
+    """Slots have their domain before them: what replaces a value has its form, and what has no kind stays."""
+    parts = [["hotel", "restaurant", "taxi"], ["train"], ["attraction", "hotel"], ["police"], ["hospital"]] * 4
+    root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts})
+    assert run(tmp_path / "out", "--sgd", str(root), "--quiet") == 0
+    forms = {
+        "hotel-ref": r"[A-Z0-9]{8}",
+        "train-ref": r"[A-Z0-9]{8}",
+        "train-trainid": r"TR\d{4}",
+        "hotel-postcode": r"cb[1-5]\d[a-z]{2}|CB[1-5] \d[A-Z]{2}",
+        "hotel-phone": r"01223\d{6}",
+        "taxi-phone": r"01223\d{6}",
+        "train-price": r"\d+\.\d0 pounds",
+        "restaurant-booktime": r"\d\d:(00|15|30|45)|\d\d?:(00|15|30|45) [ap]m",
+        "hotel-name": r"[a-z' &]+",
+        "attraction-address": r"\d+ [a-z]+ [a-z]+",
+    }
+    rows = rows_of(tmp_path / "out")
+    for slot, form in forms.items():
+        new = [value for row in rows if row["slot"] == slot for value in row["replacement"]]
+        assert new, slot
+        assert all(re.fullmatch(form, value) for value in new), (slot, new)
+    for slot in ("police-name", "taxi-type", "hospital-department", "train-duration"):
+        assert {(row["status"], row["reason"]) for row in rows if row["slot"] == slot} == {("kept", "no_generator")}
+    for old, new in zip(read(root / "test" / "dialogues_001.json"), read_set(tmp_path / "out"), strict=True):
+        assert old["services"] == new["services"]
+        for one in new["turns"]:
+            for span in (span for frame in one["frames"] for span in frame["slots"]):
+                assert one["utterance"][span["start"] : span["exclusive_end"]] == span["value"]
+
+
+def read_set(out: Path) -> Any:
+    return read(out / "test" / "dialogues_001.json")
 
 
 def test_two_workers_and_another_order(sample: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from transforms.entities.forms import is_relative
 from transforms.entities.groups import Found, Group, Slot, annotated
 from transforms.entities.kinds import is_none
 from transforms.entities.mentions import Mention, Table
-from transforms.entities.tokens import is_number, words
+from transforms.entities.tokens import folded, is_number, words
 
 
 def check_replaced(
@@ -43,14 +43,14 @@ def _check_spans(dialogue: Dialogue) -> None:
         for frame in turn.frames:
             for slot, same, canonical in annotated(frame):
                 values.setdefault((frame.service, slot), set()).update(
-                    value.casefold() for value in (*same, canonical or "")
+                    folded(value) for value in (*same, canonical or "")
                 )
     for position, turn in enumerate(dialogue.turns):
         for frame in turn.frames:
             for span in frame.slots:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
                     text = turn.utterance[span.start : span.exclusive_end]
-                    if text.casefold() not in values.get((frame.service, span.slot), ()):
+                    if folded(text) not in values.get((frame.service, span.slot), ()):
                         reason = f"bad_span: {text!r} is no value of {span.slot!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
 

@@ -14,7 +14,7 @@ from transforms.entities.tokens import words
 from transforms.entities.training import Training
 
 _WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
-_MINUTES = [minute for minute in range(-58, 59) if minute]
+_MINUTES = [minute for minute in range(-120, 121) if minute]
 
 Saying = Callable[[str], str | None]  # of an old surface the new one; None where its form is not known
 
@@ -70,7 +70,7 @@ class Chooser:
         fresh = {*shown.values(), new}
         if any(text.casefold() in self.taken or self._holds_old(words(text)) for text in fresh):
             return False
-        if unseen and any(self.training.leaks(text) for text in fresh):
+        if unseen and any(leaks(self.training, group.kind, text) for text in fresh):
             return False
         self.taken |= {text.casefold() for text in fresh}
         group.replacement, group.shown = shown[group.canonical], shown
@@ -121,7 +121,7 @@ class Chooser:
 
     def _times(self, groups: Sequence[Group]) -> None:
         """All times move by the same minutes, none of them across noon, if that can be; else each for itself."""
-        times = [(group, forms.minutes_of(group.canonical)) for group in groups]
+        times = [(group, _time_of(group)) for group in groups]
         for group, time in times:
             if time is None:
                 group.reason = "unknown_form"
@@ -142,8 +142,14 @@ class Chooser:
     def _take_time(self, group: Group, old: int, minutes: int) -> bool:
         if minutes // 720 != old // 720:  # what is said to be in the morning stays there
             return False
+        # Nobody books a table at 6:47 pm, even where some trains leave then.
+        if any(minutes % step and not old % step for step in (5, self._step(group))):
+            return False
         new = forms.said_time(minutes, "00:00")
         return self._take(group, new, lambda like: forms.said_time(minutes, like))
+
+    def _step(self, group: Group) -> int:
+        return max(self.kinds[slot].step for slot in group.slots)
 
     def _form(self, group: Group) -> None:
         saying, why = self._sayings(group)
@@ -159,29 +165,58 @@ class Chooser:
         """(canonical form, how it is said) of each candidate; or None, and why there is none."""
         if not self.sources.makes(group):
             return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
-        numbers = enumerate(self.sources.numbers(self.id, group))
+        numbers = self.sources.numbers(self.id, group)
         if group.kind == "price":
             amount = forms.amount_of(group.canonical)
             amounts = [forms.amount_of(text) for text in group.surfaces]
             if amount is None or any(one is None or float(one) != float(amount) for one in amounts):
                 return None, "unknown_form"
-            drawn = (forms.other_amount(amount, number, attempt) for attempt, number in numbers)
+            step = self._step(group)
+            drawn = (forms.other_amount(amount, number, step) for number in numbers)
             return ((forms.said_price(new, group.canonical), _price(new)) for new in drawn), ""
+        if group.kind != "phone":
+            code = forms.code_of(group.canonical)
+            if not code or any(forms.code_of(text) != code for text in group.surfaces):
+                return None, "unknown_form"
+            codes = (forms.other_code(group.kind, code, number) for number in numbers)
+            return ((forms.said_code(new, group.canonical), _code(new)) for new in codes), ""
         digits = forms.digits_of(group.canonical)
         if not digits or any(forms.digits_of(text) != digits for text in group.surfaces):
             return None, "unknown_form"
-        made = (forms.other_digits(digits, number) for _, number in numbers)
+        made = (forms.other_digits(group.canonical, number) for number in numbers)
         return ((forms.said_phone(new, group.canonical), _phone(new)) for new in made), ""
 
 
 def _name_like(group: Group, name: str) -> Saying:
-    """In lower case what is the old value in lower case; of "pasta" for Italian, the new one is Uzbek all the same."""
+    """In the case of the old value; of "pasta" for Italian, the new one is Uzbek all the same."""
 
     def said(like: str) -> str:
-        lower = like == like.lower() and (group.kind != "cuisine" or like == group.canonical.lower())
-        return name.lower() if lower else name
+        if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
+            return name
+        return in_case_of(name, like)
 
     return said
+
+
+def in_case_of(text: str, like: str) -> str:
+    """A text in small or in capital letters, as another is; three or four capitals are an abbreviation, "SFO"."""
+    if like == like.lower():
+        return text.lower()
+    return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
+
+
+def leaks(training: Training, kind: str, text: str) -> bool:
+    """Whether training has a new value of a kind."""
+    return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)
+
+
+def _time_of(group: Group) -> int | None:
+    """The time that all ways of writing agree on, as far as they are in figures."""
+    figures = [forms.minutes_of(group.canonical)]
+    figures += [minutes for text in group.surfaces if (minutes := forms.minutes_said(text)) is not None]
+    known = [minutes for minutes in figures if minutes is not None]
+    # "5:45" may be in the morning or in the afternoon.
+    return known[0] if known and all((one - known[0]) % 720 == 0 for one in known) else None
 
 
 def _always(value: str) -> Saying:
@@ -194,6 +229,10 @@ def _day(day: date) -> Saying:
 
 def _price(amount: str) -> Saying:
     return lambda like: forms.said_price(amount, like)
+
+
+def _code(code: str) -> Saying:
+    return lambda like: forms.said_code(code, like)
 
 
 def _phone(digits: str) -> Saying:

@@ -1,8 +1,9 @@
-"""Values that keep their form: dates, times, prices and phone numbers, as they are annotated and as people say them."""
+"""Values that keep their form: dates, times, prices, phone numbers and codes, as annotated and as people say them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import date, timedelta
 
 from transforms.entities.kinds import ISO_DATE
@@ -24,6 +25,13 @@ _MONTHS = [
 _MONTH = re.compile(rf"\b(?:{'|'.join(month[:3] for month in _MONTHS)})", re.IGNORECASE)
 _MONTH_DAY = re.compile(r"\d(?!st|nd|rd|th|\d)", re.IGNORECASE)
 _CLOCK = re.compile(r"(\d?\d):(\d\d)")
+_HALF_DAY = re.compile(
+    r"(?P<hour>\d?\d)(?::(?P<minute>\d\d))?(?P<blank>\s*)(?P<half>[ap])(?P<dot>\.?)m(?P<last>\.?)", re.IGNORECASE
+)
+_TELLING = 8  # different values from which a step can be told
+_LETTERS_FIRST = re.compile(r"([a-z]+)\d+")
+_LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without those that are read as digits
+_POSTAL = "abdefghjlnpqrstuwxyz"  # that an inward code may have
 _AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DIGIT = re.compile(r"\d")
 
@@ -56,7 +64,9 @@ def said_date(day: date, like: str) -> str:
         return day.isoformat()
     month = _MONTHS[day.month - 1]
     text = f"{month} {day.day}" if _MONTH.search(like) and _MONTH_DAY.search(like) else f"{month} {ordinal(day.day)}"
-    return text.lower() if _MONTH.search(like) and like == like.lower() else text
+    if not _MONTH.search(like):
+        return text
+    return text.lower() if like == like.lower() else text.upper() if like == like.upper() else text
 
 
 def is_relative(like: str) -> bool:
@@ -77,16 +87,56 @@ def minutes_of(canonical: str) -> int | None:
     return 60 * int(found[1]) + int(found[2])
 
 
+def minutes_said(text: str) -> int | None:
+    """Minutes since midnight of ``17:15``, ``5:15 pm`` or ``5 p.m.``; None where it is said in words."""
+    found = _HALF_DAY.fullmatch(text.strip())
+    if not found:
+        return minutes_of(text)
+    hour, minute = int(found["hour"]), int(found["minute"] or 0)
+    if not 1 <= hour <= 12 or minute > 59:
+        return None
+    return 60 * (hour % 12 + 12 * (found["half"].lower() == "p")) + minute
+
+
 def said_time(minutes: int, like: str) -> str:
-    """A time in the style of another: ``17:22``, ``5:22`` or ``5:22 pm``, which stands for all said in words."""
+    """A time in the style of another: ``17:30``, ``5:30``, ``5:30 PM`` or, on the hour, ``6pm``.
+
+    What is said in words becomes ``5:30 pm``: words such as "half past 11" have all been seen.
+    """
     hour, minute = divmod(minutes, 60)
     found = _CLOCK.fullmatch(like)
     if found and (len(found[1]) == 2 or hour == int(found[1])):
         return f"{hour:02}:{minute:02}" if len(found[1]) == 2 else f"{hour}:{minute:02}"
-    short = f"{(hour + 11) % 12 + 1}:{minute:02}"
+    twelve = (hour + 11) % 12 + 1
+    short = f"{twelve}:{minute:02}"
     if found:
         return short
-    return f"{short} {'am' if hour < 12 else 'pm'}"
+    half = "am" if hour < 12 else "pm"
+    styled = _HALF_DAY.fullmatch(like)
+    if not styled:
+        return f"{short} {half}"
+    suffix = styled["blank"] + half[0] + styled["dot"] + "m" + styled["last"]
+    alone = not minute and styled["minute"] is None
+    return (str(twelve) if alone else short) + (suffix.upper() if styled["half"].isupper() else suffix)
+
+
+def step_of(kind: str, values: Iterable[str]) -> int:
+    """What nearly all values of a slot are multiples of: times in minutes, prices in cents; else 1.
+
+    People book tables at a quarter past, and transfer round sums: a new value that does not would be found by its
+    oddity. Of few different values little can be told, so they count as quarters of an hour, or whole units, at most.
+    """
+    if kind == "time":
+        sizes = {minutes for value in values if (minutes := minutes_said(value)) is not None}
+        steps: tuple[int, ...] = (60, 30, 15, 10, 5) if len(sizes) >= _TELLING else (15, 5)
+    elif kind == "price":
+        sizes = {round(100 * float(amount)) for value in values if (amount := amount_of(value)) is not None}
+        steps = (10000, 5000, 1000, 500, 100, 50, 10, 5) if len(sizes) >= _TELLING else (100, 50, 10, 5)
+    else:
+        return 1
+    if not sizes:
+        return 1
+    return next((step for step in steps if 20 * sum(size % step == 0 for size in sizes) >= 19 * len(sizes)), 1)
 
 
 def amount_of(text: str) -> str | None:
@@ -105,28 +155,24 @@ def said_price(amount: str, like: str) -> str:
     return _AMOUNT.sub(written, like)
 
 
-def other_amount(amount: str, number: int, attempt: int) -> str:
-    """Another amount, near the first: of as many digits; later with cents; at last of more digits.
+def other_amount(amount: str, number: int, step: int) -> str:
+    """Another amount, of as many digits and cents, from half to twice as much.
 
     Args:
       amount: the amount.
       number: 64 bits that look drawn.
-      attempt: how many have been of no use.
+      step: cents that it is to be a multiple of, unless the amount itself is none.
     """
     whole, point, cents = amount.partition(".")
-    low = 10 ** (len(whole) - 1)
-    if attempt < 12:
-        drawn = str(low + number % (9 * low))
-    elif attempt < 40:
-        drawn = str(max(1, int(whole)))  # the same price, and some cents
-        point, cents = ".", cents or "00"
-    else:
-        low *= 10 ** (1 + attempt // 100)
-        drawn = str(low + number % (9 * low))
-    if point:
-        size = 10 ** len(cents)
-        cents = f"{1 + number // 7919 % (size - 1):0{len(cents)}}"
-    return f"{drawn}{point}{cents}"
+    unit = 10 ** (2 - len(cents)) if len(cents) < 3 else 1  # in cents: what the last digit counts
+    size = 100 if len(cents) < 3 else 10 ** len(cents)
+    old = int(whole) * size + (int(cents or 0) * unit if len(cents) < 3 else int(cents))
+    step = step if len(cents) < 3 and step % unit == 0 and old % step == 0 else unit
+    low, high = (10 ** (len(whole) - 1) if len(whole) > 1 else 0) * size, 10 ** len(whole) * size - 1
+    first, last = -(-max(low, old // 2, step) // step), min(high, 2 * old) // step
+    drawn = (first + number % max(1, last - first + 1)) * step
+    units, rest = divmod(drawn, size)
+    return f"{units}{point}{rest // unit:0{len(cents)}}" if point else str(units)
 
 
 def digits_of(text: str) -> str:
@@ -140,11 +186,64 @@ def said_phone(digits: str, like: str) -> str:
     return _DIGIT.sub(lambda _: next(rest), like)
 
 
-def other_digits(digits: str, number: int) -> str:
-    """As many digits; what is a zero at the start, or none, stays so."""
-    made = [str(number // 10**i % 10) for i in range(len(digits))]
-    if digits[0] != "0" and made[0] in "01":
-        made[0] = digits[0] if digits[0] != "1" else "1"
-    elif digits[0] == "0":
-        made[0] = "0"
-    return "".join(made)
+def other_digits(like: str, number: int) -> str:
+    """The digits of another phone number of the same country and area: what a subscriber has is new.
+
+    Args:
+      like: a phone number: ``+1 312-791-1121``, ``(408) 971-8523``, ``01223353888``.
+      number: 64 bits that look drawn.
+    """
+    digits = digits_of(like)
+    kept = _area_of(like)
+    new = "".join(str(number // 10**i % 10) for i in range(len(digits) - kept))
+    if new and new[0] in "01" and digits[kept] not in "01":
+        new = str(2 + number // 7919 % 8) + new[1:]  # no subscriber's number begins with these
+    return digits[:kept] + new
+
+
+def _area_of(like: str) -> int:
+    """How many digits stand for country and area. Four are changed at least, or all but one."""
+    groups = [len(group) for group in re.findall(r"\d+", like)]
+    total = sum(groups)
+    if len(groups) == 1:
+        kept = total - (6 if like.startswith("0") else 7)
+    else:
+        country = like.lstrip().startswith("+") or (groups[0] == 1 and total == 11)
+        kept = sum(groups[: 2 if country and len(groups) > 2 else 1])
+    return max(0, min(kept, total - 4)) if total > 4 else min(1, total - 1)
+
+
+def code_of(text: str) -> str:
+    """The letters and digits of a reference or postcode, case folded: how it is written does not count."""
+    return "".join(char for char in text if char.isalnum()).casefold()
+
+
+def other_code(kind: str, code: str, number: int) -> str:
+    """Another reference or postcode of the same form: digits for digits, letters for letters.
+
+    A postcode keeps its area (``cb1`` of ``cb13ef``, ``94`` of ``94301``), and what has letters before digits alone
+    (``TR7075``) keeps its letters.
+    """
+    if kind == "postcode":
+        kept = max(2, len(code) - 3) if any(char.isalpha() for char in code) else 2
+    else:
+        kept = len(match[1]) if (match := _LETTERS_FIRST.fullmatch(code)) else 0
+    new = []
+    for place, char in enumerate(code):
+        number = (number * 6364136223846793005 + 1442695040888963407) % 2**64  # Knuth's generator
+        drawn = number >> 33
+        if place < kept or not (char.isdecimal() or char.isalpha()):
+            new.append(char)
+        elif char.isdecimal():
+            new.append(str(1 + drawn % 9 if char != "0" and place == kept else drawn % 10))
+        else:
+            letters = _POSTAL if kind == "postcode" else _LETTERS
+            new.append(letters[drawn % len(letters)])
+    return "".join(new)
+
+
+def said_code(code: str, like: str) -> str:
+    """Letters and digits in the pattern, and the case, of another reference of as many."""
+    rest = iter(code)
+    new = "".join(next(rest) if char.isalnum() else char for char in like)
+    return new.upper() if like == like.upper() else new

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from schemas.dialogue import Dialogue, Frame, is_marker
+from transforms.entities.forms import minutes_of
 from transforms.entities.kinds import CHOICE, CLOSED, OTHER, REPLACED, SlotKind, is_none, kind_of_value
+from transforms.entities.tokens import words
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
@@ -96,14 +98,21 @@ class _Values:
             surfaces = sorted({surface for key in keys for surface in self.surfaces[key]})
             slots = sorted({slot for key in keys for slot in self.slots[key]})
             named = sorted({key for key in keys if key in self.canonical})
-            canonical = min(self.canonical[named[0]]) if named else max(surfaces, key=lambda text: (len(text), text))
+            canonical = min(self.canonical[named[0]]) if named else _fullest(surfaces)
             kind = min((kinds[slot].kind for slot in slots), key=REPLACED.index)
             group = Group(canonical.casefold(), kind_of_value(kind, canonical), canonical, surfaces, slots)
+            if group.kind == OTHER:
+                group.reason = reason_of(OTHER)
             if len(named) > 1:
                 group.reason = "two_values"
             elif kind != CHOICE and any(kinds[slot].kind == CHOICE for slot in slots):
                 group.reason = "categorical"  # nothing unseen is in a closed set
             yield group
+
+
+def _fullest(surfaces: Iterable[str]) -> str:
+    """The one of a value's forms that a state would have: a time in 24 hours, else the longest."""
+    return max(surfaces, key=lambda text: (minutes_of(text) is not None, len(text), text))
 
 
 def found_in(dialogue: Dialogue, kinds: Kinds) -> Found:
@@ -129,7 +138,18 @@ def found_in(dialogue: Dialogue, kinds: Kinds) -> Found:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
                     said.add(turn.utterance[max(0, span.start) : max(0, span.exclusive_end)])
     groups = sorted(values.groups(kinds), key=lambda group: group.key)
+    _keep_parts(groups)
     return Found(groups, sorted(closed), said, every)
+
+
+def _keep_parts(groups: Sequence[Group]) -> None:
+    """Keeps what the name of an event has that is kept: "Reservation at Uno" is at Uno still."""
+    events = [f" {' '.join(words(text))} " for one in groups if one.kind == OTHER for text in one.surfaces]
+    for group in groups if events else ():
+        if not group.reason and any(
+            f" {' '.join(words(text))} " in event for text in group.surfaces for event in events
+        ):
+            group.reason = "part_of_kept"
 
 
 def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:

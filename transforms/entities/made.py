@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 
 from transforms.entities import names
 from transforms.entities.tokens import words
+
+_TITLES = ("dr ", "dr. ", "mr. ", "mrs. ", "ms. ", "prof. ")
+_MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
 
 
 class Draw:
@@ -50,7 +54,8 @@ def _family(draw: Draw) -> str:
 
 def _person(draw: Draw, like: str) -> str:
     first = draw.of(names.FIRST)
-    return f"{first} {_family(draw)}" if len(words(like)) > 1 else first
+    title = like.split()[0] + " " if like.casefold().startswith(_TITLES) else ""
+    return f"{title}{first} {_family(draw)}" if len(words(like)) > 1 else first
 
 
 def _address(draw: Draw, like: str) -> str:
@@ -61,8 +66,8 @@ def _address(draw: Draw, like: str) -> str:
 
 def _last_word(like: str, known: Collection[str]) -> str:
     """What kind of house or sight a name ends with, or nothing."""
-    last = like.split()[-1:]
-    return last[0] if last and len(like.split()) > 1 and last[0] in known else ""
+    last = like.split()[-1].title() if len(like.split()) > 1 else ""
+    return last if last in known else ""
 
 
 def _business(draw: Draw, like: str) -> str:
@@ -85,7 +90,9 @@ def _place(draw: Draw, like: str) -> str:
     return f"{_town(draw, '')} {_last_word(like, names.KNOWN_SIGHTS) or draw.of(names.SIGHTS)}"
 
 
-def _title(draw: Draw, _: str) -> str:
+def _title(draw: Draw, like: str) -> str:
+    if _MATCH.search(like):
+        return f"{_town(draw, '')} {_plural(draw.of(names.NOUNS))} Vs {_town(draw, '')} {_plural(draw.of(names.NOUNS))}"
     form = draw.below(4)
     adjective, noun = draw.of(names.ADJECTIVES), draw.of(names.NOUNS)
     if form == 0:
@@ -99,6 +106,12 @@ def _plural(noun: str) -> str:
     if noun.endswith(("s", "x", "z", "ch", "sh")):
         return f"{noun}es"
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
+
+
+def _task(draw: Draw, _: str) -> str:
+    """A chore of a list: of verbs and things drawn apart, most would make no sense."""
+    verb, things = names.CHORES[draw.below(len(names.CHORES))]
+    return f"{verb} the {draw.of(names.OWNERS)} {draw.of(things)}"
 
 
 def _car(draw: Draw, _: str) -> str:
@@ -118,6 +131,6 @@ _MAKERS: dict[str, Callable[[Draw, str], str]] = {
     "person": _person,
     "place": _place,
     "station": lambda draw, like: f"{_town(draw, like)} Station",
-    "task": lambda draw, _: f"{draw.of(names.VERBS)} {draw.of(names.CHORES)}",
+    "task": _task,
     "title": _title,
 }

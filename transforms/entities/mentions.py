@@ -13,8 +13,8 @@ from schemas.errors import InputError
 from transforms.entities import names
 from transforms.entities.forms import is_relative
 from transforms.entities.groups import Found, Group, Slot
-from transforms.entities.kinds import CHOICE
-from transforms.entities.tokens import WORD, is_number, plain
+from transforms.entities.kinds import CHOICE, FORMS
+from transforms.entities.tokens import WORD, folded, is_number, plain
 
 _PIECE = re.compile(r"\w+")
 
@@ -154,15 +154,12 @@ def _marked(utterance: str, slot: Slot, span: SlotSpan, found: Found, of: dict[s
     if not 0 <= start < end <= len(utterance):
         raise InputError(f"bad_span: {span.slot!r} is not inside the utterance")
     text = utterance[start:end]
-    group = of.get(text)
-    if group is not None and slot in group.slots:
-        return Mention(start, end, text, text, group, (slot,))
-    folded = text.casefold()
-    if folded not in found.values.get(slot, ()):
+    written = {text, text.casefold(), folded(text)}
+    group = of.get(text) or of.get(folded(text))
+    if not (group and slot in group.slots) and written.isdisjoint(found.values.get(slot, ())):
         raise InputError(f"bad_span: {text!r} is no value of {span.slot!r} in this dialogue")
-    group = group or of.get(folded)
     every = group.surfaces if group else [text]
-    like = text if text in every else next(one for one in every if one.casefold() == folded)
+    like = text if text in every else next(one for one in every if one.casefold() in written)
     return Mention(start, end, text, like, group, (slot,))
 
 
@@ -242,7 +239,7 @@ def _keep_overlapping(marked: Sequence[Mention]) -> None:
 
 def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], found: Found) -> None:
     """A bare number that is said as a value, and stands elsewhere too, may be either."""
-    spoken = [group for group in found.groups if not group.reason and group.kind in ("price", "phone", "time")]
+    spoken = [group for group in found.groups if not group.reason and group.kind in FORMS and group.kind != "date"]
     for group in spoken:
         numbers = {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))}
         for word in WORD.finditer(utterance) if numbers else ():

@@ -12,7 +12,7 @@ import msgspec
 from schemas.dialogue import Dialogue, is_marker
 from schemas.errors import InputError
 from transforms.entities.checking import check_replaced
-from transforms.entities.choosing import Chooser
+from transforms.entities.choosing import Chooser, leaks
 from transforms.entities.groups import Found, Group, Kinds, Slot, found_in, reason_of
 from transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind
 from transforms.entities.mentions import Mention, keep_unclear
@@ -81,14 +81,14 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
         _count_mentions(of_turn, counts)
         _write_frames(turn, found, replacer.kinds, counts)
     check_replaced(dialogue, made, found, mentions, table)
-    leaks = sum(
-        replacer.training.leaks(text)
+    leaking = sum(
+        leaks(replacer.training, group.kind, text)
         for group in found.groups
         if group.kind != CHOICE
         for text in {group.replacement, *group.shown.values()} - {""}
     )
     rows = list(_rows(dialogue.dialogue_id, found, counts, replacer.kinds))
-    return Replaced(made, rows, changed, any(group.kind != CHOICE for group in found.groups), leaks)
+    return Replaced(made, rows, changed, any(group.kind != CHOICE for group in found.groups), leaking)
 
 
 def _copied(raw: dict[str, Any]) -> dict[str, Any]:

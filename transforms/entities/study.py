@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from schemas.errors import InputError
 from schemas.layout import SplitSchemas
 from transforms.corpora import dialogues_of
+from transforms.entities.forms import step_of
 from transforms.entities.groups import Kinds, Slot, found_in, values_of
-from transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of
+from transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
 from transforms.entities.sources import Sources
 from transforms.entities.training import Training, texts_of, training_of
 from transforms.rewrite.plan import DialogueFile
@@ -45,17 +46,20 @@ def kinds_of(
     values: dict[Slot, tuple[set[str], set[str]]] = {}
     for name, value, canonical in _values(files):
         values.setdefault(name, (set(), set()))[canonical].add(value)
+    seen_of = {name: sorted(named or said) for name, (said, named) in sorted(values.items())}
     about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
+    description = {name: about[name].description if name in about else "" for name in seen_of}
+    # Slots that say that they are towns tell which of the locations are.
+    towns = [seen for name, seen in seen_of.items() if says_city(name[1], description[name], name[0])]
+    cities = frozenset(value.casefold() for seen in towns for value in seen)
     kinds = {}
-    for name, (said, named) in sorted(values.items()):
-        slot = about.get(name)
-        seen = {value for value in named or said if not is_none(value)}
-        kind = kind_of(name[1], slot.description if slot else "", seen)
+    for name, seen in seen_of.items():
+        slot, found = about.get(name), kind_of(name[1], description[name], seen, name[0], cities)
         if slot is None or not slot.is_categorical:
-            kinds[name] = SlotKind(kind)
+            kinds[name] = SlotKind(found, step=step_of(found, seen))
             continue
         possible = tuple(sorted({value for value in slot.possible_values if not is_none(value)}))
-        plain = kind in ("boolean", "number") or all(value.isdecimal() for value in possible)
+        plain = found in ("boolean", "number") or all(value.isdecimal() for value in possible)
         kinds[name] = SlotKind(CHOICE if replace_choices and not plain else "categorical", possible)
     return kinds
 

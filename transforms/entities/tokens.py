@@ -22,6 +22,15 @@ def words(text: str) -> list[str]:
     return [plain(word) for word in WORD.findall(text)]
 
 
+def folded(text: str) -> str:
+    """A text without case, and with single blanks: what one value may be written in two ways by."""
+    return " ".join(text.casefold().split())
+
+
 def is_number(word: str) -> bool:
-    """Whether a word is a bare number: of ``7`` nobody can say what it counts; ``7:17`` and ``5th`` are none."""
-    return word.replace(".", "", 1).isdecimal()
+    """Whether a word is a bare number: of ``7`` nobody can say what it counts; ``7:17`` and ``5th`` are none.
+
+    Nor are six digits and more: nothing but a reference or a telephone has so many.
+    """
+    digits = word.replace(".", "", 1)
+    return digits.isdecimal() and len(digits) < 6

@@ -44,6 +44,12 @@ class Training:
             found = self._known[text] = any(self._has(gram) for gram in grams_of(words(text)))
         return found
 
+    def leaks_form(self, text: str) -> bool:
+        """As ``leaks``, of a reference or postcode: what stands between blanks is one word, ``cb1`` or ``3ef``."""
+        chunks = [found for chunk in text.split() if (found := words(chunk))]
+        pairs = [one + other for one, other in pairwise(chunks)] or chunks
+        return any(all(self._has(gram) for gram in grams_of(found)) for found in pairs)
+
     def _has(self, gram: str) -> bool:
         wanted = _hashed(gram)
         place = int(np.searchsorted(self.grams, wanted))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from schemas.errors import InputError
 from transforms.entities import names
+from transforms.entities.choosing import in_case_of
 from transforms.entities.forms import is_relative
 from transforms.entities.mentions import Mention
 from transforms.perturb.edits import Edit
@@ -33,6 +35,9 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
     Args:
       utterance: what is said.
       mentions: the values in it, in order; those of groups that are kept change nothing.
+
+    Raises:
+      InputError: values overlap.
     """
     edits: list[Edit] = []
     free = 0  # what is before belongs to another mention
@@ -42,7 +47,7 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
             free = max(free, mention.end)
             continue
         if mention.start < free:
-            raise ValueError(f"mentions overlap in {utterance!r}")
+            raise InputError(f"overlapping: {mention.text!r} is said inside another value")
         edits += _around(utterance, mention, new, free)
         edits.append(Edit(mention.start, mention.end, new))
         free = mention.end
@@ -50,11 +55,12 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
 
 
 def text_for(mention: Mention) -> str | None:
-    """What a mention becomes; None where it stays."""
+    """What a mention becomes, in its own case; None where it stays."""
     group = mention.group
     if group is None or group.reason or not group.replacement:
         return None
-    return group.shown.get(mention.text, group.shown[mention.like])
+    shown = group.shown.get(mention.text)
+    return in_case_of(group.shown[mention.like], mention.text) if shown is None else shown
 
 
 def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]:

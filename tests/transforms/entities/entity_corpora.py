@@ -61,9 +61,11 @@ def dialogue(*turns: dict[str, Any], name: str = "1_00000") -> dict[str, Any]:
     return {"dialogue_id": name, "services": [SERVICE], "turns": list(turns)}
 
 
-def replace(raw: dict[str, Any], seed: str = "0", sources: Sources | None = None) -> Replaced:
+def replace(
+    raw: dict[str, Any], seed: str = "0", sources: Sources | None = None, kinds: dict[Any, SlotKind] = KINDS
+) -> Replaced:
     """The dialogue with other values."""
-    found = Replacer(KINDS, sources or Sources("generated", seed), TRAINING)
+    found = Replacer(kinds, sources or Sources("generated", seed), TRAINING)
     return replaced(raw, msgspec.convert(raw, Dialogue), found)
 
 

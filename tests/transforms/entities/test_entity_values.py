@@ -70,13 +70,82 @@ def test_leaks_against_a_plain_search(texts: list[str], value: str) -> None:
         ("directed_by", "", ["Mimi Leder"], "person"),
         ("mood", "how one feels", ["blue"], "other"),
         ("mood", "", [], "other"),
+        ("city_of_event", "City where event is happening", ["Atlanta"], "city"),
+        ("address_of_location", "Street address of event location", ["1 Blue Jays Way"], "address"),
+        ("event_location", "Name of event location", ["Chase Field Stadium"], "place"),
+        ("place_name", "Name of the accommodation", ["57 Hotel"], "business"),
+        ("title", "", ["Dumbo"], "title"),
+        ("place", "", ["Alder Park Gardens"], "place"),
+        ("where_to", "Location of the house", ["Paris", "New York"], "city"),
+        ("area", "Area of the hotel", ["north", "the centre"], "other"),
+        ("confirmation_number", "", ["829104", "193847"], "code"),
+        ("restaurant_ref", "", ["AB12CD34"], "code"),
+        ("ticket", "What to show at the entrance", ["X7-99213", "K2-10442"], "code"),
+        ("zip_code", "", ["94301", "10011"], "postcode"),
+        ("mail", "How to reach the hotel", ["desk@inn.example"], "other"),
+        ("wait", "How long until the car of the company comes", ["5 minutes"], "other"),
+        ("contact", "Whom to ask", ["Ann Lee"], "person"),
+        ("contact", "Whom to ask", ["01223 351241", "+44 1223 351242"], "other"),
     ],
 )
 def test_kinds(name: str, description: str, values: list[str], kind: str) -> None:
     assert kind_of(name, description, values) == kind
 
 
+MULTIWOZ = {
+    "hotel-name": (["alder lodge", "elm hotel"], "business"),
+    "restaurant-name": (["kiln tandoori"], "business"),
+    "attraction-name": (["fen gardens"], "place"),
+    "police-name": (["parkside police station"], "other"),
+    "hotel-postcode": (["cb13ef", "CB2 1AB"], "postcode"),
+    "hotel-phone": (["01223353888"], "phone"),
+    "taxi-phone": (["07212345678"], "phone"),
+    "hotel-ref": (["7GAWK763", "MMABCDEF", "8NSXI2YL"], "code"),
+    "train-ref": ([], "other"),
+    "train-trainid": (["TR7075", "TR0031"], "code"),
+    "train-leaveat": (["17:45", "after 9"], "time"),
+    "restaurant-booktime": (["5:45 pm", "18:00"], "time"),
+    "train-price": (["13.10 pounds", "4.40 pounds"], "price"),
+    "train-duration": (["79 minutes"], "other"),
+    "attraction-entrancefee": (["4 pounds", "free", "?"], "price"),
+    "hotel-address": (["15-17 norman way", "56 saint barnabas road"], "address"),
+    "restaurant-food": (["gastropub"], "cuisine"),
+    "taxi-type": (["black toyota"], "other"),
+    "hospital-department": (["teenage cancer unit"], "other"),
+    "hotel-stars": (["4"], "number"),
+    "hotel-internet": (["yes"], "boolean"),
+}
+
+
+@pytest.mark.parametrize("described", [True, False])
+@pytest.mark.parametrize("slot", MULTIWOZ)
+def test_kinds_of_slots_with_a_domain_before_them(slot: str, described: bool) -> None:
+    """Of "hotel-postcode" the hotel is the domain; without a description "hotel-name" still is a hotel's."""
+    values, kind = MULTIWOZ[slot]
+    service, _, own = slot.partition("-")
+    description = f"{own} of the {service}" if described else ""
+    if own == "food":
+        description = "food of the restaurant" * described
+    assert kind_of(slot, description, values, service) == kind
+
+
+def test_which_locations_are_towns() -> None:
+    """Those whose values are, in slots that say so; without such slots, those whose values look so."""
+    towns = frozenset({"ely", "norwich", "cambridge"})
+    for values, cities, kind in (
+        (["Ely", "Norwich", "Leeds"], towns, "city"),
+        (["alder lodge", "fen gardens", "Ely"], towns, "place"),
+        (["Ely", "King's Lynn"], frozenset[str](), "city"),
+        (["alder lodge", "fen gardens", "Ely"], frozenset[str](), "place"),
+    ):
+        assert kind_of("departure", "where it starts", values, "taxi", cities) == kind
+
+
 def test_kinds_of_single_values() -> None:
+    assert kind_of_value("title", "Reservation at Mcdonald's") == "other"
+    assert kind_of_value("title", "Movie show") == "other"
+    assert kind_of_value("title", "The Flight of Dragons") == "title"
+    assert kind_of_value("person", "North Meridian Dental") == "business"
     assert kind_of_value("place", "5434 Ygnacio Valley Road #90") == "address"
     assert kind_of_value("place", "2g Japanese Brasserie") == "place"
     assert kind_of_value("city", "John Wayne Airport") == "airport"
@@ -114,6 +183,82 @@ def test_dates_and_times() -> None:
     ]  # fmt: skip
     assert [forms.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
     assert (forms.minutes_of("24:00"), forms.minutes_of("-8:17"), forms.day_of("2019-02-30")) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("like", "form"),
+    [
+        ("+1 312-791-1121", r"\+1 312-[2-9]\d\d-\d{4}"),
+        ("(408) 971-8523", r"\(408\) [2-9]\d\d-\d{4}"),
+        ("1-800-555-1234", r"1-800-[2-9]\d\d-\d{4}"),
+        ("+44 20 7422 8400", r"\+44 20 [2-9]\d{3} \d{4}"),
+        ("+33 1 47 70 50 83", r"\+33 1 [2-9]\d \d\d \d\d \d\d"),
+        ("01223353888", r"01223[2-9]\d{5}"),
+        ("01223 353888", r"01223 [2-9]\d{5}"),
+        ("4089718523", r"408[2-9]\d{6}"),
+    ],
+)
+def test_telephone_numbers_keep_country_and_area(like: str, form: str) -> None:
+    made_up = {forms.said_phone(forms.other_digits(like, 2**63 // n), like) for n in range(1, 60)}
+    assert len(made_up) > 50
+    assert all(re.fullmatch(form, one) for one in made_up)
+
+
+@pytest.mark.parametrize(
+    ("kind", "like", "form"),
+    [
+        ("code", "7GAWK763", r"\d[A-Z]{4}\d{3}"),
+        ("code", "TR7075", r"TR[1-9]\d{3}"),
+        ("code", "x7-99213", r"x[1-9]-\d{5}"),
+        ("code", "829104", r"[1-9]\d{5}"),
+        ("postcode", "cb13ef", r"cb1\d[a-z]{2}"),
+        ("postcode", "CB2 1AB", r"CB2 \d[A-Z]{2}"),
+        ("postcode", "94301", r"94\d{3}"),
+    ],
+)
+def test_references_and_postcodes_keep_their_form(kind: str, like: str, form: str) -> None:
+    code = forms.code_of(like)
+    found = {forms.said_code(forms.other_code(kind, code, 2**63 // n), like) for n in range(1, 60)}
+    assert len(found) > 30
+    assert all(re.fullmatch(form, one) for one in found)
+
+
+def test_steps() -> None:
+    """What nearly all values are multiples of; of a few values less can be told."""
+    hours = [f"{hour:02}:{minute}" for hour in range(8, 20) for minute in ("00", "30")]
+    assert forms.step_of("time", hours) == 30
+    assert forms.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
+    assert forms.step_of("time", ["18:00", "7 pm"]) == 15
+    assert forms.step_of("time", ["18:05", "7 pm"]) == 5
+    assert forms.step_of("time", ["18:07", "7 pm"]) == 1
+    assert forms.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
+    assert forms.step_of("price", ["$12.26", "$7"]) == 1
+    assert forms.step_of("price", ["$12", "$7"]) == 100
+    assert forms.step_of("code", ["100"]) == forms.step_of("time", []) == 1
+
+
+@given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(0, 2**64 - 1), st.integers(1, 5000))
+def test_amounts(whole: int, cents: str, number: int, step: int) -> None:
+    """Of as many digits, half to twice as much, and a multiple of the step where the old one was."""
+    old = f"{whole}{cents}"
+    new = forms.other_amount(old, number, step)
+    assert re.fullmatch(r"\d+" + (rf"\.\d{{{len(cents) - 1}}}" if cents else ""), new)
+    size = round(100 * float(old))
+    if size >= 2 * max(step, 100):
+        assert len(new.partition(".")[0]) == len(str(whole))
+        assert size // 2 - 1 <= round(100 * float(new)) <= 2 * size
+        if size % step == 0 and step % (1 if len(cents) == 3 else 10 if cents else 100) == 0:
+            assert round(100 * float(new)) % step == 0
+
+
+@given(st.integers(0, 1439), st.sampled_from(["5 pm", "5pm", "5:10 P.M.", "5:10 am", "17:10", "5:10", "noon", ""]))
+def test_times_in_the_style_of_others(minutes: int, like: str) -> None:
+    text = forms.said_time(minutes, like)
+    found = forms.minutes_said(text)
+    assert found is not None
+    assert (found - minutes) % 720 == 0
+    assert like in ("5:10", "17:10") or found == minutes
+    assert text.isupper() == (like == "5:10 P.M.") or like in ("17:10", "5:10")
 
 
 def test_articles_of_texts() -> None:
