@@ -14,7 +14,8 @@ REASONS = {
     "ambiguous_word": "what is said for it is also said where it may mean something else",
     "two_values": "two values are said in the same way",
     "overlapping_spans": "its span overlaps another's",
-    "unknown_form": "no date, time, price or phone number in a form that we can write again",
+    "kept_elsewhere": "a value of a slot that is kept too, or a part of one",
+    "unknown_form": "no date, time, price, phone number or reference in a form that we can write again",
     "not_said_so": "a categorical value that is said in other words, or said where nothing marks it",
     "no_unseen_value": "no value of its kind was found that training does not have",
 }
@@ -56,7 +57,8 @@ def card(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> str:
         lines.append("")
     lines += [
         "`replacements` has a row for every value of every dialogue. Dates of a dialogue move by the same number of "
-        "weeks; times by the same minutes, where that can be. A name that ends as a park or a hotel does stays one, "
+        "weeks; times by the same minutes, where that can be; times and prices are multiples of what those of "
+        "their slot are. A name that ends as a park or a hotel does stays one, "
         "but what is made up is no real place, and two values that fit together (a city and its airport) no longer do.",
         "",
     ]

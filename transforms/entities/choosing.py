@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 
@@ -9,12 +10,14 @@ from transforms.corpora import hashed
 from transforms.entities import forms
 from transforms.entities.groups import Found, Group, Kinds
 from transforms.entities.kinds import CHOICE, FORMS
-from transforms.entities.sources import Sources
+from transforms.entities.sources import ATTEMPTS, Sources
 from transforms.entities.tokens import words
 from transforms.entities.training import Training
 
 _WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
-_MINUTES = [minute for minute in range(-120, 121) if minute]
+_MINUTES = [minute for minute in range(-60, 61) if minute]
+_MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
+_FORM_ATTEMPTS = 40  # of a form in which training has most, more find no more
 
 Saying = Callable[[str], str | None]  # of an old surface the new one; None where its form is not known
 
@@ -126,27 +129,29 @@ class Chooser:
             if time is None:
                 group.reason = "unknown_form"
         known = [(group, time) for group, time in times if time is not None]
-        start = hashed(self.sources.seed, "minutes", self.id)
-        for attempt in range(len(_MINUTES)):
-            minutes = _MINUTES[(start + attempt) % len(_MINUTES)]
-            if all(self._take_time(group, time, time + minutes) for group, time in known):
-                return
-            self._undo(group for group, _ in known)
+        for minutes in self._order(_MINUTES, ""):
+            moved = [(group, time, time + minutes) for group, time in known]
+            if all(self._can_be(*one) for one in moved):
+                if all(self._take_time(group, new) for group, _, new in moved):
+                    return
+                self._undo(group for group, _ in known)
         for group, time in known:
-            for number in self.sources.numbers(self.id, group):
-                if self._take_time(group, time, time - 120 + number % 241):
-                    break
-            else:
+            moves = self._order(_MORE_MINUTES, group.key)
+            if not any(self._can_be(group, time, time + n) and self._take_time(group, time + n) for n in moves):
                 group.reason = "no_unseen_value"
 
-    def _take_time(self, group: Group, old: int, minutes: int) -> bool:
-        if minutes // 720 != old // 720:  # what is said to be in the morning stays there
-            return False
-        # Nobody books a table at 6:47 pm, even where some trains leave then.
-        if any(minutes % step and not old % step for step in (5, self._step(group))):
-            return False
-        new = forms.said_time(minutes, "00:00")
-        return self._take(group, new, lambda like: forms.said_time(minutes, like))
+    def _order(self, minutes: list[int], key: str) -> list[int]:
+        """By how many minutes a time may move, in the order in which they are tried."""
+        start = hashed(self.sources.seed, "minutes", self.id, key) % len(minutes)
+        return minutes[start:] + minutes[:start]
+
+    def _can_be(self, group: Group, old: int, new: int) -> bool:
+        """What is said to be in the morning stays there; nobody books at 6:47 pm, even where some trains leave then."""
+        steps = (5, self._step(group))
+        return new // 720 == old // 720 and not any(new % step and not old % step for step in steps)
+
+    def _take_time(self, group: Group, minutes: int) -> bool:
+        return self._take(group, forms.said_time(minutes, "00:00"), lambda like: forms.said_time(minutes, like))
 
     def _step(self, group: Group) -> int:
         return max(self.kinds[slot].step for slot in group.slots)
@@ -165,14 +170,15 @@ class Chooser:
         """(canonical form, how it is said) of each candidate; or None, and why there is none."""
         if not self.sources.makes(group):
             return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
-        numbers = self.sources.numbers(self.id, group)
+        numbers = itertools.islice(self.sources.numbers(self.id, group), _FORM_ATTEMPTS)
         if group.kind == "price":
             amount = forms.amount_of(group.canonical)
             amounts = [forms.amount_of(text) for text in group.surfaces]
             if amount is None or any(one is None or float(one) != float(amount) for one in amounts):
                 return None, "unknown_form"
             step = self._step(group)
-            drawn = (forms.other_amount(amount, number, step) for number in numbers)
+            number = hashed(self.sources.seed, "value", self.id, group.key)
+            drawn = itertools.islice(forms.other_amounts(amount, number, step), ATTEMPTS)
             return ((forms.said_price(new, group.canonical), _price(new)) for new in drawn), ""
         if group.kind != "phone":
             code = forms.code_of(group.canonical)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 
 from transforms.entities.kinds import ISO_DATE
@@ -99,7 +99,7 @@ def minutes_said(text: str) -> int | None:
 
 
 def said_time(minutes: int, like: str) -> str:
-    """A time in the style of another: ``17:30``, ``5:30``, ``5:30 PM`` or, on the hour, ``6pm``.
+    """A time in the style of another: ``17:30``, ``5:30``, ``5:30 PM`` or ``5:30pm``.
 
     What is said in words becomes ``5:30 pm``: words such as "half past 11" have all been seen.
     """
@@ -107,8 +107,7 @@ def said_time(minutes: int, like: str) -> str:
     found = _CLOCK.fullmatch(like)
     if found and (len(found[1]) == 2 or hour == int(found[1])):
         return f"{hour:02}:{minute:02}" if len(found[1]) == 2 else f"{hour}:{minute:02}"
-    twelve = (hour + 11) % 12 + 1
-    short = f"{twelve}:{minute:02}"
+    short = f"{(hour + 11) % 12 + 1}:{minute:02}"
     if found:
         return short
     half = "am" if hour < 12 else "pm"
@@ -116,8 +115,7 @@ def said_time(minutes: int, like: str) -> str:
     if not styled:
         return f"{short} {half}"
     suffix = styled["blank"] + half[0] + styled["dot"] + "m" + styled["last"]
-    alone = not minute and styled["minute"] is None
-    return (str(twelve) if alone else short) + (suffix.upper() if styled["half"].isupper() else suffix)
+    return short + (suffix.upper() if styled["half"].isupper() else suffix)
 
 
 def step_of(kind: str, values: Iterable[str]) -> int:
@@ -155,24 +153,24 @@ def said_price(amount: str, like: str) -> str:
     return _AMOUNT.sub(written, like)
 
 
-def other_amount(amount: str, number: int, step: int) -> str:
-    """Another amount, of as many digits and cents, from half to twice as much.
+def other_amounts(amount: str, number: int, step: int) -> Iterator[str]:
+    """Other amounts, each once: of as many digits and cents, from half to twice as much.
 
     Args:
       amount: the amount.
-      number: 64 bits that look drawn.
-      step: cents that it is to be a multiple of, unless the amount itself is none.
+      number: where they begin: 64 bits that look drawn.
+      step: cents that they are multiples of, unless the amount itself is none.
     """
     whole, point, cents = amount.partition(".")
-    unit = 10 ** (2 - len(cents)) if len(cents) < 3 else 1  # in cents: what the last digit counts
-    size = 100 if len(cents) < 3 else 10 ** len(cents)
-    old = int(whole) * size + (int(cents or 0) * unit if len(cents) < 3 else int(cents))
-    step = step if len(cents) < 3 and step % unit == 0 and old % step == 0 else unit
+    size, unit = 10 ** max(2, len(cents)), 10 ** (2 - min(2, len(cents)))  # of a whole, and of the last digit
+    old = int(whole) * size + int(cents or 0) * unit
+    if size > 100 or step % unit or old % step:
+        step = unit
     low, high = (10 ** (len(whole) - 1) if len(whole) > 1 else 0) * size, 10 ** len(whole) * size - 1
     first, last = -(-max(low, old // 2, step) // step), min(high, 2 * old) // step
-    drawn = (first + number % max(1, last - first + 1)) * step
-    units, rest = divmod(drawn, size)
-    return f"{units}{point}{rest // unit:0{len(cents)}}" if point else str(units)
+    for i in range(last - first + 1):
+        units, rest = divmod((first + (number + i * 7919) % (last - first + 1)) * step, size)
+        yield f"{units}{point}{rest // unit:0{len(cents)}}" if point else str(units)
 
 
 def digits_of(text: str) -> str:

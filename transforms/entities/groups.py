@@ -149,7 +149,7 @@ def _keep_parts(groups: Sequence[Group]) -> None:
         if not group.reason and any(
             f" {' '.join(words(text))} " in event for text in group.surfaces for event in events
         ):
-            group.reason = "part_of_kept"
+            group.reason = "kept_elsewhere"
 
 
 def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:

@@ -158,6 +158,12 @@ def _marked(utterance: str, slot: Slot, span: SlotSpan, found: Found, of: dict[s
     group = of.get(text) or of.get(folded(text))
     if not (group and slot in group.slots) and written.isdisjoint(found.values.get(slot, ())):
         raise InputError(f"bad_span: {text!r} is no value of {span.slot!r} in this dialogue")
+    if group and slot not in group.slots:
+        # Its slot is kept: of a bare number the other meaning is another value, a word would be two things.
+        if is_number(text):
+            group = None
+        elif not group.reason:
+            group.reason = "kept_elsewhere"
     every = group.surfaces if group else [text]
     like = text if text in every else next(one for one in every if one.casefold() in written)
     return Mention(start, end, text, like, group, (slot,))

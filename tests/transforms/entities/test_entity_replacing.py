@@ -22,6 +22,7 @@ from schemas.errors import InputError
 from schemas.layout import read_root
 from transforms.corpora import read_corpus
 from transforms.entities import forms
+from transforms.entities.card import REASONS
 from transforms.entities.kinds import SlotKind
 from transforms.entities.replacing import Replacer, replaced
 from transforms.entities.sources import Sources
@@ -380,7 +381,21 @@ def test_what_an_event_is_called_is_kept_with_what_it_names() -> None:
     raw = dialogue(turn("USER", "Put in Reservation at Uno's.", {"Reservation at Uno's": "title"}, *acts))
     made = replace(raw)
     assert made.dialogue == raw
-    assert {row["slot"]: row["reason"] for row in made.rows} == {"title": "no_generator", "name": "part_of_kept"}
+    assert {row["slot"]: row["reason"] for row in made.rows} == {"title": "no_generator", "name": "kept_elsewhere"}
+    assert all(row["reason"] in REASONS for row in made.rows)
+
+
+def test_a_value_of_a_slot_that_is_kept_too() -> None:
+    """A word would be two things; a bare number is another value than the price."""
+    acts = [action("title", ("Jazz", "Jazz")), action("mood", ("jazz", "Jazz"))]
+    raw = dialogue(turn("USER", "Jazz, that is jazz", {"Jazz": "title", "jazz": "mood"}, *acts))
+    made = replace(raw)
+    assert made.dialogue == raw
+    assert rows_by_slot(made)["title"]["reason"] == "kept_elsewhere"
+    acts = [action("price", ("2", "2")), action("seats", ("2", "2"))]
+    raw = dialogue(turn("USER", "cost: 2", {"2": "price"}, *acts), turn("USER", "seats: 2", {"2": "seats"}, *acts))
+    first, second = (one["utterance"] for one in replace(raw).dialogue["turns"])
+    assert (first != "cost: 2", second) == (True, "seats: 2")
 
 
 CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "swapped": str.swapcase}
