@@ -1,0 +1,96 @@
+"""Utterances written otherwise than their annotation: in another case, as recognisers write, or with other blanks."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from entity_corpora import action, dialogue, replace, spans_of, state, turn
+from multiwoz_corpus import write_corpus
+
+from schemas.dialogue import Dialogue
+from schemas.errors import InputError
+from schemas.layout import read_root
+from transforms.corpora import read_corpus
+from transforms.entities.replacing import Replacer, replaced
+from transforms.entities.sources import Sources
+from transforms.entities.study import kinds_of, learn_training
+
+
+@pytest.mark.parametrize("said", ["port alder", "PORT ALDER", "Port  Alder", "pORT aLDER"])
+def test_a_value_in_another_case_or_spacing_than_annotated(said: str) -> None:
+    """As speech recognisers write it: found, and replaced in its own case."""
+    acts = action("city", ("Port Alder", "Port Alder"))
+    raw = dialogue(
+        turn("USER", f"to {said}!", {said: "city"}, acts, state=state(city=["Port Alder"])),
+        turn("SYSTEM", "port alder, then?", None, acts),
+    )
+    made = replace(raw)
+    new = made.rows[0]["canonical_replacement"]
+    assert new
+    wanted = new.lower() if said.islower() else new.upper() if said.isupper() else new
+    assert [one["utterance"] for one in made.dialogue["turns"]] == [f"to {wanted}!", f"{new.lower()}, then?"]
+    assert spans_of(made.dialogue) == [("city", wanted)]
+    assert made.dialogue["turns"][0]["frames"][0]["state"]["slot_values"] == {"city": [new]}
+
+
+CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "swapped": str.swapcase}
+
+
+def spaced(raw: Any, number: int) -> Any:
+    """A dialogue with more blanks in its utterances; spans move along."""
+    found = copy.deepcopy(raw)
+    for one in found["turns"]:
+        text, places = "", []
+        for i, char in enumerate(one["utterance"]):
+            places.append(len(text))
+            text += char + " " * (char == " " and (i + number) % 3 == 0)
+        places.append(len(text))
+        one["utterance"] = text
+        for span in (span for frame in one["frames"] for span in frame["slots"]):
+            span["start"], span["exclusive_end"] = places[span["start"]], places[span["exclusive_end"]]
+    return found
+
+
+def varied(raw: Any) -> Iterator[Any]:
+    yield raw
+    for change in CASES.values():
+        yield {**raw, "turns": [{**one, "utterance": change(one["utterance"])} for one in raw["turns"]]}
+    for number in range(3):
+        yield spaced(raw, number)
+
+
+def check_varied(root: Path, train: Path, splits: list[str], dead: float) -> None:
+    """Every dialogue, however its utterances are written, is replaced or refused, and few are refused."""
+    schemas = read_root(root)
+    files = read_corpus(root, splits).files
+    training = learn_training(read_corpus(train, ["train"]).files, [])
+    replacer = Replacer(kinds_of(files, schemas, False), Sources("generated", "0"), training)
+    refused = total = 0
+    for raw in (raw for file in files for raw in json.loads(Path(file.path).read_bytes())[:40]):
+        for one in varied(raw):
+            total += 1
+            try:
+                made = replaced(one, msgspec.convert(one, Dialogue), replacer)
+            except InputError:
+                refused += 1
+                continue
+            assert made.leaks == 0
+    assert total > 40
+    assert refused <= dead * total
+
+
+def test_the_sample_and_multiwoz_however_they_are_written(sample: Path, tmp_path: Path) -> None:
+    check_varied(sample, sample, ["train", "dev", "test"], 0)
+    parts = [["hotel", "restaurant", "taxi"], ["train", "attraction"], ["hospital", "police", "bus"]] * 3
+    root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts})
+    check_varied(root, root, ["test"], 0)
+
+
+def test_real_dialogues_however_they_are_written(real_dialogues: Path) -> None:
+    check_varied(real_dialogues, real_dialogues, ["train", "dev"], 0.01)
