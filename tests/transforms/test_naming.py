@@ -156,3 +156,8 @@ def test_names_of_the_corpora_are_canonical_already(sample, real_data):
         assert find_convention(intents) is Convention.CAMEL
         assert {name for name in slots if written(name, Convention.SNAKE) != name} == set()
         assert {name for name in intents if written(name, Convention.CAMEL) != name} == set()
+
+
+def test_no_name_takes_long():
+    names = ["a" + "A" * 34 + "_", "a" + "Ab" * 10_000 + "_", "a-" * 10_000 + "!"]
+    assert find_convention(names) is Convention.SNAKE

@@ -30,6 +30,7 @@ PLUMBING = frozenset(
 _WORKER_ID = re.compile(r"\bA[A-Z0-9]{9,20}\b")
 
 _BATCH_TIME = re.compile(r"\w{3} (\w{3} \d{1,2} \d\d:\d\d:\d\d) ([A-Z]{3,4}) (\d{4})")
+_YEAR_10000 = 253_402_300_800  # seconds
 _ZONES = {"PDT": "-0700", "PST": "-0800", "UTC": "+0000", "GMT": "+0000"}
 
 
@@ -63,7 +64,8 @@ class Unusable(Exception):
 
 def payload(text: str) -> str:
     """A record for the dead letters: worker ids masked, cut to a readable length, what was cut said and hashed."""
-    text = _WORKER_ID.sub("A…", text)
+    # Zeros stand between the letters where UTF-16 was taken for another encoding.
+    text = _WORKER_ID.sub("A…", text.replace("\0", ""))
     if len(text) <= MAX_PAYLOAD:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -78,20 +80,21 @@ def worker_hash(key: bytes, worker_id: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def parse_time(text: str) -> int | None:
-    """Seconds since 1970 of ``Tue Oct 31 14:05:22 PDT 2017`` or of an ISO time with an offset; None for others."""
+    """Seconds since 1970 of ``Tue Oct 31 14:05:22 PDT 2017`` or of an ISO time with an offset; None for others.
+
+    None, too, where that is before 1970 or after 9999 in UTC: no reader of a table has such times.
+    """
     text = text.strip()
     try:
         if match := _BATCH_TIME.fullmatch(text):
-            zone = _ZONES.get(match[2])  # strptime's %Z refuses PDT
-            return (
-                int(datetime.strptime(f"{match[1]} {match[3]} {zone}", "%b %d %H:%M:%S %Y %z").timestamp())
-                if zone
-                else None
-            )
-        when = datetime.fromisoformat(text)
-        return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+            zone = _ZONES.get(match[2], "")  # strptime's %Z refuses PDT; without one it refuses, too
+            when = datetime.strptime(f"{match[1]} {match[3]} {zone}", "%b %d %H:%M:%S %Y %z")
+        else:
+            when = datetime.fromisoformat(text)
+        seconds = int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
     except (ValueError, OverflowError):
         return None
+    return seconds if 0 <= seconds < _YEAR_10000 else None
 
 
 def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> int | None:

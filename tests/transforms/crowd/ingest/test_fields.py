@@ -45,6 +45,9 @@ def test_times(text, iso):
         "2017-13-01",
         "\ud800",
         "9" * 40,
+        "9999-12-31T23:59:59-23:59",  # in UTC of the year 10000: no reader of a table takes it
+        "0001-01-01T00:00:00+23:59",
+        "1969-12-31T23:59:59Z",
     ],
 )
 def test_times_that_cannot_be_read(text):
@@ -211,6 +214,12 @@ def test_worker_ids_are_masked(worker, row):
 @pytest.mark.parametrize("text", ["3LP98UYL8WX9QKTAW1IZXSVTSKTE6S", "An answer", "ATM", "AvailableDates", ""])
 def test_other_texts_are_not(text):
     assert fields.payload(text) == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_a_worker_is_hidden_in_a_row_of_another_encoding_too(encoding):
+    row = f"3XYZ,{WORKER},Submitted".encode(encoding).decode("latin-1")
+    assert fields.payload(row) == "3XYZ,A…,Submitted"
 
 
 def test_long_payloads_are_cut_and_what_was_cut_is_said():

@@ -1,0 +1,91 @@
+"""JSON from elsewhere that is nested deeply ends no run: a reader takes it, or says what is wrong (InputError)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from evaluation.dst import files as scored
+from evaluation.dst.predictions import read_predictions
+from evaluation.generation.scorers import _parse as judgement_of
+from evaluation.lines import Keyed
+from evaluation.lines import read_lines as read_rows
+from schemas.dialogue import parse_dialogues
+from schemas.errors import InputError
+from schemas.layout import parse_json, parse_json_line
+from schemas.release_manifest import parse_manifest
+from transforms import files
+from transforms.anonymise.chats import _of_line as chat_of
+from transforms.checkpoints import read_json
+from transforms.corpora import typed
+from transforms.crowd_variations.tasks import read_tasks
+from transforms.mturk import collected
+from transforms.mturk.hits_folder import read_hits
+from transforms.mturk.journal import Journal
+from transforms.ood.sources import _of_line as utterance_of
+from transforms.release.opening import latest_version
+from transforms.rewrite.names import read_mapping
+from transforms.rewrite.text import dialogue_text, read_each
+from transforms.variations.rewritten import read_lines as read_rewritten
+
+DIALOGUE = b'{"dialogue_id": "1", "services": [], "turns": [], "more": %s}'
+LINE = b'{"AssignmentId": "1", "WorkerId": "1", "HITId": "1", "RequesterAnnotation": "1", "id": "1", "more": %s}'
+
+
+def in_a_file(name: str, read: Callable[[Path], Any]) -> Callable[[Path, bytes], Any]:
+    """A reader of a file of that name."""
+
+    def reader(folder: Path, data: bytes) -> Any:
+        (folder / name).write_bytes(data)
+        found = read(folder)
+        return list(found) if isinstance(found, Iterator) else found
+
+    return reader
+
+
+def rewritten_bytes(_: Path, data: bytes) -> list[bytes]:
+    """A dialogue file read and written as ``rewrite`` does."""
+    return [dialogue_text(item, plain) for item, plain in read_each(data, "a.json")]
+
+
+READERS: dict[str, tuple[bytes, Callable[[Path, bytes], Any]]] = {
+    "any": (b"%s", lambda _, data: parse_json(data, "a.json")),
+    "dialogues": (b"[" + DIALOGUE + b"]", lambda _, data: parse_dialogues(data, "a.json")),
+    "typed dialogues": (b"[" + DIALOGUE + b"]", lambda _, data: [typed(raw) for raw, _ in read_each(data, "a.json")]),
+    "rewritten dialogues": (b"[" + DIALOGUE + b"]", rewritten_bytes),
+    "scored dialogues": (b"[" + DIALOGUE + b"]", lambda _, data: scored.parse_dialogues(data, "a.json")),
+    "predictions": (LINE, in_a_file("a.jsonl", lambda folder: read_predictions(str(folder / "a.jsonl")))),
+    "rows": (LINE, in_a_file("a.jsonl", lambda folder: read_rows(str(folder / "a.jsonl"), Keyed))),
+    "rewritten turns": (LINE, in_a_file("a.jsonl", lambda folder: read_rewritten(str(folder / "a.jsonl")))),
+    "judgements": (b"%s", lambda _, data: judgement_of(data.decode())),
+    "foreign utterances": (LINE, lambda _, data: utterance_of(data)),
+    "chats": (LINE, lambda _, data: chat_of(data, frozenset())),
+    "mapping": (b'{"v1": %s}', lambda _, data: read_mapping(data, "mapping.json")),
+    "manifest": (LINE, lambda _, data: parse_manifest(data, "MANIFEST.json")),
+    "latest": (LINE, in_a_file("latest.json", latest_version)),
+    "run": (LINE, in_a_file("run.json", lambda folder: files._files_of(str(folder / "run.json")))),
+    "model": (LINE, in_a_file("config.json", lambda folder: read_json(folder, "config.json"))),
+    "journal": (LINE + b"\n", in_a_file("journal.jsonl", lambda folder: Journal(folder, writable=False))),
+    "collected": (LINE, in_a_file(collected.FILE, collected.load)),
+    "tasks": (LINE, in_a_file("manifest.jsonl", lambda folder: read_tasks([str(folder)]))),
+    "hits": (LINE, in_a_file("run.json", lambda folder: read_hits(str(folder), "https://mturk.example"))),
+}
+
+
+@pytest.mark.parametrize("depth", [300, 1_100, 100_000])
+@pytest.mark.parametrize("name", READERS)
+def test_every_reader_bears_depth(name: str, depth: int, tmp_path: Path) -> None:
+    form, read = READERS[name]
+    with suppress(InputError):
+        read(tmp_path, form % (b"[" * depth + b"]" * depth))
+
+
+def test_a_line_that_is_too_deep_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="nested more than 64 levels deep"):
+        parse_json_line("[" * 300 + "]" * 300)
+    assert msgspec.json.encode(parse_json_line("[" * 64 + "]" * 64)) == b"[" * 64 + b"]" * 64
