@@ -226,7 +226,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
     if bad:
         logging.warning("services were left out because their schemas are bad: the dead letters say which and why")
     if not assignments:
-        return failed("no assignment could be used of the files of --responses", found, dead, out)
+        return failed("no assignment could be read from the files of --responses", found, dead, out)
     if not complete + partial:
         return failed("no service could be composed", found, dead, out)
     return EXIT_FAILURE if (short or bad) and args.require_complete else 0

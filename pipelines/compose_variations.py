@@ -186,7 +186,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
             "most mistyped answers are of other sentences: is this the corpus, and the --split, of the tasks?"
         )
     if not assignments:
-        return failed("no assignment could be used of the files of --responses", found, dead, out)
+        return failed("no assignment could be read from the files of --responses", found, dead, out)
     if not answers["used"]:
         return failed("no rewriting could be used", found, dead, out)
     return EXIT_FAILURE if found["short"] and args.require_complete else 0

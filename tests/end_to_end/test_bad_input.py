@@ -261,7 +261,7 @@ def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path: Path, table: list
     (tmp_path / "names.csv").write_text(as_csv([header, *(row[:-1] for row in table[1:4])]), newline="")
     run(tmp_path, tmp_path / "names.csv")
     error = capsys.readouterr().err
-    assert "no assignment could be used of the files of --responses: 3 dead letters" in error
+    assert "no assignment could be read from the files of --responses: 3 dead letters" in error
     assert "3 broken_row (" in error
     assert "names.csv: row 2: " in error
 
