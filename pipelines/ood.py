@@ -49,9 +49,9 @@ def parser() -> Parser:
         "--source",
         metavar="SOURCE",
         default=OWN,
-        help="foreign utterances: own (user turns of the corpus whose dialogues share no domain), or a file or folder "
-        "of text (a line each), JSON lines (text, utterance), DSTC2 calls, a Stanford key-value or an SGD corpus; or "
-        "the name of a plug-in (default own)",
+        help="foreign utterances: own (the corpus's user turns, where they are foreign to a dialogue), or a file or "
+        "folder of text (a line each), JSON lines (text, utterance), DSTC2 calls, a Stanford key-value or an SGD "
+        "corpus; or the name of a plug-in (default own)",
     )
     add("--rates", metavar="LIST", default="0.1,0.2,0.5", help="injected turns per user turn (default 0.1,0.2,0.5)")
     add(
@@ -78,9 +78,11 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, and lists corpus and source. Raises InputError where it cannot work."""
-    from schemas.layout import SPLITS, dialogue_files
+    from schemas.layout import SPLITS, dialogue_files, read_root
     from transforms.corpora import read_corpus
+    from transforms.ood.language import schemas_of
     from transforms.ood.plan import Recipe, parse_rates
+    from transforms.ood.reading import check_places_of
     from transforms.ood.sources import list_sources, plugin_of
     from transforms.ood.texts import stopwords
 
@@ -104,12 +106,16 @@ def check(args: argparse.Namespace) -> None:
     args.sources = [] if own else list_sources(args.source)
     args.plugin = None if own else plugin_of(args.source)
     args.stops = stopwords()
+    args.schemas = None
+    if own:
+        args.schemas = schemas_of(service for of in read_root(root, leave_out_bad=True) for service in of.services)
+    check_places_of(args.corpus.files, args.recipe)
 
 
 def about_source(args: argparse.Namespace) -> str:
     """What card and page say of the source."""
     if args.recipe.own:
-        return "the corpus's own user turns, of dialogues that share no domain"
+        return "the corpus's own user turns, of dialogues that share no domain, foreign to those they are in"
     from pathlib import PurePath
 
     from transforms.ood.sources import kinds_of
@@ -139,7 +145,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "Source" >> reading.ReadSource()
     )
     utterances = (read.foreign, sources.foreign) | "Utterances" >> beam.Flatten()
-    pool, of_pool = utterances | "Pool" >> reading.Pool(read[reading.TURNS], args.stops, recipe.own)
+    pool, of_pool = utterances | "Pool" >> reading.Pool(read[reading.TURNS], args.stops, args.schemas)
     of_reading = (read[reading.COUNTS], sources[reading.COUNTS], of_pool) | "Of reading" >> beam.Flatten()
     once = pipeline | "Once" >> beam.Create([recipe], reshuffle=False)
     injections = once | "Plan" >> beam.FlatMap(
@@ -150,7 +156,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
     dialogues = pipeline | "Dialogue files" >> beam.Create(args.corpus.files)
     written = (dialogues, injections) | "Sets" >> writing.WriteSets(args.output, recipe)
-    counts = (of_reading, written[writing.COUNTS], writing.shared(written[writing.USED])) | "Counts" >> beam.Flatten()
+    counts = (of_reading, written[writing.COUNTS], writing.uses_of(written[writing.USED])) | "Counts" >> beam.Flatten()
     examples = written[writing.EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(
         writing.SHOWN, key=lambda drawn: drawn[0]
     )
@@ -177,12 +183,16 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
+    from transforms.ood.plan import MOST_USES, TURNS_A_USE
+
+    uses = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE} if args.recipe.own else {"at_most": 1}
     options = {
         "split": list(args.recipe.splits),
         "source": about_source(args),
         "rates": list(args.recipe.rates),
         "place": args.place,
         "seed": args.seed,
+        "uses": uses,
         "max_bad": float(args.max_bad),
     }
     return {**run_header("ood", options), **plugins.recorded(args.plugin)}
@@ -196,9 +206,10 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:
         pool = numbers["pool"]
+        own = f", {pool['answer']:,} answers, {pool['understood']:,} understood" if args.recipe.own else ""
         print(
             f"{counted(pool['different'], 'different utterance')}: {pool['kept']:,} foreign, "
-            f"{pool['near_duplicate']:,} near-duplicates, {pool['generic']:,} generic"
+            f"{pool['near_duplicate']:,} near-duplicates, {pool['generic']:,} generic{own}"
         )
         for name, one in numbers["sets"].items():
             said = [

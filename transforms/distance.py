@@ -102,7 +102,7 @@ def lemma_set(text: str, method: Method) -> frozenset[str]:
 def _lemmas(text: str) -> Iterable[str]:
     for token in _tokenizer()(text):
         if not (token.is_punct or token.is_space):
-            yield _lemma(token.lower_)
+            yield lemma(token.lower_)
 
 
 @cache
@@ -119,7 +119,8 @@ def _tokenizer() -> Any:
 
 
 @lru_cache(maxsize=1 << 16)
-def _lemma(word: str) -> str:
+def lemma(word: str) -> str:
+    """The lemma of an English word in lower case, by simplemma."""
     import simplemma
 
     return str(simplemma.lemmatize(word, "en")).lower()

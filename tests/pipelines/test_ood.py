@@ -192,12 +192,32 @@ def test_own_of_a_corpus_with_frames_of_every_service(tmp_path: Path) -> None:
     """As MultiWOZ 2.2 is: a frame does not make a dialogue's domains, nor does its own list."""
     parts = [["hotel"], ["train"], ["attraction"], ["hotel", "restaurant"], ["police"]] * 6
     root = write_corpus(tmp_path / "mw", {"train": parts, "test": parts}, lists_all=True)
-    assert run(tmp_path / "out", "--sgd", str(root), "--rates", "0.05", "--quiet") == 0
+    assert run(tmp_path / "out", "--sgd", str(root), "--rates", "0.1,0.4", "--quiet") == 0
     domains = {f"MUL{n:04d}.json": set(parts[n % 30]) for n in range(60)}
-    rows = [row for row in rows_of(tmp_path / "out", "ood-5", "train") if row["label"] == "ood"]
-    assert len(rows) > 2
-    for row in rows:
-        assert not domains[row["source"].split(":")[1]] & domains[row["dialogue_id"]]
+    for split in ("train", "test"):
+        rows = [row for row in rows_of(tmp_path / "out", "ood-40", split) if row["label"] == "ood"]
+        assert len(rows) > 40
+        for row in rows:
+            assert not domains[row["source"].split(":")[1]] & domains[row["dialogue_id"]]
+            assert "phone number" not in row["utterance"]
+        check_uses(tmp_path / "out", "ood-40", split, rows, 2)
+
+
+def check_uses(out: Path, name: str, split: str, rows: list[dict[str, Any]], most: int) -> None:
+    """Numbers, page and card say how often utterances are used; none is twice in a dialogue, or too often."""
+    uses = Counter(key_of(row["utterance"]) for row in rows)
+    assert max(uses.values()) <= most
+    assert max(Counter((row["dialogue_id"], key_of(row["utterance"])) for row in rows).values()) == 1
+    numbers = json.loads((out / "statistics.json").read_bytes())
+    told = numbers["sets"][name]["splits"][split]["uses"]
+    assert told == {str(n): times for n, times in sorted(Counter(uses.values()).items())}
+    manifest = json.loads((out / "run.json").read_bytes())
+    assert {n: manifest["counts"][f"uses/{name}/{split}/{n}"] for n in told} == told
+    assert manifest["options"]["uses"] == {"at_most": 10, "user_turns_each": 50}
+    assert (
+        f'<td class="n">{len(uses):,}</td><td class="n">{max(uses.values())}</td>' in (out / "report.html").read_text()
+    )
+    assert "An utterance is used again only where" in (out / "README.md").read_text()
 
 
 def rows_of_dialogue(out: Path, split: str, name: str, turn: int) -> list[str]:
@@ -239,6 +259,11 @@ def test_what_cannot_be_read(sample: Path, talk: Path, tmp_path: Path, capsys: p
         (["--rates", "0.1,0.1"], 2, "--rates: give each rate once"),
         (["--split", "validation"], 2, "there are no dialogues in 'validation'; there are in: train, dev, test"),
         (["--split", ","], 2, "--split: give one or more splits"),
+        (
+            ["--rates", "0.9"],
+            2,
+            "have 41 to between, and 44 are needed, 3 more; give rates up to 0.836, the highest possible here",
+        ),
         (["--source", "nowhere"], 2, "nowhere: --source: there is no such file or folder"),
         (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
     ],
@@ -273,3 +298,15 @@ def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:
         assert {turn["speaker"] for turn in one["turns"][::2]} == {"USER"}
         for turn in one["turns"][::2]:
             assert all("active_intent" in frame["state"] for frame in turn["frames"])
+
+
+def test_all_rates_on_real_dialogues(real_data: Path, tmp_path: Path) -> None:
+    """RADDLE's three rates from a corpus's own turns, on dialogues of ten services."""
+    root = real_data / "sgd"
+    assert run(tmp_path / "out", "--sgd", str(root), "--split", "dev", "--quiet") == 0
+    for name, rate in SETS.items():
+        rows = rows_of(tmp_path / "out", name, "dev")
+        foreign = [row for row in rows if row["label"] == "ood"]
+        assert len(foreign) == int(rate * (len(rows) - len(foreign)) + 0.5)
+        check_uses(tmp_path / "out", name, "dev", foreign, 10)
+        assert not [row for row in foreign if row["utterance"] == "What is their phone number?"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from transforms.ood.fallbacks import FALLBACKS
-from transforms.ood.plan import Recipe
+from transforms.ood.plan import MOST_USES, TURNS_A_USE, Recipe
 
 _PLACES = {
     "append": "At the end of the dialogue, after the system's last turn",
@@ -39,10 +40,11 @@ def card(numbers: Mapping[str, Any], recipe: Recipe, source: str) -> str:
         "requested, no slots and actions. The system's fallback has no frames. Original turns are as they were.",
         f"- **Source.** {source}: {pool['utterances']:,} utterances, {pool['different']:,} different. Left out: "
         f"{pool['near_duplicate']:,} that share four words in five (Jaccard index 0.8) with an in-domain turn, "
-        f"{pool['generic']:,} that could be said in any dialogue, {pool['too_long']:,} too long, "
+        f"{pool['generic']:,} that could be said in any dialogue, {pool['answer']:,} that answer besides, "
+        f"{pool['understood']:,} that other domains may understand, {pool['too_long']:,} too long, "
         f"{pool['empty']:,} without words. Nor is one in a dialogue of a domain that one of its words is typical of.",
-        f"- **Disjointness.** Utterances that stand in two splits: {numbers['overlapping']}; twice in a split: "
-        f"{numbers['repeated']}.",
+        f"- **Uses.** {_uses(numbers['sets'], recipe)}",
+        f"- **Disjointness.** Utterances that stand in two splits: {numbers['overlapping']}.",
         f"- **Fallbacks.** {len(FALLBACKS)}, drawn by hash. Seed: `{recipe.seed}`.",
         "",
         "`SET/turns` has a row for every user turn: its place in the new and the original dialogue, the label "
@@ -50,3 +52,17 @@ def card(numbers: Mapping[str, Any], recipe: Recipe, source: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _uses(sets: Mapping[str, Any], recipe: Recipe) -> str:
+    if not recipe.own:
+        return "Each utterance is used once."
+    parts = []
+    for name, one in sets.items():
+        times: Counter[int] = Counter()
+        for of in one["splits"].values():
+            times.update({int(n): many for n, many in of["uses"].items()})
+        often = ", ".join(f"{many:,} {'once' if n == 1 else f'{n} times'}" for n, many in sorted(times.items()))
+        parts.append(f"{name}: {often or 'none'}")
+    rule = f"at most once for each {TURNS_A_USE} user turns of the split, {MOST_USES} times at most, once in a dialogue"
+    return f"An utterance is used again only where all that fit have been used as often, {rule}. {'; '.join(parts)}."

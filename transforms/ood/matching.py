@@ -16,9 +16,6 @@ U = TypeVar("U", bound=Hashable)
 def match(places: Sequence[P], utterances: Sequence[U], fits: Callable[[P, U], bool]) -> list[int | None]:
     """Gives each place an utterance that fits; as many as can be have one.
 
-    Places are served in order, each by the first utterance in order that fits and is left. Where none is left, others
-    change theirs to make room: a maximum matching by augmenting paths (Berge 1957), over groups of the same kind.
-
     Args:
       places: the kind of each place.
       utterances: the kind of each utterance.
@@ -27,13 +24,22 @@ def match(places: Sequence[P], utterances: Sequence[U], fits: Callable[[P, U], b
     Returns:
       For each place the index of its utterance, or None.
     """
-    matching = _Matching(places, utterances, fits)
+    matching = Matching(places, utterances, fits)
     for i in range(len(places)):
         matching.serve(i)
     return matching.found
 
 
-class _Matching(Generic[P, U]):
+class Matching(Generic[P, U]):
+    """Places served in order, each by the first utterance in order that fits and is left.
+
+    Where none is left, others change theirs to make room: a maximum matching by augmenting paths (Berge 1957), over
+    groups of the same kind. Whoever is served stays so.
+
+    Attributes:
+      found: for each place the index of its utterance, or None.
+    """
+
     def __init__(self, places: Sequence[P], utterances: Sequence[U], fits: Callable[[P, U], bool]) -> None:
         self.places = places
         self.found: list[int | None] = [None] * len(places)
@@ -53,7 +59,8 @@ class _Matching(Generic[P, U]):
             heapify(heap)
         self._hopeless: set[P] = set()
 
-    def serve(self, place: int) -> None:
+    def serve(self, place: int) -> bool:
+        """Serves a place, if it can be."""
         kind = self.places[place]
         group = self._first(kind)
         if group is not None:
@@ -62,6 +69,7 @@ class _Matching(Generic[P, U]):
             path = self._path(kind)
             if path is not None:  # else there will be none later: whoever is served keeps something
                 self._shift(place, path)
+        return self.found[place] is not None
 
     def _first(self, kind: P) -> U | None:
         """The group with the first utterance that fits and is left."""

@@ -15,7 +15,6 @@ Domains = tuple[str, ...]
 
 # Jaccard index of 4/5, as whole numbers: 0.8 itself is no binary fraction.
 _PART, _WHOLE = 4, 5
-_TELLING = 3  # turns
 _OFTEN = 10  # turns
 
 
@@ -41,10 +40,6 @@ class InDomain:
             for word in self._prefix(words):
                 self._by_prefix.setdefault((word, len(words)), []).append(i)
         self._typical = self._typical_words()
-        self._of_word: dict[str, set[Domains]] = {}
-        for words, of in zip(self._sets, self._domains, strict=True):
-            for word in words:
-                self._of_word.setdefault(word, set()).update(of)
 
     def _typical_words(self) -> dict[str, list[str]]:
         """Words to the domains they are typical of: those of four in five turns that have the word."""
@@ -89,27 +84,14 @@ class InDomain:
                         return True
         return False
 
-    def is_generic(self, key: str, domains: Domains = ()) -> bool:
-        """Whether it has fewer than three content words, and none of them tells what it is about.
-
-        A word does that where no in-domain turn has it. Of the corpus's own utterances it is a word that stands in
-        three turns or more, and in none outside of its domains: a word that stands once tells little.
-
-        Args:
-          key: of the utterance.
-          domains: as for :meth:`is_near`.
-        """
+    def is_generic(self, key: str) -> bool:
+        """Whether it has fewer than three content words, and in-domain turns have each of them."""
         content = content_words(key, self.stops)
-        return len(content) < CONTENT and not any(self._tells(word, domains) for word in content)
+        return len(content) < CONTENT and all(word in self._counts for word in content)
 
     def is_familiar(self, key: str) -> bool:
         """Whether in-domain turns have each of its content words: then it may be of their domains, reworded."""
-        return all(word in self._of_word for word in content_words(key, self.stops))
-
-    def _tells(self, word: str, domains: Domains) -> bool:
-        if _elsewhere(self._of_word.get(word, ()), domains):
-            return False
-        return not domains or self._counts[word] >= _TELLING
+        return all(word in self._counts for word in content_words(key, self.stops))
 
 
 def _elsewhere(found: Collection[Domains], domains: Domains) -> bool:

@@ -1,4 +1,4 @@
-"""Which places of a split get which foreign utterances, in which sets."""
+"""Which places of a split get which foreign utterances, in which sets, and how often one is used."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import msgspec
 
 from schemas.errors import InputError
 from transforms.corpora import hashed, listed
-from transforms.ood.matching import match
+from transforms.ood.matching import Matching
 from transforms.ood.places import PLACES, Place, set_name, wanted
 from transforms.ood.pool import Foreign
+
+# How often one of the corpus's own utterances may be used, see ``most_uses``.
+MOST_USES = 10
+TURNS_A_USE = 50
 
 Kind = tuple[str, tuple[str, ...]]  # the split and the domains of a place's dialogue
 
@@ -73,12 +77,22 @@ def parse_rates(given: str) -> tuple[str, ...]:
     return tuple(sorted(parts, key=float))
 
 
+def most_uses(turns: int) -> int:
+    """How often one of the corpus's own utterances may be injected into a split with so many in-domain user turns.
+
+    Once for each 50 of them, ten times at most, and always once.
+    """
+    return max(1, min(turns // TURNS_A_USE, MOST_USES))
+
+
 def plan(
     recipe: Recipe, places: Iterable[Place], pool: Iterable[Foreign], turns: Mapping[str, int]
 ) -> list[tuple[str, Injection]]:
-    """Takes the first places of each split in drawn order, and gives each an utterance that no other has.
+    """Takes the first places of each split in drawn order that something fits, and gives each an utterance.
 
-    The places of a lower rate are the first of those of a higher one, with the same utterances: sets are nested.
+    The places of a lower rate are the first of those of a higher one, with the same utterances: sets are nested. An
+    utterance of another source is used once. One of the corpus's own is used again, see :func:`most_uses`, where it
+    belongs to one split, all that fit have been used as often, and the dialogue has it not yet.
 
     Args:
       recipe: how.
@@ -90,30 +104,87 @@ def plan(
       (dialogue file, injection), in order.
 
     Raises:
-      InputError: too few places or utterances.
+      InputError: too few places or utterances; it says which rate can be reached.
     """
     numbers = {split: [wanted(rate, turns.get(split, 0)) for rate in recipe.rates] for split in recipe.splits}
     of_split: dict[str, list[Place]] = {split: [] for split in recipe.splits}
     for place in sorted(places):
         of_split[place.split].append(place)
-    chosen: list[tuple[Place, int]] = []
-    for split, counts in numbers.items():
-        _check_places(recipe, split, len(of_split[split]), counts[-1])
-        chosen += [(place, _sets(rank, counts)) for rank, place in enumerate(of_split[split][: counts[-1]])]
-    utterances = sorted(pool, key=lambda one: (hashed(recipe.seed, "foreign", one.key), one))
-    matched = match(
-        [(place.split, place.domains) for place, _ in chosen],
-        [(one.splits, one.domains + one.about) for one in utterances],
-        _fits,
-    )
-    missing = Counter(place.split for (place, _), i in zip(chosen, matched, strict=True) if i is None)
-    if missing:
-        raise _too_few(recipe, missing, len(chosen), len(utterances))
-    return sorted(
-        (place.file, Injection(place.draw, place.dialogue, place.turn, utterances[i], sets))
-        for (place, sets), i in zip(chosen, matched, strict=True)
-        if i is not None
-    )
+    for split, there in of_split.items():
+        check_places(recipe, split, len(there), turns.get(split, 0))
+    # All splits side by side: no split takes what another needs more.
+    ranked = sorted((rank / turns[split], place) for split, of in of_split.items() for rank, place in enumerate(of))
+    utterances = _copies(recipe, pool, turns)
+    served = _served([place for _, place in ranked], utterances, {split: of[-1] for split, of in numbers.items()})
+    found = {split: sum(place.split == split for place, _ in served) for split in recipe.splits}
+    if any(found[split] < of[-1] for split, of in numbers.items()):
+        raise _too_few(recipe, {split: (found[split], of[-1]) for split, of in numbers.items()}, turns, utterances)
+    ranks: Counter[str] = Counter()
+    injections = []
+    for place, one in served:
+        sets = sum(ranks[place.split] < count for count in numbers[place.split])
+        ranks[place.split] += 1
+        injections.append((place.file, Injection(place.draw, place.dialogue, place.turn, one, sets)))
+    return sorted(injections)
+
+
+def _served(
+    places: Sequence[Place], utterances: Sequence[Foreign], wanted_of: Mapping[str, int]
+) -> list[tuple[Place, Foreign]]:
+    """The first places that can be served, as many of each split as are wanted, in order, with their utterances."""
+    places = list(places)
+    while True:
+        matching = Matching(
+            [(place.split, place.domains) for place in places],
+            [(one.splits, one.domains + one.about) for one in utterances],
+            _fits,
+        )
+        left = dict(wanted_of)
+        for i, place in enumerate(places):
+            if left[place.split] and matching.serve(i):
+                left[place.split] -= 1
+        chosen = [(place, i) for place, i in zip(places, matching.found, strict=True) if i is not None]
+        given = _apart([place for place, _ in chosen], [utterances[i] for _, i in chosen])
+        again = {place for (place, _), one in zip(chosen, given, strict=True) if one is None}
+        if not again:
+            return [(place, one) for (place, _), one in zip(chosen, given, strict=True) if one is not None]
+        places = [place for place in places if place not in again]
+
+
+def _copies(recipe: Recipe, pool: Iterable[Foreign], turns: Mapping[str, int]) -> list[Foreign]:
+    """The utterances in drawn order, as often as each may be used: all once, then those that may be used again."""
+    drawn = sorted(pool, key=lambda one: (hashed(recipe.seed, "foreign", one.key), one))
+    uses = [1] * len(drawn)
+    if recipe.own:
+        for i, one in enumerate(drawn):
+            splits = one.splits or recipe.splits
+            if len(splits) == 1:  # else it might get into two
+                uses[i] = most_uses(turns.get(splits[0], 0))
+    return [one for n in range(max(uses, default=0)) for one, most in zip(drawn, uses, strict=True) if n < most]
+
+
+def _apart(places: Sequence[Place], utterances: Sequence[Foreign]) -> list[Foreign | None]:
+    """No utterance twice in a dialogue: a place changes with another of its kind; where none will do, it has none."""
+    given: list[Foreign | None] = list(utterances)
+    had: dict[tuple[str, int], Counter[str]] = {}
+    by_kind: dict[Kind, list[int]] = {}
+    for i, (place, one) in enumerate(zip(places, utterances, strict=True)):
+        by_kind.setdefault((place.split, place.domains), []).append(i)
+        had.setdefault((place.file, place.dialogue), Counter())[one.key] += 1
+    for i, (place, one) in enumerate(zip(places, utterances, strict=True)):
+        here = had[place.file, place.dialogue]
+        if given[i] != one or here[one.key] < 2:
+            continue
+        here[one.key] -= 1
+        given[i] = None
+        for j in by_kind[place.split, place.domains]:
+            other, there = given[j], had[places[j].file, places[j].dialogue]
+            if other and there is not here and not here[other.key] and not there[one.key]:
+                there[other.key] -= 1
+                there[one.key] = here[other.key] = 1
+                given[i], given[j] = other, one
+                break
+    return given
 
 
 def _fits(place: Kind, utterance: tuple[tuple[str, ...], tuple[str, ...]]) -> bool:
@@ -122,27 +193,43 @@ def _fits(place: Kind, utterance: tuple[tuple[str, ...], tuple[str, ...]]) -> bo
     return (not splits or split in splits) and not set(domains) & set(others)
 
 
-def _sets(rank: int, counts: Sequence[int]) -> int:
-    return sum(rank < count for count in counts)
-
-
-def _check_places(recipe: Recipe, split: str, there: int, needed: int) -> None:
+def check_places(recipe: Recipe, split: str, there: int, turns: int) -> None:
+    """Raises InputError where a split has too few places for the highest rate."""
+    needed = wanted(recipe.rates[-1], turns)
     if there < needed:
         of = f" of {split}" if split else ""
         other = PLACES[1 - PLACES.index(recipe.place)]
         raise InputError(
             f"too few places: the dialogues{of} have {there:,} to {recipe.place}, and {needed:,} are needed, "
-            f"{needed - there:,} more; give lower rates, or --place {other}",
+            f"{needed - there:,} more; {_highest(there / turns)}, or --place {other}",
             "--rates",
         )
 
 
-def _too_few(recipe: Recipe, missing: Mapping[str, int], needed: int, there: int) -> InputError:
-    of = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in sorted(missing.items()))
-    own = ", nor in another split that is written" if recipe.own and len(recipe.splits) > 1 else ""
+def _too_few(
+    recipe: Recipe, found: Mapping[str, tuple[int, int]], turns: Mapping[str, int], utterances: Sequence[Foreign]
+) -> InputError:
+    """The error, given how many places of each split have an utterance, and how many are to."""
+    missing = {split: needed - there for split, (there, needed) in sorted(found.items()) if there < needed}
+    of = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in missing.items())
+    if recipe.own:
+        rule = (
+            f"each is used once for each {TURNS_A_USE} user turns of its split, {MOST_USES} times at most, and not in "
+            "dialogues of domains that it is of, or that would understand it"
+        )
+        rule += ", nor in another split that is written" if len(recipe.splits) > 1 else ""
+    else:
+        rule = "each is used once, and not in dialogues of domains that it is of or speaks of"
+    highest = _highest(min(found[split][0] / turns[split] for split in missing))
     return InputError(
-        f"too few foreign utterances for {recipe.sets[-1]}: {of} missing, {needed:,} are needed in all (there are "
-        f"{there:,}; each is used once, and not in dialogues of domains that it is of or speaks of{own}); give "
-        "lower rates, or a larger --source",
+        f"too few foreign utterances for {recipe.sets[-1]}: {of} missing, "
+        f"{sum(needed for _, needed in found.values()):,} are needed in all (there are "
+        f"{len({one.key for one in utterances}):,}; {rule}); {highest}, or another --source",
         "--rates",
     )
+
+
+def _highest(share: float) -> str:
+    """The advice, given the share of user turns up to which all is well: rounded down, so that it can be reached."""
+    rate = int(share * 1000) / 1000
+    return f"give rates up to {rate:g}, the highest possible here" if rate else "no rate is possible: give other splits"

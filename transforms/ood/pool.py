@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from transforms.ood.language import Languages, Saying
 from transforms.ood.near import InDomain
 from transforms.ood.texts import key_of
 
@@ -13,7 +14,7 @@ LONGEST = 400  # characters; what is longer is no turn of a dialogue
 
 # What becomes of a different text of the source.
 KEPT = "kept"
-STATUSES = (KEPT, "near_duplicate", "generic", "too_long", "empty")
+STATUSES = (KEPT, "near_duplicate", "generic", "answer", "understood", "too_long", "empty")
 IN_DOMAIN = ("near_duplicate", "generic")
 
 
@@ -26,7 +27,8 @@ class Foreign(msgspec.Struct, frozen=True, order=True):
       text: as it stands there, with single blanks.
       domains: of the dialogues it stands in, where they are known.
       splits: the splits that may have it; nothing where any may.
-      about: domains that one of its words is typical of.
+      about: domains that may not have it: one of its words is typical of them, or they understand it.
+      said: what is known of it as a turn; only of the corpus's own, until it is judged.
     """
 
     key: str
@@ -35,37 +37,65 @@ class Foreign(msgspec.Struct, frozen=True, order=True):
     domains: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
+    said: Saying | None = None
 
 
-def foreign(text: str, source: str, domains: tuple[str, ...] = (), splits: tuple[str, ...] = ()) -> Foreign:
+def foreign(
+    text: str, source: str, domains: tuple[str, ...] = (), splits: tuple[str, ...] = (), said: Saying | None = None
+) -> Foreign:
     """An utterance as the pool has it."""
-    return Foreign(key_of(text), source, " ".join(text.split()), domains, splits)
+    return Foreign(key_of(text), source, " ".join(text.split()), domains, splits, said=said)
 
 
 def merged(same: Iterable[Foreign]) -> Foreign:
-    """One of the utterances with the same key: the first by source, with the domains and splits of all."""
-    every = sorted(same)
+    """One of the utterances with the same key: the first by source, with the domains and splits of all.
+
+    It speaks of the domains of all, too, and answers where one of them does.
+    """
+    every = sorted(same, key=lambda one: (one.source, one.text))
     domains = {domain for one in every for domain in one.domains}
     splits = {split for one in every for split in one.splits}
-    return msgspec.structs.replace(every[0], domains=tuple(sorted(domains)), splits=tuple(sorted(splits)))
+    sayings = [one.said for one in every if one.said]
+    said = None
+    if sayings:
+        said = Saying(
+            tuple(sorted({domain for one in sayings for domain in one.domains})),
+            tuple(sorted(set.intersection(*({*one.content} for one in sayings)))),
+            sayings[0].slots,
+            any(one.answers for one in sayings),
+        )
+    return msgspec.structs.replace(every[0], domains=tuple(sorted(domains)), splits=tuple(sorted(splits)), said=said)
 
 
-def status_of(one: Foreign, in_domain: InDomain, own: bool) -> str:
-    """What becomes of an utterance, see ``STATUSES``.
+def judged(one: Foreign, in_domain: InDomain, languages: Languages | None) -> tuple[str, Foreign]:
+    """What becomes of an utterance, see ``STATUSES``; and the utterance, with the domains that may not have it.
 
     Args:
       one: the utterance.
-      in_domain: the turns of the corpus.
-      own: it is the corpus's own: of turns only those of dialogues without one of its domains count.
+      in_domain: the turns of the corpus. For an utterance of its own, only those of dialogues that share no domain
+        with it count.
+      languages: of the corpus's domains, where the utterance is its own.
     """
     if not one.key or not is_text(one.text):
-        return "empty"
+        return "empty", one
     if len(one.text) > LONGEST:
-        return "too_long"
-    domains = one.domains if own else ()
-    if in_domain.is_near(one.key, domains):
-        return "near_duplicate"
-    return "generic" if in_domain.is_generic(one.key, domains) else KEPT
+        return "too_long", one
+    about = in_domain.about(one.key)
+    if languages is None or one.said is None:
+        if in_domain.is_near(one.key):
+            return "near_duplicate", one
+        return "generic" if in_domain.is_generic(one.key) else KEPT, msgspec.structs.replace(one, about=about)
+    if one.said.answers:
+        return "answer", one
+    if not one.said.content:
+        return "generic", one
+    foreign_to = languages.foreign_to(one.said)
+    if not foreign_to:
+        return "understood", one
+    if in_domain.is_near(one.key, one.domains):
+        return "near_duplicate", one
+    about = tuple(sorted(languages.domains.difference(foreign_to).union(about)))
+    return KEPT, msgspec.structs.replace(one, about=about, said=None)
 
 
 def is_text(text: str) -> bool:

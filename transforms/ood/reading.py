@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import apache_beam as beam
-import msgspec
 from apache_beam.pvalue import TaggedOutput
 
 from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from transforms.corpora import dialogues_of
 from transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues, storable
+from transforms.ood.language import Languages, Saying, Schemas, saying_of
 from transforms.ood.near import InDomain
-from transforms.ood.places import places_of, user_turns_of
-from transforms.ood.plan import Recipe
-from transforms.ood.pool import KEPT, Foreign, foreign, is_text, merged, status_of
+from transforms.ood.places import places_of, turns_with_place, user_turns_of
+from transforms.ood.plan import Recipe, check_places
+from transforms.ood.pool import KEPT, Foreign, foreign, is_text, judged, merged
 from transforms.ood.sources import SourceFile, read_source, source_id
 from transforms.ood.texts import key_of
 from transforms.rewrite.plan import DialogueFile
 from transforms.touching import domains_of
+from transforms.variations.said import said_by_user
 
 PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
 
@@ -37,6 +39,25 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialog
         yield position, raw, plain, dialogue
 
 
+def check_places_of(files: Iterable[DialogueFile], recipe: Recipe) -> None:
+    """Raises InputError where a split has too few places for the highest rate, before anything else is done.
+
+    Up to a half there are enough in any dialogues that go on for four turns or more; then it is left to the plan.
+    """
+    if float(recipe.rates[-1]) <= 0.5:
+        return
+    places: Counter[str] = Counter()
+    turns: Counter[str] = Counter()
+    for file in files:
+        with suppress(InputError):  # is told by who writes it
+            for *_, dialogue in dialogues_of(file):
+                if isinstance(dialogue, Dialogue):
+                    turns[file.split] += len(user_turns_of(dialogue))
+                    places[file.split] += len(turns_with_place(dialogue, recipe.place))
+    for split in recipe.splits:
+        check_places(recipe, split, places[split], turns[split])
+
+
 class ReadCorpus(beam.PTransform):
     """Reads all dialogue files of a corpus."""
 
@@ -45,7 +66,8 @@ class ReadCorpus(beam.PTransform):
         self.recipe = recipe
 
     def expand(self, files: beam.PCollection) -> Any:
-        """DialogueFile to Foreign (main; of ``own``), Place (PLACES), (key, domains) (TURNS), (file, letters) (DEAD),
+        """DialogueFile to Foreign (main; of ``own``), Place (PLACES), (key, domains, domains
+        that the turn speaks of) (TURNS), (file, letters) (DEAD),
         (name, n) (COUNTS).
 
         What cannot be read of splits that are written is told by who writes them.
@@ -86,12 +108,16 @@ def _found(
     file: DialogueFile, position: int, dialogue: Dialogue, recipe: Recipe, listed: bool
 ) -> Iterator[Foreign | TaggedOutput]:
     domains = domains_of(dialogue)
+    sayings: dict[int, Saying] = {}
+    if recipe.own:
+        sayings = {said.position: saying_of(said) for said in said_by_user(dialogue)}
     for turn in user_turns_of(dialogue):
         text = dialogue.turns[turn].utterance
-        yield TaggedOutput(TURNS, (key_of(text), domains))
-        if recipe.own:
+        said = sayings.get(turn)
+        yield TaggedOutput(TURNS, (key_of(text), domains, said.domains if said else ()))
+        if said:
             place = source_id(file.relative, dialogue.dialogue_id, turn)
-            yield foreign(text, place, domains, (file.split,) if listed else ())
+            yield foreign(text, place, domains, (file.split,) if listed else (), said)
     if listed:
         places = places_of(dialogue, file.split, file.relative, position, recipe.place, recipe.seed)
         yield from (TaggedOutput(PLACES, place) for place in places)
@@ -137,14 +163,14 @@ class Pool(beam.PTransform):
     """The different utterances that are foreign to the corpus.
 
     Args:
-      turns: PCollection of (key, domains) of in-domain turns.
+      turns: PCollection of (key, domains, domains that the turn speaks of) of in-domain turns.
       stops: words that say nothing of what an utterance is about.
-      own: the utterances are the corpus's own.
+      schemas: of the corpus, where the utterances are its own.
     """
 
-    def __init__(self, turns: beam.PCollection, stops: frozenset[str], own: bool) -> None:
+    def __init__(self, turns: beam.PCollection, stops: frozenset[str], schemas: Schemas | None) -> None:
         super().__init__()
-        self.turns, self.stops, self.own = turns, stops, own
+        self.turns, self.stops, self.schemas = turns, stops, schemas
 
     def expand(self, utterances: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         """Foreign to those that are kept, and (name, n) to be summed."""
@@ -157,7 +183,9 @@ class Pool(beam.PTransform):
             | "Merge" >> beam.MapTuple(lambda _, same: merged(same))
             | "Spread" >> beam.Reshuffle()
             | "Filter"
-            >> beam.ParDo(_Filter(self.stops, self.own), beam.pvalue.AsList(turns)).with_outputs(COUNTS, main="kept")
+            >> beam.ParDo(_Filter(self.stops, self.schemas), beam.pvalue.AsList(turns)).with_outputs(
+                COUNTS, main="kept"
+            )
         )
         return found.kept, (rows, found[COUNTS]) | "Counts" >> beam.Flatten()
 
@@ -165,18 +193,22 @@ class Pool(beam.PTransform):
 class _Filter(beam.DoFn):
     """The index of in-domain turns is made once for each worker's copy."""
 
-    def __init__(self, stops: frozenset[str], own: bool) -> None:
+    def __init__(self, stops: frozenset[str], schemas: Schemas | None) -> None:
         super().__init__()
-        self.stops, self.own = stops, own
+        self.stops, self.schemas = stops, schemas
         self.in_domain: InDomain | None = None
+        self.languages: Languages | None = None
 
     def process(self, one: Foreign, turns: Iterable[Any]) -> Iterator[Foreign | TaggedOutput]:
         if self.in_domain is None:
-            self.in_domain = InDomain(turns, self.stops)
-        status = status_of(one, self.in_domain, self.own)
+            self.in_domain = InDomain(((key, domains) for key, domains, _ in turns), self.stops)
+            if self.schemas is not None:
+                speaking = sorted({(key, spoken_of) for key, _, spoken_of in turns})
+                self.languages = Languages(speaking, self.schemas)
+        status, one = judged(one, self.in_domain, self.languages)
         yield TaggedOutput(COUNTS, ("texts", 1))
         yield TaggedOutput(COUNTS, (f"pool/{status}", 1))
         if status == KEPT:
-            yield msgspec.structs.replace(one, about=self.in_domain.about(one.key))
-            if not self.own and self.in_domain.is_familiar(one.key):
+            yield one
+            if self.languages is None and self.in_domain.is_familiar(one.key):
                 yield TaggedOutput(COUNTS, ("familiar", 1))

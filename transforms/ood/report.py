@@ -16,6 +16,10 @@ TERMS = {
     "Share": "Injected turns among all user turns of the set.",
     "near_duplicate": "The words are those of an in-domain turn, but for one in five (Jaccard index of 0.8 or more).",
     "generic": "Fewer than three content words, and none of them tells what it is about: it could be said anywhere.",
+    "answer": "It says yes, no, thanks or the like besides, which any dialogue understands; of the corpus's own.",
+    "understood": "No word of it is foreign to most other domains: they may understand it; of the corpus's own.",
+    "Different": "Utterances that were injected; of the corpus's own one may be used again.",
+    "Most uses": "Of one utterance, in the split.",
     "too_long": "Over 400 characters.",
     "empty": "Without a word.",
 }
@@ -66,7 +70,9 @@ def _tiles(sets: Mapping[str, Any], pool: Mapping[str, Any]) -> list[dict[str, s
 def _cells(one: Mapping[str, Any], of: Mapping[str, Any]) -> list[str]:
     share = "–" if of["share"] is None else f"{of['share']:.1%}"
     counts = [f"{of[name]:,}" for name in ("in_domain_turns", "ood_turns")]
-    return [f"{one['rate']:.0%}", *counts, share, f"{of['dialogues_with_ood']:,}"]
+    uses = of["uses"]
+    different, most = f"{sum(uses.values()):,}", str(max(map(int, uses), default=0))
+    return [f"{one['rate']:.0%}", *counts, share, f"{of['dialogues_with_ood']:,}", different, most]
 
 
 def _plot(pool: Mapping[str, Any]) -> dict[str, Any]:

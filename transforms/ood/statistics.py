@@ -19,7 +19,6 @@ def statistics(recipe: Recipe, counts: Mapping[str, int]) -> dict[str, Any]:
         "sets": {set_name(rate): _of_set(rate, recipe, counts) for rate in recipe.rates},
         "pool": pool_numbers(counts),
         "overlapping": counts.get("overlapping", 0),
-        "repeated": counts.get("repeated", 0),
     }
 
 
@@ -40,7 +39,14 @@ def _of_split(rate: str, split: str, counts: Mapping[str, int]) -> dict[str, Any
         "wanted": wanted(rate, in_domain),
         "share": ood / (in_domain + ood) if in_domain else None,
         "dialogues_with_ood": counts.get(f"touched/{of}", 0),
+        "uses": {str(n): times for n, times in uses_in(of, counts).items()},
     }
+
+
+def uses_in(of: str, counts: Mapping[str, int]) -> dict[int, int]:
+    """Times that an utterance is used in ``SET/SPLIT`` to the number of utterances that are, ascending."""
+    prefix = f"uses/{of}/"
+    return dict(sorted((int(key.removeprefix(prefix)), n) for key, n in counts.items() if key.startswith(prefix)))
 
 
 def pool_numbers(counts: Mapping[str, int]) -> dict[str, Any]:

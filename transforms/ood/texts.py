@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from runpy import run_path
+
 from transforms.text import words
 
 CONTENT = 3  # an utterance with fewer content words could be said in any dialogue
@@ -20,15 +25,18 @@ wants way welcome whats wonder wonderful wont work works wouldnt yeah yep yes yo
 _DATES = """
 january february march april may june july august september october november december monday tuesday wednesday
 thursday friday saturday sunday today tomorrow tonight morning afternoon evening night noon midnight week weekend next
-later am pm oclock half past date time first second third
+later ago hour minute year am pm oclock half past date time first second third
 """
 
 
+@cache
 def stopwords() -> frozenset[str]:
     """The words that say nothing of what an utterance is about: spaCy's English ones, fillers and dates."""
-    from spacy.lang.en.stop_words import STOP_WORDS
-
-    return frozenset(word for stop in STOP_WORDS for word in words(stop)) | {*_FILLERS.split(), *_DATES.split()}
+    spec = find_spec("spacy")
+    place = (spec.submodule_search_locations if spec else None) or [""]
+    # The list alone: all of spaCy takes two seconds to import, in each worker.
+    stops = run_path(str(Path(place[0]) / "lang" / "en" / "stop_words.py"))["STOP_WORDS"]
+    return frozenset(word for stop in stops for word in words(stop)) | {*_FILLERS.split(), *_DATES.split()}
 
 
 def key_of(text: str) -> str:

@@ -19,9 +19,10 @@ from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from transforms.files import Written, write_staged
 from transforms.ood.injecting import Row, injected
 from transforms.ood.places import wanted
-from transforms.ood.plan import Injection, Recipe
+from transforms.ood.plan import Injection, Recipe, most_uses
 from transforms.ood.pool import STATUSES
 from transforms.ood.reading import sound_dialogues
+from transforms.ood.statistics import uses_in
 from transforms.ood.texts import key_of
 from transforms.parquet import parquet_bytes
 from transforms.rewrite.plan import DialogueFile
@@ -141,6 +142,7 @@ class FileOfSets:
 
     def _note(self, name: str, new: dict[str, Any], rows: list[Row], chosen: Sequence[Injection]) -> None:
         self._rows[name] += rows
+        self.counts["twice_in_dialogue"] += len(chosen) - len({one.utterance.key for one in chosen})
         self.counts[f"touched/{name}/{self.split}"] += bool(chosen)
         for one in chosen:
             group = "+".join(one.utterance.domains) or one.utterance.source.split(":")[0].split("/")[0]
@@ -160,21 +162,24 @@ def example(turns: Sequence[Any], row: Row) -> dict[str, Any]:
     return {**row, "before": turns[at - 1]["utterance"] if at else "", "after": after}
 
 
-def shared(used: beam.PCollection) -> beam.PCollection:
-    """(key, (set, split)) of injected turns to (name, n): utterances in two splits, and those twice in a split."""
+def uses_of(used: beam.PCollection) -> beam.PCollection:
+    """(key, (set, split)) of injected turns to (name, n): utterances in two splits, and those used so many times."""
     return (
         used
         | "By utterance" >> beam.GroupByKey()
-        | "Shared" >> beam.FlatMapTuple(lambda _, uses: _shared(list(uses)).items())
+        | "Uses" >> beam.FlatMapTuple(lambda _, uses: _uses(list(uses)).items())
     )
 
 
-def _shared(uses: list[tuple[str, str]]) -> dict[str, int]:
-    return {"overlapping": len({split for _, split in uses}) - 1, "repeated": len(uses) - len(set(uses))}
+def _uses(uses: list[tuple[str, str]]) -> Counter[str]:
+    times = Counter(uses)
+    counts = Counter(f"uses/{name}/{split}/{n}" for (name, split), n in times.items())
+    counts["overlapping"] = len({split for _, split in uses}) - 1
+    return counts
 
 
 def check_balance(counts: dict[str, int], recipe: Recipe) -> dict[str, int]:
-    """Every dialogue is in every set or left out; rates are exact; no utterance is used twice, or in two splits.
+    """Every dialogue is in every set or left out; rates are exact; no utterance is used too often, or in two splits.
 
     Raises:
       RuntimeError: something of this does not hold.
@@ -188,7 +193,10 @@ def check_balance(counts: dict[str, int], recipe: Recipe) -> dict[str, int]:
             turns = counts.get(f"user_turns/{split or 'all'}", 0)
             if (counts.get(f"in_domain/{of}", 0), counts.get(f"ood/{of}", 0)) != (turns, wanted(rate, turns)):
                 wrong.append(f"turns of {of}")
-    wrong += [f"{name} utterances" for name in ("overlapping", "repeated") if counts.get(name, 0)]
+            most = most_uses(turns) if recipe.own else 1
+            if any(n > most for n in uses_in(of, counts)):
+                wrong.append(f"uses in {of}")
+    wrong += [f"utterances {name}" for name in ("overlapping", "twice_in_dialogue") if counts.get(name, 0)]
     if counts.get("texts", 0) != sum(counts.get(f"pool/{status}", 0) for status in STATUSES):
         wrong.append("texts of the source")
     if wrong:

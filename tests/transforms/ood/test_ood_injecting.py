@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +18,7 @@ from transforms.corpora import hashed
 from transforms.ood.fallbacks import FALLBACKS
 from transforms.ood.injecting import injected, kept_frames
 from transforms.ood.places import Place, turns_with_place, wanted
-from transforms.ood.plan import Injection, Recipe, parse_rates, plan
+from transforms.ood.plan import Injection, Recipe, most_uses, parse_rates, plan
 from transforms.ood.pool import foreign
 from transforms.ood.texts import key_of
 
@@ -165,6 +166,40 @@ def test_too_few(n: int, pool: int, told: str) -> None:
     with pytest.raises(InputError) as caught:
         plan(RECIPE, places("test", "B", n), utterances, {"test": 10})
     assert told in str(caught.value)
+
+
+def test_own_utterances_are_used_again_after_all_others() -> None:
+    """400 user turns: each may be used eight times; twice in no dialogue, and a third time only where all have two."""
+    there = [
+        Place(hashed(str(i)), "train", "train/a.json", i // 4, i % 4, ("A",) if i % 3 else ("A", "B"))
+        for i in range(400)
+    ]
+    pool = [foreign(f"of c {i}", f"c:{i}", ("C",), ("train",)) for i in range(40)]
+    pool += [foreign(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(30)]
+    recipe = Recipe(("0.1", "0.4"), "between", "s", ("train",), True)
+    found = [one for _, one in plan(recipe, there, pool, {"train": 400})]
+    uses = Counter(one.utterance.key for one in found)
+    assert len(found) == 160
+    assert set(uses.values()) == {2, 3}
+    assert max(Counter((one.dialogue, one.utterance.key) for one in found).values()) == 1
+    low = [one.utterance.key for one in found if one.sets == 2]
+    assert len(low) == len(set(low)) == 40
+    assert most_uses(49) == most_uses(99) == 1
+    assert [most_uses(turns) for turns in (100, 400, 10_000)] == [2, 8, 10]
+    with pytest.raises(InputError, match=r"each is used once, and.*up to 0\.175, the highest possible here"):
+        plan(msgspec.structs.replace(recipe, own=False), there, pool, {"train": 400})
+
+
+def test_the_highest_rate_can_be_had_and_no_higher() -> None:
+    """Places that nothing fits are passed over: the rate counts those that can be served."""
+    there = [*places("train", "A", 30), *places("train", "C", 70)]
+    pool = [foreign(f"of c {i}", f"c:{i}", ("C",)) for i in range(50)]
+    recipe = Recipe(("0.5",), "between", "s", ("train",), False)
+    with pytest.raises(InputError, match=r"20 of train missing, 50 are needed.*give rates up to 0\.3, the highest"):
+        plan(recipe, there, pool, {"train": 100})
+    assert len(plan(msgspec.structs.replace(recipe, rates=("0.3",)), there, pool, {"train": 100})) == 30
+    with pytest.raises(InputError, match="no rate is possible: give other splits, or another --source"):
+        plan(recipe, there[30:], pool, {"train": 70})
 
 
 def test_rates() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.ood.near import InDomain
-from transforms.ood.pool import foreign, merged, status_of
+from transforms.ood.pool import foreign, judged, merged
 from transforms.ood.texts import key_of, stopwords
 
 words = st.lists(st.sampled_from(list("abcdefghij")), min_size=1, max_size=12).map(" ".join)
@@ -36,7 +36,7 @@ def test_four_words_in_five_are_near() -> None:
 
 
 def test_what_is_generic() -> None:
-    """Of another source: no word that the corpus lacks. Of the corpus: no word that its domains alone have, often."""
+    """No word that the corpus lacks, and hardly any that says what it is about."""
     turns = [("a yoga class please", ("Gyms",)), ("yoga it is", ("Gyms",)), ("is there yoga", ("Gyms",))]
     turns += [("book a room please", ("Hotels",)), ("what is your saver price", ("Hotels",))]
     index = InDomain(turns, stopwords())
@@ -44,9 +44,6 @@ def test_what_is_generic() -> None:
         assert index.is_generic(key_of(text)), text
     for text in ("play jazz", "book a giraffe", "the yoga class in a room"):
         assert not index.is_generic(key_of(text)), text
-    assert not index.is_generic(key_of("yoga, please"), ("Gyms",))
-    assert index.is_generic(key_of("yoga, please"), ("Hotels",))  # turns of gyms have it
-    assert index.is_generic(key_of("you are a saver"), ("Hotels",))  # stands once
 
 
 def test_what_an_utterance_is_about() -> None:
@@ -64,7 +61,7 @@ def test_what_an_utterance_is_about() -> None:
 def test_what_becomes_of_a_text() -> None:
     index = InDomain([("find me a cheap french restaurant", ("Restaurants",))], stopwords())
     found = {
-        text: status_of(foreign(text, "x:1"), index, own=False)
+        text: judged(foreign(text, "x:1"), index, None)[0]
         for text in (
             "Find me a CHEAP french restaurant!",
             "🙂 ...",

@@ -1,0 +1,182 @@
+"""What a domain understands of another's turns; turns of SGD that nobody would call foreign are not."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from multiwoz_corpus import domains_drawn, write_corpus
+
+from schemas.dialogue import Dialogue
+from schemas.layout import read_root
+from schemas.service import Intent, Service, Slot
+from transforms.corpora import dialogues_of, read_corpus
+from transforms.ood.language import Languages, Saying, saying_of, schemas_of
+from transforms.ood.near import InDomain
+from transforms.ood.pool import Foreign, foreign, judged, merged
+from transforms.ood.texts import key_of, stopwords
+from transforms.touching import domains_of
+from transforms.variations.said import said_by_user
+
+SLOTS = {
+    "Hotels": ["phone_number", "address", "pets_allowed"],
+    "Restaurants": ["phone_number", "address", "cuisine"],
+    "Salons": ["phone_number", "address", "is_unisex"],
+    "Songs": ["artist", "album"],
+    "Flights": ["departure", "airline"],
+}
+SERVICES = [
+    Service(f"{domain}_1", "", [Slot(name, "") for name in slots], [Intent(f"Find{domain}", "")])
+    for domain, slots in SLOTS.items()
+]
+TURNS = [
+    *((f"a hotel in town number {n}", ("Hotels",)) for n in range(40)),
+    *((f"what is their phone number again {n}", ("Hotels",)) for n in range(20)),
+    *((f"do they take dogs {n}", ("Hotels",)) for n in range(20)),
+    *((f"something to eat at {n}", ("Restaurants",)) for n in range(40)),
+    *((f"a haircut for person {n}", ("Salons",)) for n in range(40)),
+    *((f"play me song {n}", ("Songs",)) for n in range(40)),
+    *((f"fly me to gate {n}", ("Flights",)) for n in range(40)),
+    ("play something else", ("Restaurants",)),
+]
+
+
+def saying(text: str, domain: str, slots: Sequence[str] = ()) -> Saying:
+    (said,) = said_by_user(dialogue(text, domain, [("INFORM", slot) for slot in slots]))
+    return saying_of(said)
+
+
+def dialogue(
+    text: str, domain: str, actions: Sequence[tuple[str, str]] = (), values: dict[str, list[str]] | None = None
+) -> Dialogue:
+    frame: dict[str, Any] = {
+        "service": f"{domain}_1",
+        "slots": [],
+        "actions": [{"act": act, "slot": slot, "values": []} for act, slot in actions],
+        "state": {"active_intent": f"Find{domain}", "requested_slots": [], "slot_values": values or {}},
+    }
+    turn = {"speaker": "USER", "utterance": text, "frames": [frame]}
+    return msgspec.convert({"dialogue_id": "1", "services": [f"{domain}_1"], "turns": [turn]}, Dialogue)
+
+
+LANGUAGES = Languages(TURNS, schemas_of(SERVICES))
+OTHERS = {*SLOTS} - {"Hotels"}
+
+
+@pytest.mark.parametrize(
+    ("text", "slots", "domains"),
+    [
+        ("What is their phone number?", [], set()),  # three schemas have it
+        ("At 5 pm tomorrow for two.", [], set()),
+        ("Is it number 4?", [], set()),
+        ("Any giraffes?", [], set()),  # no hotel turn has it: it is as rare there
+        ("Do they take dogs?", [], OTHERS),
+        ("Do they take dogs?", ["address"], {"Songs", "Flights"}),  # the others have the slot
+        ("Do they take dogs?", ["pets_allowed"], OTHERS),
+        ("Find me a hotel", [], OTHERS),
+        ("What hotels play there?", [], OTHERS),
+    ],
+)
+def test_what_is_foreign(text: str, slots: list[str], domains: set[str]) -> None:
+    assert LANGUAGES.foreign_to(saying(text, "Hotels", slots)) == domains
+
+
+def test_the_name_of_a_domain_needs_no_evidence_and_other_words_do() -> None:
+    """A corpus of a few turns: what the service is called is foreign elsewhere; a word that was said twice is not."""
+    few = Languages([("a hotel", ("Hotels",)), ("a dog", ("Hotels",)), ("a song", ("Songs",))], schemas_of(SERVICES))
+    assert few.foreign_to(saying("the hotel", "Hotels")) == {"Songs"}
+    assert few.foreign_to(saying("a dog", "Hotels")) == set()
+    assert few.foreign_to(saying("an artist", "Songs")) == set()  # a slot's name is no evidence by itself
+
+
+def test_what_several_domains_say_is_of_none() -> None:
+    """Half of the others say it: it is not characteristic, however often its own domain has it."""
+    turns = [*TURNS, *((f"do they take dogs {n}", (domain,)) for n in range(3) for domain in ("Songs", "Flights"))]
+    assert Languages(turns, schemas_of(SERVICES)).foreign_to(saying("take dogs", "Hotels")) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "actions", "answers"),
+    [
+        ("Yes, a hotel.", [], True),
+        ("No. A hotel!", [("INFORM", "area")], True),
+        ("Book it. Thank you!", [], True),
+        ("That sounds good. A hotel, please.", [], True),
+        ("That sounds good. A hotel, please.", [("SELECT", ""), ("INFORM", "area")], True),
+        ("A hotel, please.", [("INFORM", "area")], False),
+        ("Is there a hotel in Ulm?", [], False),
+        ("In Ulm. A hotel.", [("INFORM", "area")], False),  # with acts, a sentence of values is no answer
+    ],
+)
+def test_what_answers(text: str, actions: list[tuple[str, str]], answers: bool) -> None:
+    (said,) = said_by_user(dialogue(text, "Hotels", actions, {"area": ["Ulm"]}))
+    assert saying_of(said).answers == answers
+
+
+def test_values_are_no_content() -> None:
+    (said,) = said_by_user(dialogue("Hotels near the Opera House", "Hotels", (), {"area": ["Opera House"]}))
+    assert saying_of(said) == Saying(("Hotels",), ("hotel", "near"), (), False)
+
+
+def test_the_same_words_of_two_domains_are_of_both() -> None:
+    hotels, flights = saying("the fee", "Hotels"), saying("the fee", "Flights", ["airline"])
+    one = merged([foreign("The fee", "b", said=flights), foreign("the fee", "a", said=hotels)])
+    assert one.said == Saying(("Flights", "Hotels"), hotels.content, hotels.slots, False)
+
+
+def judged_turns(root: Path, splits: Sequence[str], one_in: int = 1) -> list[tuple[str, Foreign]]:
+    """What becomes of the turns of a corpus as a source of its own, for each different one, of every n-th dialogue."""
+    schemas = schemas_of(service for of in read_root(root) for service in of.services)
+    found: dict[str, list[Foreign]] = {}
+    turns: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
+    for file in read_corpus(root, splits).files:
+        for *_, one in list(dialogues_of(file))[::one_in]:
+            assert isinstance(one, Dialogue)
+            domains = domains_of(one)
+            for turn in said_by_user(one):
+                said = saying_of(turn)
+                turns.append((key_of(turn.utterance), domains, said.domains))
+                found.setdefault(turns[-1][0], []).append(foreign(turn.utterance, "x", domains, (), said))
+    near = InDomain(((key, domains) for key, domains, _ in turns), stopwords())
+    languages = Languages(sorted({(key, said) for key, _, said in turns}), schemas)
+    return [judged(merged(same), near, languages) for same in found.values()]
+
+
+def test_sgd(real_data: Path) -> None:
+    """Of services that no threshold was chosen on: what may be asked anywhere is understood, most requests are not."""
+    found = judged_turns(real_data / "sgd_more", ["train"], 2)
+    statuses = Counter(status for status, _ in found)
+    assert min(statuses[status] for status in ("kept", "answer", "understood", "generic")) > 30
+    kept = [one for status, one in found if status == "kept"]
+    assert len(kept) > 0.2 * len(found)
+    anywhere = re.compile(
+        r"(?:what is|what's|can i (?:get|have)|may i know|give me) (?:the|their|its) (?:phone number|address|price)\W*",
+        re.I,
+    )
+    assert sum(bool(anywhere.fullmatch(one.text)) for _, one in found) > 9
+    texts = [one.text for one in kept]
+    assert not [text for text in texts if anywhere.fullmatch(text)]
+    assert not [text for text in texts if re.match(r"(?:yes|no|thanks|thank you)\b", text, re.I)]
+    for name, domain in (("flight", "Flights"), ("song", "Music"), ("restaurant", "Restaurants"), ("bus", "Buses")):
+        having = [one for one in kept if name in key_of(one.text).split() and domain in one.domains]
+        assert len(having) > 9
+        assert not {"Banks", "Calendar"}.intersection(*(one.about for one in having))
+
+
+def test_as_multiwoz_is(tmp_path: Path) -> None:
+    """No acts, and frames of every service: requests of a phone number or postcode are understood, trains are not."""
+    root = write_corpus(tmp_path / "mw", {"train": domains_drawn(120)}, lists_all=True)
+    found = {one.text: status for status, one in judged_turns(root, ["train"])}
+    assert found["What is their phone number and postcode?"] == "understood"
+    assert found["can i get their postcode?"] == "understood"
+    assert found["thanks, bye"] == "answer"
+    for text, status in found.items():
+        if "need a train" in text or "need a taxi" in text:
+            assert status in ("kept", "near_duplicate")
+        if text.startswith(("Yes,", "Book that for", "Please book the")):
+            assert status in ("answer", "understood")
