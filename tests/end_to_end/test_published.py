@@ -2,16 +2,78 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from folders import files_of
 from two_workers import THOROUGH
 
 from pipelines.main import main
+from schemas import layout
+from schemas.elements import elements_of
+from transforms.hits.ambiguity import AUTO, ambiguous_elements
+
+
+def text_of(page: str) -> str:
+    """A page of the docs."""
+    return (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+
+
+def row_of(page: str, name: str) -> list[str]:
+    """The cells of a table's row, per cent signs as the command prints them."""
+    (line,) = [line for line in text_of(page).splitlines() if line.startswith(f"| {name} |")]
+    return [cell.strip().replace(" %", "%") for cell in line.strip("|").split("|")][1:]
+
+
+def test_the_pages_give_what_the_command_prints(
+    real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--sgd", str(real_data / "sgd"), "--variants", str(real_data / "sgd/sgd_x/data")]
+    assert main(["statistics", "--output", str(tmp_path), *flags]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    printed = {line[0]: line[1:] for line in lines}
+    variants = [f"v{k}" for k in range(1, 6)]
+    for name in ("original", *variants, "average"):
+        slots, intents, distance, _, bleu, _ = row_of("statistics.md", name)
+        assert [slots, intents, distance or "-", bleu or "-"] == printed[name], name
+    assert row_of("method.md", "name distance, 34 services")[:5] == [printed[name][2] for name in variants]
+    assert row_of("method.md", "BLEU, 34 services") == [*(printed[name][3] for name in variants), *printed["self-BLEU"]]
+    assert f"Self-BLEU {printed['self-BLEU'][0]}, published 4.5." in text_of("statistics.md")
+
+
+def test_corruptions_are_as_strong_as_their_page_says(
+    real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rates are the schemas', whatever the dialogues: one will do."""
+    for split in ("train", "dev"):
+        (tmp_path / "sgd" / split).mkdir(parents=True)
+        shutil.copy(real_data / "sgd" / split / "schema.json", tmp_path / "sgd" / split)
+    (one, *_) = json.loads(layout.dialogue_files(real_data / "sgd", "train")[0].read_bytes())
+    (tmp_path / "sgd/train/dialogues_001.json").write_bytes(layout.dialogue_bytes([one]))
+    sgd = ["--sgd", str(tmp_path / "sgd")]
+    assert main(["augment", *sgd, "--sets", "corrupted", "--output", str(tmp_path / "sets")]) == 0
+    changed = re.findall(r"(\w+): (\d+%) of names and (\d+%) of descriptions changed", capsys.readouterr().out)
+    variants = ["--variants", str(tmp_path / "sets/corruptions")]
+    assert main(["statistics", *sgd, *variants, "--output", str(tmp_path / "statistics")]) == 0
+    printed = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines() if line}
+    for name, names, descriptions in changed:
+        distance, bleu = printed[name][2:]
+        assert row_of("augment.md", f"`{name}`") == [names, descriptions, distance, f"{float(bleu):.1f}"]
+    distance, bleu = printed["average"][2:]
+    assert row_of("augment.md", "average")[2:] == [distance, f"{float(bleu):.1f}"]
+
+
+def test_so_many_elements_are_vague(real_data: Path) -> None:
+    services = layout.services_by_name(layout.read_root(real_data / "sgd")).values()
+    marked = sum(len(ambiguous_elements(service, AUTO)) for service in services)
+    elements = sum(len(elements_of(service, "descriptions")) for service in services)
+    assert f"This marks {marked} of the {elements} elements of the train and dev schemas of SGD." in text_of("hits.md")
 
 
 def compose(output: Path, *flags: object) -> int:
@@ -31,6 +93,12 @@ def test_the_published_variants_come_back(real_data: Path, tmp_path: Path) -> No
         assert compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs) == 0
         for other in ("api", "both"):
             assert files_of(tmp_path / other) == files_of(tmp_path / "csv")
+        for stopwords, row in (("none", "none"), ("spacy", "spaCy's 326")):
+            assert compose(tmp_path / stopwords, *flags, "--responses", *csvs, "--stopwords", stopwords) == 0
+            arguments = [checks / "check_compose.py", tmp_path / stopwords, sgd, batch]
+            told = subprocess.run([sys.executable, *arguments], capture_output=True, text=True).stdout
+            agrees = re.findall(r"agrees with the distances ([0-9.]+ %)", told)[1]
+            assert f"| {row} | `--stopwords {stopwords}` | {agrees} |" in text_of("method.md")
     assert compose(tmp_path / "vetted", "--schemas", sgd, "--responses", *csvs) == 0
     said = ""
     for arguments in ([tmp_path / "csv", sgd, batch], [tmp_path / "vetted", sgd, batch, "--vetting"]):
@@ -45,7 +113,7 @@ def test_the_published_variants_come_back(real_data: Path, tmp_path: Path) -> No
 
 def check_the_page(said: str) -> None:
     """The figures of ``docs/method.md`` on 34 services are those that the checks have just printed."""
-    page = (Path(__file__).parents[2] / "docs/method.md").read_text(encoding="utf-8")
+    page = text_of("method.md")
     same = re.findall(r"identical ([0-9.]+) %", said)
     assert f"identical*, text by text, for {same[0]} % of names and {same[1]} % of descriptions (34" in " ".join(
         page.split()

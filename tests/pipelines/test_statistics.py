@@ -277,31 +277,6 @@ def test_help_is_quick() -> None:
     assert time.monotonic() - started < 5  # half a second on an idle machine; tests run beside others
 
 
-def row_of(page: str, name: str) -> list[str]:
-    """The cells of a table's row, per cent signs as the command prints them."""
-    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
-    (line,) = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
-    return [cell.strip().replace(" %", "%") for cell in line.strip("|").split("|")][1:]
-
-
-def test_the_pages_give_what_the_command_prints(
-    real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = ["--sgd", str(real_data / "sgd"), "--variants", str(real_data / "sgd/sgd_x/data")]
-    assert main(["statistics", "--output", str(tmp_path), *flags]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    printed = {line[0]: line[1:] for line in lines}
-    variants = [f"v{k}" for k in range(1, 6)]
-    for name in ("original", *variants, "average"):
-        slots, intents, distance, _, bleu, _ = row_of("statistics.md", name)
-        assert [slots, intents, distance or "-", bleu or "-"] == printed[name], name
-    assert row_of("method.md", "name distance, 34 services")[:5] == [printed[name][2] for name in variants]
-    assert row_of("method.md", "BLEU, 34 services") == [*(printed[name][3] for name in variants), *printed["self-BLEU"]]
-    assert f"Self-BLEU {printed['self-BLEU'][0]}, published 4.5." in (
-        Path(__file__).parents[2] / "docs/statistics.md"
-    ).read_text(encoding="utf-8")
-
-
 @pytest.mark.skipif(
     "PARAPET_DATA" not in os.environ, reason="set PARAPET_DATA to a folder with sgd/ and sgd/sgd_x/data"
 )
