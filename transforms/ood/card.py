@@ -14,6 +14,8 @@ _PLACES = {
     "between": "Between an answer of the system and the user's next turn",
 }
 
+_TIMES = {1: "once", 2: "twice"}
+
 
 def card(numbers: Mapping[str, Any], recipe: Recipe, source: str) -> str:
     """The card in Markdown, given ``statistics.json``, what the sets were made by, and what the source is."""
@@ -62,7 +64,7 @@ def _uses(sets: Mapping[str, Any], recipe: Recipe) -> str:
         times: Counter[int] = Counter()
         for of in one["splits"].values():
             times.update({int(n): many for n, many in of["uses"].items()})
-        often = ", ".join(f"{many:,} {'once' if n == 1 else f'{n} times'}" for n, many in sorted(times.items()))
+        often = ", ".join(f"{many:,} {_TIMES.get(n, f'{n} times')}" for n, many in sorted(times.items()))
         parts.append(f"{name}: {often or 'none'}")
     rule = f"at most once for each {TURNS_A_USE} user turns of the split, {MOST_USES} times at most, once in a dialogue"
     return f"An utterance is used again only where all that fit have been used as often, {rule}. {'; '.join(parts)}."

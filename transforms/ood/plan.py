@@ -15,7 +15,7 @@ from transforms.ood.pool import Foreign
 
 # How often one of the corpus's own utterances may be used, see ``most_uses``.
 MOST_USES = 10
-TURNS_A_USE = 50
+TURNS_A_USE = 25
 
 Kind = tuple[str, tuple[str, ...]]  # the split and the domains of a place's dialogue
 
@@ -80,9 +80,9 @@ def parse_rates(given: str) -> tuple[str, ...]:
 def most_uses(turns: int) -> int:
     """How often one of the corpus's own utterances may be injected into a split with so many in-domain user turns.
 
-    Once for each 50 of them, ten times at most, and always once.
+    Once for each 25 of them, rounded; ten times at most, and always once.
     """
-    return max(1, min(turns // TURNS_A_USE, MOST_USES))
+    return max(1, min((2 * turns + TURNS_A_USE) // (2 * TURNS_A_USE), MOST_USES))
 
 
 def plan(
