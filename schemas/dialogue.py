@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.errors import InputError, reason_and_place
+from schemas.errors import InputError, reason_and_place, surrogate_in
 from schemas.layout import as_path, parse_json
 from schemas.service import Service
+
+_HALF = "not_unicode: half a surrogate pair"
 
 
 class Action(msgspec.Struct):
@@ -96,6 +98,31 @@ def is_marker(act: str, slot: str, slots: Container[str] | None = None) -> bool:
 _decoder = msgspec.json.Decoder(list[Dialogue])
 
 
+def typed(raw: Any) -> Dialogue:
+    """A dialogue as its file has it, typed throughout.
+
+    What is said, values and names of slots may have half a surrogate pair, as JSON can write it; keys and names of
+    services may not, for files and tables are named by them.
+
+    Raises:
+      InputError: it is none; ``where`` is the place inside.
+    """
+    try:
+        dialogue = msgspec.convert(raw, Dialogue)
+    except msgspec.ValidationError as error:
+        reason, at = reason_and_place(error)
+        raise InputError(f"not_sgd: {reason}", "", at) from None
+    except UnicodeEncodeError:
+        raise InputError(_HALF, "", surrogate_in(raw) or "") from None
+    if (half := surrogate_in(dialogue.services, "services")) is not None:
+        raise InputError(_HALF, "", half)
+    for t, turn in enumerate(dialogue.turns):
+        for f, frame in enumerate(turn.frames):
+            if (half := surrogate_in(frame.service, f"turns[{t}].frames[{f}].service")) is not None:
+                raise InputError(_HALF, "", half)
+    return dialogue
+
+
 def read_dialogues(path: str | Path) -> list[Dialogue]:
     """Reads one dialogue file. Raises InputError with file, position and reason."""
     return parse_dialogues(as_path(path).read_bytes(), path)
@@ -110,8 +137,8 @@ def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        parse_json(data, path)  # says line and column
-        raise InputError("not JSON", path) from None
+        items = parse_json(data, path)  # says line and column
+        raise InputError(_HALF, path, surrogate_in(items) or "") from None
 
 
 def problems_of(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[str, str]]:

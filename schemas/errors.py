@@ -29,6 +29,35 @@ class NoRoomError(Exception):
     """A full disk, or a quota that is used up. No input is to blame: nothing may be left out because of it."""
 
 
+def surrogate_in(value: object, place: str = "") -> str | None:
+    """The place of the first string in parsed JSON that no Unicode text can be: ``[3].slots[0].name``; None in most.
+
+    JSON can write half a surrogate pair, ``"\\ud800"``. Of a key that has one the place is the key itself, escaped.
+    """
+    if isinstance(value, str):
+        return None if value.isascii() or _is_unicode(value) else place
+    if isinstance(value, list):
+        inside = (surrogate_in(one, f"{place}[{i}]") for i, one in enumerate(value))
+        return next((found for found in inside if found is not None), None)
+    if isinstance(value, dict):
+        for key, one in value.items():
+            name = str(key).encode("utf-8", "backslashreplace").decode()
+            below = f"{place}.{name}" if place else name
+            found = surrogate_in(key, below)
+            found = surrogate_in(one, below) if found is None else found
+            if found is not None:
+                return found
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def reason_and_place(error: Exception) -> tuple[str, str]:
     """What msgspec says of a value that does not fit: why, and where, as ``[3].slots[0].name``; "" is all of it."""
     reason, _, place = str(error).partition(" - at ")

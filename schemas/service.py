@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place
+from schemas.errors import InputError, reason_and_place, surrogate_in
 
 # A service name becomes part of file names, task ids and element ids.
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
@@ -50,6 +50,8 @@ def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
     Raises:
       InputError: with file, position and reason, at the first thing that does not hold.
     """
+    if (half := surrogate_in(raw)) is not None:
+        raise InputError("half a surrogate pair, which is no character: write it anew", path, _within(where, half))
     try:
         service = msgspec.convert(raw, Service)
     except msgspec.ValidationError as error:

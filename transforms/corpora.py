@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import MAX_DEPTH, as_path, read_root, too_deep
+from schemas.dialogue import Dialogue, typed
+from schemas.errors import InputError
+from schemas.layout import as_path, read_root
 from transforms.rewrite.plan import DialogueFile, dialogue_folders, list_files
 from transforms.rewrite.rewriting import read_file
 from transforms.rewrite.text import read_each
@@ -62,17 +62,6 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue 
             yield position, raw, plain, typed(raw)
         except InputError as error:
             yield position, raw, plain, error
-
-
-def typed(raw: Any) -> Dialogue:
-    """A dialogue as its file has it, typed throughout. Raises InputError where it is none, with the place inside."""
-    if place := too_deep(raw):
-        raise InputError(f"not_sgd: nested more than {MAX_DEPTH} levels deep", "", place)
-    try:
-        return msgspec.convert(raw, Dialogue)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(f"not_sgd: {reason}", "", at) from None
 
 
 def listed(given: str) -> list[str]:

@@ -12,10 +12,10 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from schemas.dialogue import typed
 from schemas.errors import InputError
 from transforms.augment.plan import ORIGINAL, TrainingSet, Work
 from transforms.augment.tables import Part, ShardKey, batch_of, row_of, write_parts
-from transforms.corpora import typed
 from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from transforms.files import HashingWriter, Written, staged
 from transforms.rewrite.places import Places

@@ -5,6 +5,7 @@ Elements are batches: assignments travel packed, some hundreds together, and a s
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader
@@ -32,6 +33,7 @@ from transforms.crowd.ingest.fields import SCHEMAS, Asked, payload
 from transforms.crowd.merge import merge_assignments, no_answer, settle_decisions, unknown_decisions, unusable_decision
 from transforms.crowd.settle import Outcome, Settings, settle_service
 from transforms.crowd.summary import summarise
+from transforms.dead_letters import storable
 from transforms.files import HashingWriter, Written, staged
 
 DEAD = "dead"
@@ -312,7 +314,7 @@ def bad_services(splits: Iterable[SplitSchemas]) -> list[DeadLetter]:
             "schemas",
             error.path,
             f"bad_service: {error.where}: {error.reason}",
-            payload(orjson.dumps(bad.raw).decode()),
+            payload(storable(json.dumps(bad.raw, ensure_ascii=False, separators=(",", ":")))),
             error.path,
         )
         for split in splits

@@ -19,11 +19,11 @@ import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
 from schemas.decisions import Decision
-from schemas.dialogue import Dialogue
+from schemas.dialogue import Dialogue, typed
 from schemas.errors import InputError
 from schemas.responses import Assignment, DeadLetter
 from schemas.rewritings import REWRITINGS
-from transforms.corpora import dialogues_of, typed
+from transforms.corpora import dialogues_of
 from transforms.crowd import audit
 from transforms.crowd.composing import AUDIT, COUNTS, SUMMARY, count, dead, given, unpack_of
 from transforms.crowd.ingest.fields import payload

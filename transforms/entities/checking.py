@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.dialogue import Dialogue, Turn
+from schemas.dialogue import Dialogue, Turn, typed
 from schemas.errors import InputError
-from transforms.corpora import typed
 from transforms.entities.forms import is_relative
 from transforms.entities.groups import Found, Group, Slot, annotated
 from transforms.entities.kinds import is_none

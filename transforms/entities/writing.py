@@ -141,7 +141,7 @@ class FileOfSet:
         for row in made.rows:
             self.counts[row["status"]] += 1
             self.tallies["kind", row["kind"], row["status"]] += 1
-            slot = f"{row['service']}.{row['slot']}"
+            slot = safe(f"{row['service']}.{row['slot']}")
             self.tallies["slot", slot, row["reason"] or row["status"]] += 1
             self.tallies["slot_kind", slot, row["kind"]] += 1
             if row["reason"]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from schemas.dialogue import Dialogue, is_marker
-from schemas.errors import InputError, reason_and_place
+from schemas.dialogue import is_marker, typed
+from schemas.errors import InputError
 from transforms.rewrite.names import Names, renamed_record
 
 NO_INTENT = "NONE"
@@ -222,8 +220,7 @@ def _unknown_slot(service: str, slot: object) -> InputError:
 def _not_sgd(dialogue: Any, place: str) -> InputError:
     """Says what is wrong in the words of the typed reader, which is stricter and slower."""
     try:
-        msgspec.convert(dialogue, Dialogue)
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        return InputError(f"not_sgd: {reason}", "", at or place)
+        typed(dialogue)
+    except InputError as error:
+        return InputError(error.reason, "", error.where or place)
     return InputError("not_sgd: not the form of an SGD dialogue", "", place)
