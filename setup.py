@@ -36,6 +36,8 @@ LOCAL = [*MODELS, "ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "transformer
 HEARING = ["jiwer>=4,<5", "num2words>=0.5.13,<0.6", "numpy>=1.26,<3", "scipy>=1.13,<2", "soundfile>=0.13,<0.15"]
 SPEECH = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "pocketsphinx>=5.0.4,<5.2"]
 AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
+# Versions after 0.1.0 fetch their model while they run; the library is used without what the package imports.
+MOONSHINE = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "moonshine-voice>=0.0.59,<0.1"]
 MTURK = ["boto3>=1.35,<2"]
 TEST = [
     *GCP,
@@ -86,6 +88,7 @@ setup(
         "lint": LINT,
         "local": LOCAL,
         "models": MODELS,
+        "moonshine": MOONSHINE,
         "mturk": MTURK,
         "speech": SPEECH,
         "test": TEST,

@@ -22,6 +22,7 @@ from pipelines.command import (
 from schemas.errors import InputError
 from schemas.layout import sample_root
 from transforms import plugins
+from transforms.speech.plugged import MODULES
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -42,7 +43,7 @@ EXAMPLE = """\
 
 KEPT = ".heard"  # below the output: what was heard, by content; it stays, for the next run
 BUILT_IN = ("embedded", "azure")
-ENGINES = plugins.Names(plugins.SPEECH_ENGINES, BUILT_IN)
+ENGINES = plugins.Names(plugins.SPEECH_ENGINES, (*BUILT_IN, *MODULES))
 VOICES = {"embedded": "klatt4", "azure": "en-US-JennyNeural"}
 RATIOS, SAMPLE = "20,15,13,11,9,7,5", 24
 _AZURE_FLAGS = ("azure_region", "azure_endpoint", "parallel_calls")
@@ -78,7 +79,7 @@ def parser() -> Parser:
         "--voices",
         metavar="LIST",
         help="each dialogue has one of them: eSpeak's (klatt4, adam:150 for 150 words a minute, ...) or Azure's "
-        "(default klatt4, en-US-JennyNeural)",
+        "(default klatt4, en-US-JennyNeural; rms of flite)",
     )
     add(
         "--language_model",
@@ -182,8 +183,8 @@ def check(args: argparse.Namespace) -> None:
             logging.warning("%s", line)
 
 
-def _plugged(args: argparse.Namespace) -> dict[str, tuple[plugins.Chosen, Any]]:
-    """The plug-ins that speak and listen, with their engines; nothing of what is built in."""
+def _plugged(args: argparse.Namespace) -> dict[str, tuple[plugins.Chosen | None, Any]]:
+    """Engines that are named, with the plug-ins that they are of; nothing of what is built in."""
     from transforms.speech.plugged import engine_of
 
     named: dict[Part, str] = {"speaker": args.speaker, "listener": args.listener}

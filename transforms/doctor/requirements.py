@@ -25,6 +25,7 @@ ENABLES = {
     "lint": "make lint (for developers)",
     "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",
+    "moonshine": "speech_errors --listener moonshine",
     "mturk": "mturk",
     "speech": "speech_errors, offline",
     "test": "make test (for developers)",

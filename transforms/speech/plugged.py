@@ -1,13 +1,18 @@
-"""Speech engines of plug-ins: the entry point names what has a ``Synthesiser``, a ``Recogniser``, or both."""
+"""Speech engines by name: modules with a ``Synthesiser``, a ``Recogniser``, or both; ours, and those of plug-ins."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Literal, Protocol
 
+from schemas.errors import InputError
 from transforms import plugins
 from transforms.speech.engine import Recogniser, Synthesiser
 
 Part = Literal["speaker", "listener"]
+
+# Ours that are made as those of plug-ins are.
+MODULES = {"flite": "transforms.speech.flite", "moonshine": "transforms.speech.moonshine"}
 
 
 class PluggedSynthesiser(Synthesiser, Protocol):
@@ -29,12 +34,18 @@ _PARTS: dict[Part, tuple[str, type]] = {
 }
 
 
-def engine_of(part: Part, named: str) -> tuple[plugins.Chosen, Any]:
-    """The plug-in that ``--speaker`` or ``--listener`` names, and its engine.
+def engine_of(part: Part, named: str) -> tuple[plugins.Chosen | None, Any]:
+    """The engine that ``--speaker`` or ``--listener`` names, and the plug-in that it is of, if it is of one.
 
     Raises:
       InputError: there is none, it has no such part, or the part lacks something.
     """
+    if named in MODULES:
+        engine = getattr(import_module(MODULES[named]), _PARTS[part][0], None)
+        if engine is None:
+            does = "listens, and does not speak" if part == "speaker" else "speaks, and does not listen"
+            raise InputError(f"{named} only {does}: name another", f"--{part}")
+        return None, engine()
     chosen = plugins.choose(plugins.SPEECH_ENGINES, named, f"--{part}")
     name, protocol = _PARTS[part]
     return chosen, plugins.make(chosen, plugins.members(protocol), name)

@@ -1,0 +1,114 @@
+"""Moonshine and Flite, the one in a package and the other in a system library: the same whatever came before."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy")
+
+from heard_sets import run
+
+from schemas.errors import InputError
+from transforms.speech import flite, moonshine
+from transforms.speech.alignment import align
+from transforms.speech.audio import active_power
+from transforms.speech.engine import RATE
+from transforms.speech.espeak import Espeak
+from transforms.speech.noise import plain, through_noise
+from transforms.speech.plugged import engine_of
+from transforms.speech.spoken import load_normalisation, spoken_words
+
+TEXTS = ["i want a table for two", "no thank you", "book a cab to the airport please", "yes that sounds good"]
+
+
+def opened_speaker() -> flite.Synthesiser:
+    try:
+        engine: flite.Synthesiser = pickle.loads(pickle.dumps(flite.Synthesiser()))
+        engine.check(list(flite.VOICES))
+    except InputError as error:
+        pytest.skip(error.reason)
+    engine.open()
+    return engine
+
+
+def test_flite_says_the_same_whatever_it_said_before() -> None:
+    one = opened_speaker()
+    order = [(text, voice) for text in TEXTS for voice in flite.VOICES]
+    first = {asked: one.speak(*asked) for asked in order}
+    again = {asked: one.speak(*asked) for asked in reversed(order)}
+    for asked in order:
+        assert np.array_equal(first[asked], again[asked]), asked
+        assert first[asked].dtype == np.int16
+        assert 0.3 < len(first[asked]) / RATE < 4
+        assert active_power(first[asked]) > 100
+    assert len({sound.tobytes() for sound in first.values()}) == len(order)
+
+
+def test_a_voice_that_flite_does_not_have() -> None:
+    with pytest.raises(InputError, match="--voices: 'nobody' is no voice of Flite; there are rms, awb, slt, kal16"):
+        opened_speaker().check(["rms", "nobody"])
+
+
+def opened_listener() -> moonshine.Recogniser:
+    if find_spec("moonshine_voice") is None:
+        pytest.skip("moonshine-voice is not installed")
+    engine: moonshine.Recogniser = pickle.loads(pickle.dumps(moonshine.Recogniser()))
+    engine.open()
+    return engine
+
+
+def test_moonshine_hears_whole_turns_and_the_same_in_any_order() -> None:
+    """No stray first line, nothing cut off: silence, or nothing at all, is nothing."""
+    pytest.importorskip("espeakng_loader")
+    listener, speaker, rules = opened_listener(), Espeak(), load_normalisation()
+    speaker.open()
+    sounds = [through_noise(speaker.speak(text, "plain"), plain("pink"), 30, text) for text in TEXTS]
+    first = [listener.hear(sound) for sound in sounds]
+    assert [listener.hear(sound) for sound in reversed(sounds)] == first[::-1]
+    errors = words = 0
+    for text, heard in zip(TEXTS, first, strict=True):
+        aligned = align(text.split(), [word.text for word in spoken_words(heard, rules)])
+        errors += aligned.substitutions + aligned.deletions + aligned.insertions
+        words += len(text.split())
+    assert errors / words < 0.5, first
+    assert listener.hear(np.zeros(RATE, np.int16)) == ""
+    listener.close()
+    listener.close()
+
+
+@pytest.mark.skipif(find_spec("moonshine_voice") is not None, reason="it is installed")
+def test_a_package_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "out", "--listener", "moonshine") == 2
+    told = capsys.readouterr().err
+    assert "--listener: moonshine-voice is not installed: pip install 'parapet[moonshine]'" in told
+
+
+def test_one_only_speaks_and_the_other_only_listens() -> None:
+    with pytest.raises(InputError, match="--speaker: moonshine only listens, and does not speak: name another"):
+        engine_of("speaker", "moonshine")
+    with pytest.raises(InputError, match="--listener: flite only speaks, and does not listen: name another"):
+        engine_of("listener", "flite")
+
+
+def test_a_set_that_moonshine_hears(some_turns: Path, tmp_path: Path) -> None:
+    """Of nine turns and a voice that is hard for it; how near it comes to a rate other tests say."""
+    opened_listener().close()
+    flags = ["--sgd", str(some_turns), "--listener", "moonshine", "--voices", "plain", "--snr", "30,6,-4"]
+    assert run(tmp_path / "out", *flags, "--wer", "0.6", "--sample", "9", "--quiet") == 0
+    numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())
+    assert numbers["made_with"]["recogniser"].startswith("moonshine tiny-en (moonshine-voice ")
+    assert numbers["made_with"]["language_model"] == ""
+    assert 0.4 < numbers["sets"]["SR-60"]["wer"] < 0.8
+
+
+@pytest.fixture(scope="module")
+def some_turns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from heard_sets import three_dialogues
+
+    return three_dialogues(tmp_path_factory)[0]
