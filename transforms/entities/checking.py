@@ -30,18 +30,18 @@ def check_replaced(
       InputError: something does not hold.
     """
     after = typed(raw)
-    _check_spans(after)
+    _check_spans(after, found)
     _check_left(after, table, mentions)
     _check_states(before, after, found)
 
 
-def _check_spans(dialogue: Dialogue) -> None:
-    """Every span is a value of its slot somewhere in the dialogue."""
+def _check_spans(dialogue: Dialogue, found: Found) -> None:
+    """Every span is a value of its slot somewhere in the dialogue, or what one that is kept is called."""
     values: dict[Slot, set[str]] = {}
     for turn in dialogue.turns:
         for frame in turn.frames:
-            for slot, same, canonical in annotated(frame):
-                values.setdefault((frame.service, slot), set()).update(
+            for name, same, canonical in annotated(frame):
+                values.setdefault((frame.service, name), set()).update(
                     folded(value) for value in (*same, canonical or "")
                 )
     for position, turn in enumerate(dialogue.turns):
@@ -49,7 +49,8 @@ def _check_spans(dialogue: Dialogue) -> None:
             for span in frame.slots:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
                     text = turn.utterance[span.start : span.exclusive_end]
-                    if folded(text) not in values.get((frame.service, span.slot), ()):
+                    slot = (frame.service, span.slot)
+                    if {folded(text), found.spoken.get((slot, text), folded(text))}.isdisjoint(values.get(slot, ())):
                         reason = f"bad_span: {text!r} is no value of {span.slot!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
 

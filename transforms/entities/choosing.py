@@ -129,15 +129,18 @@ class Chooser:
             if time is None:
                 group.reason = "unknown_form"
         known = [(group, time) for group, time in times if time is not None]
-        for minutes in self._order(_MINUTES, ""):
+        # What is round stays round where that can be: a 4 o'clock becomes a quarter past rather than 3:55.
+        for size, minutes in itertools.product((15, 5), self._order(_MINUTES, "")):
             moved = [(group, time, time + minutes) for group, time in known]
-            if all(self._can_be(*one) for one in moved):
+            if all(self._can_be(*one, size) for one in moved):
                 if all(self._take_time(group, new) for group, _, new in moved):
                     return
                 self._undo(group for group, _ in known)
         for group, time in known:
-            moves = self._order(_MORE_MINUTES, group.key)
-            if not any(self._can_be(group, time, time + n) and self._take_time(group, time + n) for n in moves):
+            moves = itertools.product((15, 5), self._order(_MORE_MINUTES, group.key))
+            if not any(
+                self._can_be(group, time, time + n, size) and self._take_time(group, time + n) for size, n in moves
+            ):
                 group.reason = "no_unseen_value"
 
     def _order(self, minutes: list[int], key: str) -> list[int]:
@@ -145,9 +148,9 @@ class Chooser:
         start = hashed(self.sources.seed, "minutes", self.id, key) % len(minutes)
         return minutes[start:] + minutes[:start]
 
-    def _can_be(self, group: Group, old: int, new: int) -> bool:
+    def _can_be(self, group: Group, old: int, new: int, size: int) -> bool:
         """What is said to be in the morning stays there; nobody books at 6:47 pm, even where some trains leave then."""
-        steps = (5, self._step(group))
+        steps = (size, 5, self._step(group))
         return new // 720 == old // 720 and not any(new % step and not old % step for step in steps)
 
     def _take_time(self, group: Group, minutes: int) -> bool:

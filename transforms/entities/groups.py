@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from schemas.dialogue import Dialogue, Frame, is_marker
 from transforms.entities.forms import minutes_of
 from transforms.entities.kinds import CHOICE, CLOSED, OTHER, REPLACED, SlotKind, is_none, kind_of_value
-from transforms.entities.tokens import words
+from transforms.entities.tokens import folded, words
+from transforms.speech.spoken import Normalisation, load_normalisation, spoken_words
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
@@ -48,13 +50,15 @@ class Found(msgspec.Struct):
       groups: values of open slots, by key.
       closed: values of the other slots: (service, slot, value), sorted.
       said: the texts that stand in spans.
-      values: each slot's values, case folded.
+      values: each slot's values, case folded, and as they are spoken where a span has them so ("ten a m").
+      spoken: what a span says so, by its slot, to the value that it is.
     """
 
     groups: list[Group]
     closed: list[tuple[str, str, str]]
     said: set[str]
     values: dict[Slot, set[str]]
+    spoken: dict[tuple[Slot, str], str]
 
     def by_surface(self) -> dict[str, Group]:
         """Each surface, as it is written, to its group."""
@@ -125,6 +129,7 @@ def found_in(dialogue: Dialogue, kinds: Kinds) -> Found:
     closed: set[tuple[str, str, str]] = set()
     said: set[str] = set()
     every: dict[Slot, set[str]] = {}
+    marked: list[tuple[Slot, str]] = []
     for turn in dialogue.turns:
         for frame in turn.frames:
             for name, same, canonical in annotated(frame):
@@ -136,10 +141,39 @@ def found_in(dialogue: Dialogue, kinds: Kinds) -> Found:
                     closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
             for span in frame.slots:
                 if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-                    said.add(turn.utterance[max(0, span.start) : max(0, span.exclusive_end)])
+                    text = turn.utterance[max(0, span.start) : max(0, span.exclusive_end)]
+                    said.add(text)
+                    marked.append(((frame.service, span.slot), text))
+    spoken = _spoken(marked, every)
+    for (slot, text), value in spoken.items():
+        every[slot].add(text.casefold())
+        if kinds.get(slot, _UNKNOWN).kind in REPLACED:
+            values.add(slot, [text, value])
     groups = sorted(values.groups(kinds), key=lambda group: group.key)
     _keep_parts(groups)
-    return Found(groups, sorted(closed), said, every)
+    return Found(groups, sorted(closed), said, every, spoken)
+
+
+def _spoken(marked: Iterable[tuple[Slot, str]], values: Mapping[Slot, Collection[str]]) -> dict[tuple[Slot, str], str]:
+    """Spans that are no value, but what one is called when it is read aloud, as a recogniser writes it."""
+    found = {}
+    for slot, text in marked:
+        if values.get(slot) and not {text.casefold(), folded(text)}.intersection(values[slot]):
+            said = _read_aloud(text)
+            same = [value for value in sorted(values[slot]) if said and _read_aloud(value) == said]
+            if same:
+                found[slot, text] = same[0]
+    return found
+
+
+@functools.cache
+def _rules() -> Normalisation:
+    return load_normalisation()
+
+
+@functools.lru_cache(10_000)
+def _read_aloud(text: str) -> tuple[str, ...]:
+    return tuple(word.text for word in spoken_words(text, _rules()))
 
 
 def _keep_parts(groups: Sequence[Group]) -> None:

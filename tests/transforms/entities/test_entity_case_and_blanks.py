@@ -10,13 +10,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from entity_corpora import action, dialogue, replace, spans_of, state, turn
+from entity_corpora import KINDS, action, dialogue, replace, spans_of, state, turn
 from multiwoz_corpus import write_corpus
 
 from schemas.dialogue import Dialogue
 from schemas.errors import InputError
 from schemas.layout import read_root
 from transforms.corpora import read_corpus
+from transforms.entities.checking import check_replaced
+from transforms.entities.groups import found_in
+from transforms.entities.mentions import keep_unclear
 from transforms.entities.replacing import Replacer, replaced
 from transforms.entities.sources import Sources
 from transforms.entities.study import kinds_of, learn_training
@@ -37,6 +40,33 @@ def test_a_value_in_another_case_or_spacing_than_annotated(said: str) -> None:
     assert [one["utterance"] for one in made.dialogue["turns"]] == [f"to {wanted}!", f"{new.lower()}, then?"]
     assert spans_of(made.dialogue) == [("city", wanted)]
     assert made.dialogue["turns"][0]["frames"][0]["state"]["slot_values"] == {"city": [new]}
+
+
+def test_values_as_they_are_spoken() -> None:
+    """A recogniser writes "ten a m" for 10 am; another text than what a value is called is no value."""
+    acts = [action("time", ("10 am", "10:00")), action("seats", ("2", "2")), action("price", ("$35", "35"))]
+    spans = {"ten a m": "time", "two": "seats", "thirty five dollars": "price"}
+    raw = dialogue(turn("USER", "at ten a m for two thirty five dollars", spans, *acts))
+    made = replace(raw)
+    (new,) = made.dialogue["turns"][0]["frames"][0]["actions"][0]["values"]
+    assert new != "10 am"
+    assert spans_of(made.dialogue) == [("time", new), ("seats", "two"), ("price", "thirty five dollars")]
+    assert {row["slot"]: row["reason"] for row in made.rows} == {"time": "", "seats": "closed", "price": "unknown_form"}
+    with pytest.raises(InputError, match="bad_span: 'ten'"):
+        replace(dialogue(turn("USER", "at ten a m", {"ten": "time"}, *acts)))
+
+
+def test_a_span_that_is_no_value_afterwards_is_refused() -> None:
+    """Whatever went wrong in between: here an action that was replaced is put back."""
+    acts = action("city", ("Port Alder", "Port Alder"))
+    raw = dialogue(turn("USER", "to Port Alder", {"Port Alder": "city"}, acts))
+    made, typed = replace(raw), msgspec.convert(raw, Dialogue)
+    found = found_in(typed, KINDS)
+    mentions, table = keep_unclear(typed, found)
+    check_replaced(typed, made.dialogue, found, mentions, table)
+    made.dialogue["turns"][0]["frames"][0]["actions"] = [acts]
+    with pytest.raises(InputError, match=r"bad_span: .* is no value of 'city' after the replacement"):
+        check_replaced(typed, made.dialogue, found, mentions, table)
 
 
 CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "swapped": str.swapcase}

@@ -342,6 +342,8 @@ def test_nothing_is_unseen_where_training_has_it_all() -> None:
 
 def test_times_of_a_slot_keep_its_step() -> None:
     raw = dialogue(turn("USER", "at half past 6", {"half past 6": "time"}, action("time", ("half past 6", "18:30"))))
+    for seed in "01234567":  # a half hour stays a round time even where the slot's steps are smaller
+        assert forms.minutes_of(replace(raw, seed).rows[0]["canonical_replacement"]) % 15 == 0
     for step, seed in product((5, 15, 30, 60), "0123"):
         kinds = {**KINDS, (SERVICE, "time"): SlotKind("time", step=step)}
         new = replace(raw, seed, kinds=kinds).rows[0]["canonical_replacement"]
