@@ -76,23 +76,23 @@ class Deviations:
     """What a file has that the format does not, and that was accepted."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[int, int]] = {}  # how many, and the line of the first
+        self._counts: dict[str, tuple[int, int]] = {}  # how many, and the line of the first
 
     def note(self, kind: str, line: int) -> None:
         """Counts a deviation in a line, numbered from 1."""
-        count, first = self._found.get(kind, (0, line))
-        self._found[kind] = count + 1, first
+        count, first = self._counts.get(kind, (0, line))
+        self._counts[kind] = count + 1, first
 
     def cut_off(self, line: int) -> str:
         """What an error about the line adds, where the file may be cut off in it."""
-        ends_here = self._found.get("no_newline") == (1, line)
+        ends_here = self._counts.get("no_newline") == (1, line)
         return "; the file ends inside this line: is it cut off?" if ends_here else ""
 
     def messages(self) -> list[str]:
         """Of each kind how many there are and where the first is."""
         return [
             f"accepted {count:,} {_DEVIATIONS[kind][count > 1]}; {'the first is in ' if count > 1 else ''}line {first}"
-            for kind, (count, first) in self._found.items()
+            for kind, (count, first) in self._counts.items()
         ]
 
     def warn(self, path: object) -> None:
@@ -149,10 +149,13 @@ def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
 def parse_candidates(data: bytes, path: object = "") -> list[str]:
     """What the bot may say, one text a line, ``1 text``. Raises InputError with the line."""
     deviations = Deviations()
-    lines = [(number, line) for number, line in _lines(data, path, deviations) if line]
-    found = [_stripped(_content(line, path, f"line {i}")[1], i, deviations)[0] for i, line in lines]
+    texts = [
+        _stripped(_content(line, path, f"line {number}")[1], number, deviations)[0]
+        for number, line in _lines(data, path, deviations)
+        if line
+    ]
     deviations.warn(path)
-    return found
+    return texts
 
 
 def _lines(data: bytes, path: object, deviations: Deviations) -> Iterator[tuple[int, str]]:

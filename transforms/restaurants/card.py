@@ -55,9 +55,9 @@ PARTS = {
 def parts_rows(numbers: Mapping[str, Any]) -> list[list[str]]:
     """A row for each task and what its dialogues consist of: simulated, and in the published files."""
     return [
-        [f"{task}, {PARTS[what]}", _part(of["simulated"]), _part(of["published"])]
-        for task, one in numbers["tasks"].items()
-        for what, of in one["structure"].items()
+        [f"{task}, {PARTS[what]}", _part(sides["simulated"]), _part(sides["published"])]
+        for task, task_numbers in numbers["tasks"].items()
+        for what, sides in task_numbers["structure"].items()
     ]
 
 

@@ -130,9 +130,9 @@ class _Making:
         if task in (2, 5):
             aside = self.dice.aside()  # what is drawn there may fit no two requests
             n = _between(aside, self.structure.updates_in(task))
-            found = _updated_from(self.world, aside, self.split, n, task == 5)
-            self.dice.enter(repr(found))
-            return found
+            pair = _updated_from(self.world, aside, self.split, n, task == 5)
+            self.dice.enter(repr(pair))
+            return pair
         among = self.part.rich if task == 3 else self.part.requests
         if task == 3 and self.part.options:
             numbers, shares = zip(*self.part.options, strict=True)

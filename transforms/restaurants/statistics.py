@@ -102,11 +102,11 @@ def repeats(signatures: Iterable[tuple[tuple[int, str], bytes]]) -> dict[Key, in
     together: dict[tuple[int, str], list[bytes]] = {}
     for key, data in signatures:
         together.setdefault(key, []).append(data)
-    found: dict[Key, int] = {}
+    counts: dict[Key, int] = {}
     for (task, split), parts in together.items():
         numbers = np.frombuffer(b"".join(parts), dtype=np.uint64)
-        found[task, split, "repeats"] = len(numbers) - len(np.unique(numbers))
-    return found
+        counts[task, split, "repeats"] = len(numbers) - len(np.unique(numbers))
+    return counts
 
 
 def expected(world: World, task: int, sizes: Sequence[tuple[str, int]]) -> dict[str, dict[str, float]]:
@@ -155,7 +155,7 @@ def structure(task: int, sums: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """
     published = PUBLISHED_STRUCTURE[task]
     dialogues = sums.get("dialogues", 0)
-    found: dict[str, dict[str, Any]] = {}
+    parts: dict[str, dict[str, Any]] = {}
     for what in ("lines", "given", "updates", "offered", "proposals", "asked", "ends", "repeats"):
         counts = {name.partition("/")[2]: n for name, n in sums.items() if name.startswith(f"{what}/")}
         simulated: Any = {outcome: n / dialogues for outcome, n in sorted(counts.items())}
@@ -164,8 +164,8 @@ def structure(task: int, sums: Mapping[str, int]) -> dict[str, dict[str, Any]]:
         elif what == "repeats":
             simulated = sums.get("repeats", 0)
         if simulated or simulated == 0:
-            found[what] = {"simulated": simulated, "published": published.get(what)}
-    return found
+            parts[what] = {"simulated": simulated, "published": published.get(what)}
+    return parts
 
 
 def statistics(

@@ -55,8 +55,8 @@ class Structure(msgspec.Struct, frozen=True):
 
     def given_in(self, task: int) -> Range:
         """Of task 1, 2, 3 or 5."""
-        found: Range = getattr(self.given, f"task{task}")
-        return found
+        fields: Range = getattr(self.given, f"task{task}")
+        return fields
 
     def updates_in(self, task: int) -> Range:
         """Of task 2 or 5; none in the others."""
@@ -73,28 +73,28 @@ class _File(msgspec.Struct):
     all_extras: float
 
 
-def structure_for(fields: int, given: Mapping[str, Any], path: object) -> Structure:
-    """The structure as given; what is not given is as published.
+def structure_for(fields: int, table: Mapping[str, Any], path: object) -> Structure:
+    """The structure that a table says; what it does not say is as published.
 
     Args:
       fields: how many the domain has.
-      given: the table ``structure`` of an ontology.
+      table: ``structure`` of an ontology.
       path: the ontology's file, for messages.
 
     Raises:
       InputError: an unknown key, a range or share that cannot be; with the place.
     """
-    table = merged(_published(fields), {**given, "options": {}}, path, "structure")
-    table["options"] = given.get("options", {})
+    whole = merged(_published(fields), {**table, "options": {}}, path, "structure")
+    whole["options"] = table.get("options", {})
     try:
-        found = msgspec.convert(table, _File)
+        parsed = msgspec.convert(whole, _File)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, f"structure.{at}" if at else "structure") from None
-    for place, reason in _problems(found, fields):
+    for place, reason in _problems(parsed, fields):
         raise InputError(reason, path, f"structure.{place}")
-    options = tuple(sorted((int(number), share) for number, share in found.options.items()))
-    return Structure(found.given, found.updates, options, found.accepted, found.all_extras)
+    options = tuple(sorted((int(number), share) for number, share in parsed.options.items()))
+    return Structure(parsed.given, parsed.updates, options, parsed.accepted, parsed.all_extras)
 
 
 def _published(fields: int) -> dict[str, Any]:
@@ -109,15 +109,15 @@ def _published(fields: int) -> dict[str, Any]:
     }
 
 
-def _problems(found: _File, fields: int) -> Iterator[tuple[str, str]]:
+def _problems(parsed: _File, fields: int) -> Iterator[tuple[str, str]]:
     """(place, reason) of what cannot be."""
-    for key, ranges, least in (("given", found.given, 0), ("updates", found.updates, 1)):
+    for key, ranges, least in (("given", parsed.given, 0), ("updates", parsed.updates, 1)):
         for task, (low, high) in msgspec.structs.asdict(ranges).items():
             if not least <= low <= high <= fields:
                 yield f"{key}.{task}", f"[{low}, {high}]: give the least and the most, from {least} to {fields} fields"
-    for number, share in found.options.items():
+    for number, share in parsed.options.items():
         if not re.fullmatch("[1-9][0-9]{0,3}", number) or not 0 < share < math.inf:
             yield f"options.{number}", f"{share:g}: give a number of entities from 1 on and a share above 0: 3 = 0.73"
-    for key, share in (("accepted", found.accepted), ("all_extras", found.all_extras)):
+    for key, share in (("accepted", parsed.accepted), ("all_extras", parsed.all_extras)):
         if not 0 <= share <= 1:
             yield key, f"{share:g} is no share: give 0 to 1"

@@ -125,7 +125,9 @@ def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path:
             raise InputError(reason, path)
         if 3 in tasks and world.ontology.structure.options and not part.options:
             numbers = ", ".join(str(number) for number, _ in world.ontology.structure.options)
-            reason = f"no request of {split} finds {numbers} of the knowledge base, {world.least} at least: give others"
+            reason = f"no request of {split} finds {numbers} of the knowledge base: give other numbers"
+            if world.least > 1:
+                reason += ", or a lower --least_options"
             raise InputError(reason, path, "structure.options")
 
 

@@ -130,7 +130,7 @@ def test_the_structure_of_a_domain() -> None:
     assert (own.given_in(2), own.given_in(5), own.options, own.accepted) == ((1, 2), (1, 2), ((5, 1.0),), 1)
     world = World(hotels(put("structure", {"options": {"7": 1}})), "0", 1)
     with pytest.raises(
-        InputError, match=r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base"
+        InputError, match=r"x\.toml: structure\.options: no request of train finds 7 of the knowledge base: give other"
     ):
         check_world(world, [3], ["train"], "x.toml")
     check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
