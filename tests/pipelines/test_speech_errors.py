@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -241,6 +242,26 @@ def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys, monkeypat
     assert told in said
     assert said.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_sgd_as_it_lies(real_data: Path, tmp_path: Path, capsys) -> None:
+    """Some turns of its dev split beside one file of train, of another service: with the defaults 10 % is reached."""
+    every = json.loads((real_data / "sgd" / "dev" / "dialogues_001.json").read_bytes())
+    chosen = [{**one, "turns": one["turns"][:4]} for one in every[::20][:5]]
+    (tmp_path / "sgd" / "dev").mkdir(parents=True)
+    (tmp_path / "sgd" / "dev" / "dialogues_001.json").write_text(json.dumps(chosen))
+    shutil.copy(real_data / "sgd" / "dev" / "schema.json", tmp_path / "sgd" / "dev")
+    (tmp_path / "sgd" / "train").symlink_to(real_data / "sgd" / "train")
+    out = tmp_path / "out"
+    assert run(out, "--sgd", str(tmp_path / "sgd"), "--split", "dev", "--wer", "0.1", "--sample", "3") == 0
+    assert "the split train alone expects these turns too little" in capsys.readouterr().err
+    assert json.loads((out / "statistics.json").read_bytes())["sets"]["SR-10"]["wer"] == pytest.approx(0.1, abs=0.04)
+    made = json.loads((out / "run.json").read_bytes())
+    assert made["options"]["language_model"] == "mixed"
+    assert made["options"]["perplexity"] > 100
+    assert made["counts"]["perfect/SR-10"] > 0
+    for page in ("README.md", "report.html"):
+        assert "has seen the text" in (out / page).read_text().replace("**", "")
 
 
 @pytest.mark.parametrize(
