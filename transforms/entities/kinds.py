@@ -37,7 +37,9 @@ REPLACED = (*KINDS, CHOICE)
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CLOCK = re.compile(r"\d?\d:\d\d(?: ?[ap]\.?m\.?)?|\d?\d ?[ap]\.?m\.?", re.IGNORECASE)
 _NUMBER = re.compile(r"[$£€]?\d[\d,]*(?:\.\d+)?%?")
-_MONEY = re.compile(r"[$£€]\d[\d,]*(?:\.\d+)?|\d[\d,]*(?:\.\d+)? ?(?:pounds?|dollars?|euros?|bucks|gbp|usd|eur)", re.I)
+_MONEY = re.compile(
+    r"[$£€]\d[\d,]*(?:\.\d+)?|(?<!\d)(?<!\d,)\d[\d,]*(?:\.\d+)? ?(?:pounds?|dollars?|euros?|bucks|gbp|usd|eur)", re.I
+)
 _PHONE = re.compile(r"[+(]?\d[\d ().+-]{5,}\d")
 _POSTCODE = re.compile(r"[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}|[a-z]\d[a-z] ?\d[a-z]\d", re.IGNORECASE)  # British, Canadian
 # One word of letters and digits, of which one is no ordinal and no model of a car: at least five characters.
@@ -187,7 +189,7 @@ def says_city(name: str, description: str, service: str) -> bool:
 def own_words(name: str, service: str) -> list[str]:
     """The words of a slot's name without the domain before it: ``["postcode"]`` of ``hotel-postcode``."""
     found = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
-    domain = _words(re.sub(r"_?\d+$", "", service))
+    domain = _words(re.sub(r"_?(?<!\d)\d+$", "", service))
     return found[len(domain) :] if domain and found[: len(domain)] == domain and len(found) > len(domain) else found
 
 

@@ -37,7 +37,7 @@ _MOST_USING = 1 / 3
 _ANSWERS = """
 yes yeah yea yep yup ya sure ok okay alright right correct no nope nah not never thank thanks bye goodbye perfect great
 """
-_SENTENCE_ENDS = re.compile(r"[.!?…]+(?:\s+|$)")
+_SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+(?:\s+|$)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # Of acts whose slot may be "intent", those where it is none of the service's slots.
 _INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
