@@ -10,6 +10,7 @@ import difflib
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pipelines import cloud
-from schemas.errors import InputError, NoRoomError
+from schemas.errors import InputError, MissingExtra, NoRoomError
 from schemas.layout import TEST, SplitSchemas, as_path, read_root, same_place
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ Build = Callable[["beam.Pipeline", argparse.Namespace], None]
 Adds = argparse.ArgumentParser | argparse._ArgumentGroup
 Inputs = Callable[[argparse.Namespace], list[tuple[str, str]]]
 
+# Flags whose values are inputs and nothing else. (Others take a file or a word, and are checked by who reads them.)
+_INPUTS = re.compile(
+    "sgd|schemas|training|variants|oracle|backtrans|reference|predictions|sets|train|dev|foreign|rewritten|chats|logs|"
+    "entities|kb|ontology|goals|knowledge_base|candidates|match|calibration|normalisation|intents"
+)
 _WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
 
 EXIT_FAILURE = 1
@@ -197,6 +203,7 @@ def run_checked(
         return int(stop.code or 0)
     configure_logging(args.log_format, args.quiet)
     try:
+        check_there(parser, args)
         if check is not None:
             check(args)
     except InputError as error:
@@ -206,7 +213,7 @@ def run_checked(
         return _failed(error)
     try:
         return act(args, rest) or 0
-    except UsageError as error:
+    except (UsageError, MissingExtra) as error:
         logging.error("%s", error)
         return EXIT_USAGE
     except (InputError, NoRoomError) as error:
@@ -238,6 +245,19 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     for bad in (bad for split in splits for bad in split.bad):
         logging.warning("left out: %s", bad.error)
     return splits
+
+
+def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Raises InputError where a local input is not there: in no time, for nothing has been imported to read it with."""
+    for action in parser._actions:
+        given = getattr(args, action.dest, None)
+        if not given or not _INPUTS.fullmatch(action.dest):
+            continue
+        what = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
+        for value in [given] if isinstance(given, str) else given:
+            path = value.partition("=")[2] if action.dest == "sets" else value
+            if path and "://" not in path and not os.path.exists(path):
+                raise InputError(f"there is no such {what}", path, action.option_strings[0])
 
 
 def check_apart(output: str, **inputs: str | None) -> None:

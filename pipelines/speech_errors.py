@@ -19,7 +19,7 @@ from pipelines.command import (
     run_header,
     warn_left_out,
 )
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 from schemas.layout import sample_root
 from transforms import plugins
 from transforms.speech.plugged import MODULES
@@ -199,7 +199,7 @@ def _check_extras(args: argparse.Namespace) -> None:
     wanted |= {"speech"} if args.noise == "babble" else set()
     for package in ("jiwer", "num2words", "scipy", "soundfile"):  # that both extras have
         if find_spec(package) is None:
-            raise InputError(f"{package} is not installed: pip install 'parapet[{','.join(sorted(wanted))}]'")
+            raise MissingExtra(package, ",".join(sorted(wanted)))
 
 
 def _voices(args: argparse.Namespace) -> str:

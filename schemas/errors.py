@@ -25,6 +25,24 @@ class DamagedFile(InputError):
     """A file that is not whole: what it still has must not be taken for all of it."""
 
 
+class MissingExtra(InputError):
+    """A package that an extra brings is not there: the command cannot run as it was asked to (exit status 2).
+
+    Args:
+      package: the package.
+      extra: the extra, or several, comma-separated.
+      flag: what asked for it.
+      reason: what is wrong with the package.
+    """
+
+    def __init__(self, package: str, extra: str, flag: str = "", reason: str = "is not installed") -> None:
+        super().__init__(f"{package} {reason}: pip install 'parapet[{extra}]'", flag)
+        self.package, self.extra, self.flag, self.why = package, extra, flag, reason
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str, str, str]]:
+        return MissingExtra, (self.package, self.extra, self.flag, self.why)
+
+
 class NoRoomError(Exception):
     """A full disk, or a quota that is used up. No input is to blame: nothing may be left out because of it."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.generation.scorers import Judgement, Pair
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 from transforms import checkpoints
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -41,7 +41,7 @@ class Nli:
         self.order = inspect(folder)
         for package in ("torch", "transformers"):  # imported when a pair is asked that no cache has
             if find_spec(package) is None:
-                raise InputError(f"{package} is not installed: pip install 'parapet[local]'", "--scorer nli")
+                raise MissingExtra(package, "local", "--scorer nli")
         self.folder, self.batch = folder, batch
         self.model = f"{Path(folder).resolve().name}@{checkpoints.digest(folder)}"
         self._loaded: tuple[Any, Any] | None = None

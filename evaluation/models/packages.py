@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from schemas.errors import InputError
+from schemas.errors import MissingExtra
 
 _OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")
 
@@ -17,4 +17,4 @@ def check_installed(*names: str) -> None:
         except ImportError as error:
             reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
             extra = "local" if name in _OF_LOCAL else "models"
-            raise InputError(f"{name} {reason}: pip install 'parapet[{extra}]'") from None
+            raise MissingExtra(name, extra, reason=reason) from None

@@ -344,7 +344,7 @@ def test_stopped_while_publishing_and_run_again(made: Path, corpus: Path, monkey
         ),
         (["--oracle", "{corpus}/nowhere"], "nowhere: --oracle: there is no such folder"),
         (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: no variants here"),
-        (["--sgd", "{corpus}/nowhere"], "nowhere: there is no such file or folder"),
+        (["--sgd", "{corpus}/nowhere"], "nowhere: --sgd: there is no such file or folder"),
         (["--replace_rate", "1.5"], "--replace_rate: 1.5 is not between 0 and 1"),
         (["--order_rate", "nan"], "--order_rate: nan is not between 0 and 1"),
         (["--order_rate", "much"], "argument --order_rate: invalid float value: 'much'"),

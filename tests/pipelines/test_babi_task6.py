@@ -242,7 +242,7 @@ def test_what_cannot_work(root: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         assert run(folder, tmp_path / "out", *flags) == 2
         return capsys.readouterr().err
 
-    assert "there is no such folder" in told(tmp_path / "nothing")
+    assert "--logs: there is no such file or folder" in told(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     assert "no lists here: expected scripts/config/dstc2_train.flist" in told(tmp_path / "empty")
     write_lists(tmp_path / "twice", train=["a/b"], test=["a/b"])

@@ -275,7 +275,7 @@ def test_dry_run_says_what_it_would_cost(tmp_path: Path, sample: Path, capsys: p
         (["--engine", "libretranslate", "--libretranslate_url", "nowhere"], "nowhere"),
         (["--engine", "local"], "--model: name the folder of a model"),
         (["--engine", "local", "--pivots", "zh", "--model", "en-zh=x"], "--model: there is none for zh-en: name its"),
-        (["--schemas", "none"], "none: there is no such file or folder"),
+        (["--schemas", "none"], "none: --schemas: there is no such file or folder"),
     ],
 )
 def test_a_mistake_is_said(

@@ -221,7 +221,7 @@ def test_schema_pages_know_nothing_of_rewrites(made):
         (["--assignments", "0"], "--assignments"),
         (["--hourly_wag", "15"], "--hourly_wage"),
         (["--task", "rewrite"], "rewrites"),
-        (["--task", "rewrites", "--schemas", "nowhere"], "--schemas: belongs to --task schemas"),
+        (["--task", "rewrites", "--schemas", "."], "--schemas: belongs to --task schemas"),
         (["--task", "rewrites", "--name_seconds", "20"], "--name_seconds: belongs to --task schemas"),
         (["--turns", "5"], "--turns: belongs to --task rewrites"),
         (["--task", "rewrites", "--split", "tset"], "--split"),

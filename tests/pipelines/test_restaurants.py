@@ -244,7 +244,7 @@ def test_other_pipelines_take_it(made: Path, tmp_path: Path) -> None:
         (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
         (["--solve", "2"], "--solve: 2 is no share"),
         (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: is for --babi_plus"),
-        (["--ontology", "nowhere.toml"], "nowhere.toml: cannot be read: No such file or directory"),
+        (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
     ],
 )
 def test_bad_flags(flags: list[str], told: str, tmp_path: Path, capsys: Any) -> None:

@@ -369,7 +369,7 @@ def test_intents_that_no_schema_has_are_told(corpus: Path, capsys: pytest.Captur
         (["--variant", "v1,v7"], "there is no variant 'v7' (found: v1, v2)"),
         (["--mapping", "none.json"], "none.json: --mapping: there is no such file"),
         (["--varant", "v1"], "unknown flag --varant: did you mean --variant?"),
-        (["--sgd", "nowhere"], "nowhere: there is no such file or folder"),
+        (["--sgd", "nowhere"], "nowhere: --sgd: there is no such file or folder"),
         (["--variants", "nowhere"], "nowhere: --variants: there is no such folder"),
         (["--output", "{corpus}/variants"], "the same folder as --variants"),
         (["--output", "{corpus}/sgd"], "the same folder as --sgd"),

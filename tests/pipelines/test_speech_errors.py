@@ -219,7 +219,7 @@ def test_recordings_as_noise(some: Some, tmp_path: Path) -> None:
         (["--voices", ","], "--voices: give one or more voices"),
         (["--split", "validation"], "there are no dialogues in 'validation'; there are in: train, dev, test"),
         (["--language_model", "nowhere.arpa"], "nowhere.arpa: --language_model: cannot be read"),
-        (["--calibration", "nowhere.json"], "nowhere.json: --calibration: cannot be read"),
+        (["--calibration", "nowhere.json"], "nowhere.json: --calibration: there is no such file"),
         (["--normalisation", "nowhere.toml"], "nowhere.toml"),
         (["--azure_region", "westeurope"], "--azure_region: is for --engine azure, and this is embedded"),
         (["--sample", "0"], "--sample: 0 is too few"),

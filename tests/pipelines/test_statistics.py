@@ -230,7 +230,7 @@ def test_a_broken_variant_is_named_with_its_file(corpus: Path, capfd: pytest.Cap
         (["--variants", "{0}/nowhere"], "{0}/nowhere: --variants: there is no such folder"),
         (["--variants", "{0}/variants/notes"], "no variants here: expected folders such as v1/train/schema.json"),
         (["--variants", "{0}/variants/v1"], "this is one corpus; give the folder that holds the variants' folders"),
-        (["--sgd", "{0}/nowhere"], "{0}/nowhere: there is no such file or folder"),
+        (["--sgd", "{0}/nowhere"], "{0}/nowhere: --sgd: there is no such file or folder"),
         (["--sgd", "{0}/variants"], "no schema here"),
         (["--output", "{0}/variants"], "the same folder as --variants"),
         (["--sgd", "{0}/variants/v2"], "stands for no service of the original"),

@@ -242,8 +242,8 @@ def test_an_unchanged_set_fails(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--split", ","], "--split: give one or more of train, dev, test"),
         (["--least_changed", "2"], "--least_changed: 2 is no share: give 0 to 1"),
         (["--values", "nowhere.csv"], "nowhere.csv: --values: cannot be read"),
-        (["--training", "nowhere"], "nowhere: nobody knows what was seen"),
-        (["--sgd", "nowhere"], "nowhere: there is no such file or folder"),
+        (["--training", "nowhere"], "nowhere: --training: there is no such file or folder"),
+        (["--sgd", "nowhere"], "nowhere: --sgd: there is no such file or folder"),
     ],
 )
 def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

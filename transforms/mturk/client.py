@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 
 PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"
 SANDBOX = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"
@@ -77,7 +77,7 @@ def connect(endpoint: str, parallel: int = 1, **credentials: str) -> Any:
         import boto3
         from botocore.config import Config
     except ImportError:
-        raise InputError("boto3 is not installed: pip install 'parapet[mturk]'") from None
+        raise MissingExtra("boto3", "mturk") from None
     # At lower levels these say what they send: worker ids, and where the credentials are from.
     for name in ("boto3", "botocore", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from types import FrameType
 
-from schemas.errors import InputError
+from schemas.errors import MissingExtra
 from transforms.mturk_server.faults import Faults
 from transforms.mturk_server.server import LocalMTurk
 from transforms.mturk_server.workers import Report, invented, play, scripts_from_jsonl
@@ -61,7 +61,7 @@ def _server(state: Path, port: int, seed: int, faults: Faults | None, balance: D
     try:
         import botocore  # noqa: F401
     except ImportError:
-        raise InputError("boto3 is not installed: pip install 'parapet[mturk]'") from None
+        raise MissingExtra("boto3", "mturk") from None
     return LocalMTurk(state, port, faults, seed, balance)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 from transforms.speech.engine import RATE
 
 if TYPE_CHECKING:
@@ -99,5 +99,5 @@ def _soundfile() -> Any:
     try:
         import soundfile
     except ImportError:
-        raise InputError("soundfile is not installed: pip install 'parapet[speech]'") from None
+        raise MissingExtra("soundfile", "speech") from None
     return soundfile

@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from schemas.errors import InputError
+from schemas.errors import MissingExtra
 from transforms.speech.azure_errors import BROKEN, DEADLINE, STALE, Failed
 
 Answer = TypeVar("Answer")
@@ -42,7 +42,7 @@ def sdk() -> Any:
     try:
         import azure.cognitiveservices.speech as speech
     except ImportError:
-        raise InputError("azure-cognitiveservices-speech is not installed: pip install 'parapet[azure]'") from None
+        raise MissingExtra("azure-cognitiveservices-speech", "azure") from None
     return speech
 
 

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 from transforms.refusals import Refused
 from transforms.speech.engine import RATE
 
@@ -87,7 +87,7 @@ def version_of(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        raise InputError(f"{package} is not installed: pip install 'parapet[speech]'") from None
+        raise MissingExtra(package, "speech") from None
 
 
 def parse_voice(voice: str) -> tuple[str, int]:
@@ -107,7 +107,7 @@ def library() -> _Library:
     try:
         import espeakng_loader
     except ImportError:
-        raise InputError("espeakng-loader is not installed: pip install 'parapet[speech]'") from None
+        raise MissingExtra("espeakng-loader", "speech") from None
     return _Library(espeakng_loader.get_library_path(), Path(espeakng_loader.get_data_path()))
 
 

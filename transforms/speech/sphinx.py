@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 from schemas.layout import as_path
 from transforms.files import join, read_bytes
 from transforms.speech import ngram
@@ -101,7 +101,7 @@ def acoustic_model() -> Path:
     try:
         from pocketsphinx import get_model_path
     except ImportError:
-        raise InputError("pocketsphinx is not installed: pip install 'parapet[speech]'") from None
+        raise MissingExtra("pocketsphinx", "speech") from None
     return Path(get_model_path()) / "en-us" / "en-us"
 
 

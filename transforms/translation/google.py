@@ -6,7 +6,7 @@ import logging
 import re
 from typing import Any
 
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 from transforms.refusals import Refused, Stopped
 from transforms.translation.engine import Limits
 
@@ -111,7 +111,7 @@ class Google:
             from google.auth.exceptions import GoogleAuthError
             from google.cloud import translate_v3 as _  # noqa: F401
         except ImportError:
-            raise InputError("google-cloud-translate is not installed: pip install 'parapet[google]'") from None
+            raise MissingExtra("google-cloud-translate", "google") from None
         try:
             self._client = _connect(self.endpoint)
         except GoogleAuthError as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 from transforms.refusals import Refused
 from transforms.translation import local_folders
 from transforms.translation.engine import Limits
@@ -101,7 +101,7 @@ class Local:
                 import_module(name)
             except ImportError as error:
                 reason = "is not installed" if error.name == name else f"cannot be imported ({error})"
-                raise InputError(f"{name} {reason}: pip install 'parapet[local]'") from None
+                raise MissingExtra(name, "local", reason=reason) from None
 
     def close(self) -> None:
         """Lets go of the models. Once more does nothing."""
