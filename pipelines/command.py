@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pipelines import cloud
 from schemas.errors import InputError, MissingExtra, NoRoomError
-from schemas.layout import TEST, SplitSchemas, as_path, read_root, same_place
+from schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_root, same_place
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -251,12 +251,14 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
     """Raises InputError where a local input is not there: in no time, for nothing has been imported to read it with."""
     for action in parser._actions:
         given = getattr(args, action.dest, None)
-        if not given or not _INPUTS.fullmatch(action.dest):
-            continue
-        what = {"FILE": "file", "DIR": "folder"}.get(str(action.metavar), "file or folder")
-        for value in [given] if isinstance(given, str) else given:
+        metavar = str(action.metavar)
+        what = {"FILE": "file", "DIR": "folder"}.get(metavar, "file or folder")
+        values = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+        for value in values if _INPUTS.fullmatch(action.dest) else []:
             path = value.partition("=")[2] if action.dest == "sets" else value
-            if path and "://" not in path and not os.path.exists(path):
+            if path in ("", *metavar.split("|"), getattr(args, "output", None)) or "://" in path:
+                continue
+            if not os.path.exists(path):
                 raise InputError(f"there is no such {what}", path, action.option_strings[0])
 
 
@@ -270,9 +272,9 @@ def check_apart(output: str, **inputs: str | None) -> None:
 def add_split(parser: Adds, default: str = TEST, many: bool = False, text: str = "whose dialogues") -> None:
     """Adds ``--split``: ``test``, or ``train`` for what trains or is trained on; several of them where ``many``."""
     text += ": train, dev, test, comma-separated" if many else ""
-    parser.add_argument(
-        "--split", metavar="LIST" if many else "NAME", default=default, help=f"{text} (default {default})"
-    )
+    metavar = "LIST" if many else "NAME"
+    action = parser.add_argument("--split", metavar=metavar, default=default, help=f"{text} (default {default})")
+    action.completer = lambda **_: SPLITS  # type: ignore[attr-defined]  # for argcomplete
 
 
 def add_max_bad(parser: Adds, records: str = "dialogues") -> None:

@@ -36,7 +36,7 @@ def parser() -> StrictParser:
     add(
         "--predictions",
         required=True,
-        metavar="PATH",
+        metavar="PATH|reference",
         help="JSON lines, a folder with SGD dialogues, or 'reference': the corpus's own turns",
     )
     add("--variants", metavar="DIR", help="folder of schema variants: DIR/v1/train/schema.json")

@@ -38,7 +38,7 @@ def parser() -> StrictParser:
     add("--goals", metavar="FILE", help="instead of a corpus: the goals, as MultiWOZ's")
     add("--responses", metavar="FILE", help="with --goals: the reference's responses, JSON lines, for BLEU")
     add("--knowledge_base", metavar="PATH", help="entities: JSON, or a folder of SERVICE_db.json")
-    add("--predictions", required=True, metavar="FILE", help="JSON lines; or 'reference': its own responses")
+    add("--predictions", required=True, metavar="FILE|reference", help="JSON lines; or 'reference': its own responses")
     add(
         "--tokenizer",
         choices=("13a", "none", "intl", "char"),

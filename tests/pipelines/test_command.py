@@ -52,7 +52,7 @@ def _logging_as_it_was():
         (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "Python knows no text encoding 'utf-9'"),
         (["compose", "--output", "OUT", "--encoding", "base64"], 2, "Python knows no text encoding 'base64'"),
         (["compose", "--output", "/dev/null/out"], 2, "/dev/null/out: cannot write here: [Errno 20] Not a directory"),
-        (["rewrite", "--output", "OUT", "--variants", "OUT"], 2, "OUT: --variants: there is no such folder"),
+        (["rewrite", "--output", "OUT", "--variants", "OUT"], 2, "OUT: --output: the same folder as --variants"),
         (["compose", "--output", "OUT", "--schemas", "strange://x"], 2, "strange://x: cannot be read: Protocol not"),
         (["compose", "--output", "strange://x"], 2, "--output strange://x: cannot be read: Protocol not"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_an_input_that_is_not_there_is_told_before_beam_is_imported(tmp_path: Pa
         status, told, beam = found[line]
         assert (status, beam) == (2, False), (command, told)
         assert str(absent) in told, (command, told)
-        assert "there is no" in told or "no such" in told, (command, told)
+        assert re.search("there is no|no such|no finished folder|no batch here", told), (command, told)
     assert not out.exists()
 
 

@@ -224,7 +224,7 @@ def test_recordings_as_noise(some: Some, tmp_path: Path) -> None:
         (["--azure_region", "westeurope"], "--azure_region: is for --engine azure, and this is embedded"),
         (["--sample", "0"], "--sample: 0 is too few"),
         (
-            ["--calibration", "c.json", "--sample", "9"],
+            ["--calibration", ".", "--sample", "9"],
             "--calibration: carries noises over: leave --snr and --sample out",
         ),
         (["--seed", "a\nb"], "--seed: give a text of printable characters"),

@@ -228,7 +228,7 @@ def test_bad_input_is_told(model: Path, data: Path, tmp_path: Path, capsys: pyte
     for flags, reason in (
         (["--model", str(tmp_path)], "no model is here: expected model.json"),
         ([*plain, "--reference", str(data / "foreign")], "has labels for --task ood"),
-        ([*plain, "--reference", str(data / "test.jsonl"), "--sets", "a=b"], "go with a corpus"),
+        ([*plain, "--reference", str(data / "test.jsonl"), "--sets", "a=."], "go with a corpus"),
         ([*plain, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
         ([*plain, "--batch_size", "0"], "--batch_size: 0: give 1 or more"),
     ):

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import InputError
+from schemas.errors import InputError, MissingExtra
 from transforms.refusals import Refused
 from transforms.speech.engine import RATE
 from transforms.speech.espeak import version_of
@@ -100,7 +100,7 @@ class Recogniser:
 def _folder() -> Path:
     spec = find_spec("moonshine_voice")  # it is not imported
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"{PACKAGE} is not installed: {INSTALL}", "--listener")
+        raise MissingExtra(PACKAGE, "moonshine", "--listener")
     folder = Path(spec.submodule_search_locations[0])
     if not (folder / "assets" / MODEL).is_dir():
         raise InputError(f"{PACKAGE} {_version()} comes without its model: {INSTALL}", "--listener")

@@ -326,7 +326,7 @@ def test_flags_that_cannot_work(place: Path, tmp_path: Path, capsys: pytest.Capt
         (["--model", "nowhere:Model"], "cannot be loaded"),
         (["--model", "json:JSONDecoder"], "no method predict"),
         (["--predictions", predictions, "--sets", "typos"], "expected NAME=ROOT"),
-        (["--predictions", predictions, "--sets", "original=x"], "already"),
+        (["--predictions", predictions, "--sets", "original=."], "already"),
         (["--predictions", predictions, "--split", "tets"], "tets"),
         (["--predictions", predictions, "--variants", str(place / "variants"), "--variant", "v9"], "no variant 'v9'"),
         (
