@@ -269,8 +269,8 @@ def test_responses_of_the_sample(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert json.loads(poor["run.json"])["options"]["bleu_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
     out = str(tmp_path / "out")
     for flags, reason in (
-        (["--goals", "g", "--reference", str(sample)], "give one of the two"),
-        (["--goals", "g"], "go together"),
+        (["--goals", ".", "--reference", str(sample)], "give one of the two"),
+        (["--goals", "."], "go together"),
         (
             ["--reference", str(sample), "--split", "dev", "--predictions", str(tmp_path / "p.jsonl")],
             "none of the system's, which has 1, 3, 5, 7, 9\n",
