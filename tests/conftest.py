@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -30,6 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def worker_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests must not make, or depend on, the key of whoever runs them."""
     monkeypatch.setenv("PARAPET_WORKER_KEY", KEY)
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> None:
+    """Commands set the level of the root logger (``--quiet``): a test must not depend on those that ran before it."""
+    logging.getLogger().setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +240,6 @@ def slow_greedy(t5: Any, tokenizer: Any, text: str, most: int) -> tuple[list[int
 
 
 def test_what_is_too_long_loses_its_beginning(checkpoint: Path, caplog: pytest.LogCaptureFixture, toy: Path) -> None:
-    caplog.set_level(logging.WARNING)  # a command that ran before with --quiet left another
     tokenizer, _, model = loaded(checkpoint, max_input=8)
     long = "How about this: Name of the cafe is Opa. Request City of the cafe."
     end = tokenizer.decode(tokenizer(long)["input_ids"][-8:-1])
