@@ -42,7 +42,10 @@ def report_page(numbers: Mapping[str, Any], examples: Mapping[int, Sequence[str]
         tiles=_tiles(numbers),
         structure=[{"name": row[0], "cells": row[1:]} for row in structure_rows(numbers)],
         published=_published(tasks),
-        consists=[{"name": row[0], "cells": row[1:]} for row in parts_rows(numbers)],
+        consists=[
+            {"name": row[0], "cells": [cell.replace(": ", ":\N{NO-BREAK SPACE}") for cell in row[1:]]}
+            for row in parts_rows(numbers)
+        ],
         plots=[_plot(task, one) for task, one in tasks.items()],
         splits=_splits(tasks),
         drawn=_drawn(tasks),

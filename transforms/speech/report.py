@@ -29,11 +29,8 @@ _COLUMNS = [
     "Deleted",
     "Inserted",
     "Slot values kept",
-    "Perfect",
-    "60 % or more",
-    "Quartiles",
-    "Noise",
 ]
+_SPREAD_COLUMNS = ["Perfect", "60 % or more", "Quartiles", "Noise"]
 
 
 def report_page(
@@ -60,6 +57,8 @@ def report_page(
         seen=made_with["language_model"] in SEEN,
         columns=_COLUMNS,
         rows=[{"name": name, "cells": _cells(one)} for name, one in sets.items()],
+        spread_columns=_SPREAD_COLUMNS,
+        spread=[{"name": name, "cells": _spread_cells(one)} for name, one in sets.items()],
         plots=_plots(numbers["curve"], sets),
         tables=[
             _parts_table(title, kind, sets)
@@ -85,6 +84,11 @@ def _cells(one: Mapping[str, Any]) -> list[str]:
         f"{_percent(one['wer_low'])} – {_percent(one['wer_high'])}",
         *(f"{one[kind]:,}" for kind in ("substitutions", "deletions", "insertions")),
         _percent(one["slot_survival"]),
+    ]
+
+
+def _spread_cells(one: Mapping[str, Any]) -> list[str]:
+    return [
         _percent(one["turn_wer"]["perfect"]),
         _percent(one["turn_wer"]["garbled"]),
         ", ".join(f"{quartile:.0%}" for quartile in one["turn_wer"]["quartiles"]),

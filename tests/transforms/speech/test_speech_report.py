@@ -97,7 +97,7 @@ def test_the_page_has_every_set() -> None:
         assert one.name in read.cells
     at = read.cells.index("SR-10")
     found = numbers()["sets"]["SR-10"]
-    assert read.cells[at : at + 12] == [
+    assert read.cells[at : at + 8] == [
         "SR-10",
         "10.0%",
         f"{100 * found['wer']:.2f}%",
@@ -106,11 +106,9 @@ def test_the_page_has_every_set() -> None:
         "80",
         "90",
         "87.5%",
-        "50.0%",
-        "25.0%",
-        "0%, 0%, 12%",
-        "7.5, 9, 9 dB",
     ]
+    spread = read.cells.index("SR-10", at + 1)
+    assert read.cells[spread : spread + 5] == ["SR-10", "50.0%", "25.0%", "0%, 0%, 12%", "7.5, 9, 9 dB"]
     assert "SR-10: none 50, to 10 % 0, to 20 % 25, to 30 % 0," in read.text
     assert "SR-20: none 50, to 10 % 0, to 20 % 25, to 30 % 0," in read.text
     assert "3,600 user turns, spoken by espeak-ng through recordings noise, heard by pocketsphinx." in read.text
