@@ -1,4 +1,4 @@
-"""A local input that is not there is told at once, by every command; a missing extra ends with the status of usage."""
+"""Every command reports a local input that does not exist at once; a missing extra ends with the status of usage."""
 
 from __future__ import annotations
 

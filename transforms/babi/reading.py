@@ -105,7 +105,7 @@ def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
     """The dialogues of a file's bytes, one by one; what deviates from the format is said after the last.
 
     Raises:
-      InputError: a line that is none of the format; with the line, possibly after dialogues.
+      InputError: a line that breaks the format, with its number, possibly after dialogues.
     """
     found: list[Fact | Exchange] = []
     first = 1

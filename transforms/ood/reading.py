@@ -49,7 +49,7 @@ def check_places_of(files: Iterable[DialogueFile], recipe: Recipe) -> None:
     places: Counter[str] = Counter()
     turns: Counter[str] = Counter()
     for file in files:
-        with suppress(InputError):  # is told by who writes it
+        with suppress(InputError):  # reported where the file is written
             for *_, dialogue in dialogues_of(file):
                 if isinstance(dialogue, Dialogue):
                     turns[file.split] += len(user_turns_of(dialogue))

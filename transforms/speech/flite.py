@@ -50,7 +50,7 @@ class Synthesiser:
         """Lets go of it; it stays loaded."""
 
     def check(self, voices: list[str]) -> None:
-        """Raises InputError for a voice that is none of Flite's."""
+        """Raises InputError for a voice that Flite does not have."""
         for voice in voices:
             if voice not in VOICES:
                 raise InputError(f"{voice!r} is no voice of Flite; there are {', '.join(VOICES)}", "--voices")
