@@ -53,7 +53,7 @@ def surrogate_in(value: object, place: str = "") -> str | None:
     JSON can write half a surrogate pair, ``"\\ud800"``. Of a key that has one the place is the key itself, escaped.
     """
     if isinstance(value, str):
-        return None if value.isascii() or _is_unicode(value) else place
+        return None if value.isascii() or is_unicode(value) else place
     if isinstance(value, list):
         inside = (surrogate_in(one, f"{place}[{i}]") for i, one in enumerate(value))
         return next((found for found in inside if found is not None), None)
@@ -68,7 +68,8 @@ def surrogate_in(value: object, place: str = "") -> str | None:
     return None
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: one with half a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from evaluation.generation.turns import Pools, SystemTurn, kinds_of, pools_of, system_turns
 from evaluation.generation.words import ServiceWords, varied_words, words_of
 from schemas.dialogue import Dialogue
-from schemas.errors import InputError
+from schemas.errors import InputError, surrogate_in
 from schemas.layout import SINGLE, read_root
 from transforms.corpora import dialogues_of, read_corpus
 from transforms.rewrite.variants import find_variants
@@ -60,7 +58,7 @@ def read(root: str | Path, split: str, variants: str | None = None) -> Corpus:
         for position, raw, plain, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 raise InputError(dialogue.reason, file.path, f"[{position}].{dialogue.where}".rstrip("."))
-            if not plain and not _is_unicode(raw):
+            if not plain and surrogate_in(raw) is not None:
                 raise InputError("not_unicode: half a surrogate in it", file.path, f"[{position}]")
             if dialogue.dialogue_id in dialogues:
                 raise InputError(f"dialogue {dialogue.dialogue_id!r} stands twice in the split", file.path)
@@ -81,11 +79,3 @@ def read(root: str | Path, split: str, variants: str | None = None) -> Corpus:
     seen = frozenset(service.service_name for service in train.services) if train is not None else None
     ordered = sorted(turns, key=lambda turn: turn.place)
     return Corpus(split, tuple(ordered), words, pools_of(dialogues.values(), by_name, kinds), seen)
-
-
-def _is_unicode(raw: Any) -> bool:
-    try:
-        json.dumps(raw, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from schemas.errors import is_unicode
 from transforms.ood.language import Languages, Saying
 from transforms.ood.near import InDomain
 from transforms.ood.texts import key_of
@@ -76,7 +77,7 @@ def judged(one: Foreign, in_domain: InDomain, languages: Languages | None) -> tu
         with it count.
       languages: of the corpus's domains, where the utterance is its own.
     """
-    if not one.key or not is_text(one.text):
+    if not one.key or not is_unicode(one.text):
         return "empty", one
     if len(one.text) > LONGEST:
         return "too_long", one
@@ -96,12 +97,3 @@ def judged(one: Foreign, in_domain: InDomain, languages: Languages | None) -> tu
         return "near_duplicate", one
     about = tuple(sorted(languages.domains.difference(foreign_to).union(about)))
     return KEPT, msgspec.structs.replace(one, about=about, said=None)
-
-
-def is_text(text: str) -> bool:
-    """Whether it can be written as UTF-8: half a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

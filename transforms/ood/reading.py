@@ -11,14 +11,14 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from schemas.dialogue import Dialogue
-from schemas.errors import InputError
+from schemas.errors import InputError, is_unicode
 from transforms.corpora import dialogues_of
 from transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues, storable
 from transforms.ood.language import Languages, Saying, Schemas, saying_of
 from transforms.ood.near import InDomain
 from transforms.ood.places import places_of, turns_with_place, user_turns_of
 from transforms.ood.plan import Recipe, check_places
-from transforms.ood.pool import KEPT, Foreign, foreign, is_text, judged, merged
+from transforms.ood.pool import KEPT, Foreign, foreign, judged, merged
 from transforms.ood.sources import SourceFile, read_source, source_id
 from transforms.ood.texts import key_of
 from transforms.rewrite.plan import DialogueFile
@@ -33,7 +33,7 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialog
     for position, raw, plain, dialogue in dialogues_of(file):
         if isinstance(dialogue, Dialogue) and not plain:
             texts = [dialogue.dialogue_id, *(turn.utterance for turn in dialogue.turns)]
-            if not all(map(is_text, texts)):
+            if not all(map(is_unicode, texts)):
                 yield position, raw, plain, InputError("not_unicode: half a surrogate pair")
                 continue
         yield position, raw, plain, dialogue

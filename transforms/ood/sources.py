@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from schemas.errors import InputError, is_unicode
 from schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from transforms import plugins
 from transforms.corpora import dialogues_of
 from transforms.files import read_bytes
 from transforms.ood.places import user_turns_of
-from transforms.ood.pool import Foreign, foreign, is_text
+from transforms.ood.pool import Foreign, foreign
 from transforms.rewrite.plan import DialogueFile
 from transforms.touching import domains_of
 
@@ -147,7 +147,7 @@ def read_source(file: SourceFile) -> Iterator[Foreign | InputError]:
     for where, found in readers[file.kind](file, data):
         if isinstance(found, InputError):
             yield InputError(found.reason, file.name, where)
-        elif not is_text(found):
+        elif not is_unicode(found):
             yield InputError("not_unicode: half a surrogate pair", file.name, where)
         else:
             yield foreign(found, f"{file.name}:{where.removeprefix('line ')}")
@@ -251,7 +251,7 @@ def _plugged(file: SourceFile) -> Iterator[Foreign | InputError]:
     for number, text in enumerate(plugins.make(chosen), 1):
         if not isinstance(text, str):
             yield InputError(f"no_utterance: is a {type(text).__name__}, not a text", file.name, f"[{number}]")
-        elif not is_text(text):
+        elif not is_unicode(text):
             yield InputError("not_unicode: half a surrogate pair", file.name, f"[{number}]")
         else:
             yield foreign(text, f"{file.name}:{number}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from schemas.errors import InputError, MissingExtra
+from schemas.errors import InputError, MissingExtra, is_unicode
 from transforms.refusals import Refused
 from transforms.translation import local_folders
 from transforms.translation.engine import Limits
@@ -153,7 +153,5 @@ def _name(pair: str, folder: local_folders.Folder) -> str:
 
 
 def _check_unicode(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Refused("invalid: is not Unicode text", splits=True) from None
+    if not is_unicode(text):
+        raise Refused("invalid: is not Unicode text", splits=True)
