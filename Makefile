@@ -13,6 +13,9 @@ INSTALL = { $(PIP) install -q 'uv>=0.7,<1' && $(BIN)/uv pip install -q --python 
 TORCH := $(PIP) install -q --no-compile --retries 0 --timeout 15 --index-url https://download.pytorch.org/whl/cpu \
   'torch>=2.6,<2.14' 2>/dev/null || $(PIP) install -q --no-compile 'torch>=2.6,<2.14'
 
+FOLDERS := schemas transforms evaluation pipelines crowd_templates
+TYPES := build/types/parapet
+
 .PHONY: demo demo-core test test-all test-machines lint bench clean help
 
 help:
@@ -55,6 +58,8 @@ demo-core: $(VENV)/.core
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	rm -rf $(TYPES) && mkdir -p $(TYPES)
+	ln -s $(addprefix ../../../,$(wildcard parapet/*.* $(FOLDERS))) $(TYPES)
 	$(BIN)/mypy
 
 # Python keeps what it compiled, even where it is told not to: the tests start many processes.

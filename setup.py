@@ -4,6 +4,8 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+# The folders at the top of the checkout, which are imported as parapet.schemas, parapet.transforms, ...
+FOLDERS = ("schemas", "transforms", "evaluation", "pipelines", "crowd_templates")
 CORE = [
     "apache-beam>=2.77,<2.80",
     "argcomplete>=3.5,<4",
@@ -60,25 +62,24 @@ TEST = [
 LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]
 
 setup(
-    name="parapet",
+    name="parapet-dialogue",
     version="0.1.0",
     description="Paraphrases and perturbations: Beam pipelines that build robustness data for dialogue systems",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=find_packages(
-        include=[
-            *("schemas", "schemas.*", "transforms", "transforms.*", "evaluation", "evaluation.*"),
-            *("pipelines", "pipelines.*", "crowd_templates"),
-        ]
-    ),
+    packages=[
+        "parapet",
+        *(f"parapet.{name}" for name in find_packages(include=[p for f in FOLDERS for p in (f, f"{f}.*")])),
+    ],
+    package_dir={"parapet": "parapet", **{f"parapet.{folder}": folder for folder in FOLDERS}},
     package_data={
-        "schemas": ["py.typed", "json/*.json", "sample/**/*"],
-        "transforms": ["py.typed", "**/*.toml"],
-        "evaluation": ["py.typed", "**/*.toml"],
-        "pipelines": ["py.typed"],
-        "crowd_templates": ["*.jinja", "*.css", "*.js"],
+        "parapet": ["py.typed"],
+        "parapet.schemas": ["json/*.json", "sample/**/*"],
+        "parapet.transforms": ["**/*.toml"],
+        "parapet.evaluation": ["**/*.toml"],
+        "parapet.crowd_templates": ["*.jinja", "*.css", "*.js"],
     },
     install_requires=CORE,
     extras_require={
@@ -93,6 +94,6 @@ setup(
         "speech": SPEECH,
         "test": TEST,
     },
-    entry_points={"console_scripts": ["parapet=pipelines.main:main"]},
+    entry_points={"console_scripts": ["parapet=parapet.pipelines.main:main"]},
     zip_safe=False,
 )

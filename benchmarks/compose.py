@@ -39,7 +39,15 @@ def main() -> int:
         out, ref = root / "out", root / "reference"
         for folder in (out, ref):
             shutil.rmtree(folder, ignore_errors=True)
-        parapet = [sys.executable, "-m", "pipelines.compose", "--quiet", "--schemas", str(schemas), "--responses"]
+        parapet = [
+            sys.executable,
+            "-m",
+            "parapet.pipelines.compose",
+            "--quiet",
+            "--schemas",
+            str(schemas),
+            "--responses",
+        ]
         cpu, memory = run([*parapet, *map(str, responses), "--output", str(out)])
         ref_cpu, ref_memory = run(
             [sys.executable, "-m", "benchmarks.compose", "--reference", str(schemas), given, str(ref)]
@@ -86,7 +94,7 @@ def digest(path: Path) -> bytes:
 def reference(schemas: str, responses: str, out: str) -> int:
     """Runs the plain loop in this process."""
     from benchmarks.compose_reference import compose
-    from pipelines.compose import method_of, parser
+    from parapet.pipelines.compose import method_of, parser
 
     args, _ = parser().parse(["--output", out])
     compose(Path(schemas), [Path(path) for path in responses.split(",")], Path(out), KEY.encode(), method_of(args))

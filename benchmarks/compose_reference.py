@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from schemas import layout
-from schemas.elements import VARIANTS
-from schemas.responses import Assignment, DeadLetter
-from transforms.crowd import audit, outputs
-from transforms.crowd.composing import places_of, read_responses, schema_file
-from transforms.crowd.merge import merge_assignments
-from transforms.crowd.settle import Settings, settle_service
-from transforms.crowd.summary import summarise
+from parapet.schemas import layout
+from parapet.schemas.elements import VARIANTS
+from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.transforms.crowd import audit, outputs
+from parapet.transforms.crowd.composing import places_of, read_responses, schema_file
+from parapet.transforms.crowd.merge import merge_assignments
+from parapet.transforms.crowd.settle import Settings, settle_service
+from parapet.transforms.crowd.summary import summarise
 
 
 def compose(schemas: Path, responses: list[Path], output: Path, key: bytes, method: dict[str, str]) -> None:

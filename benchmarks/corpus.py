@@ -10,7 +10,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from schemas import layout
+from parapet.schemas import layout
 
 # Common words that a worker might add without changing what kind of answer it is.
 _WORDS = [

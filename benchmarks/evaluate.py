@@ -21,9 +21,9 @@ from typing import Any
 
 from benchmarks.evaluate_reference import of_folders
 from benchmarks.rewrite import measure
-from evaluation.dst import files, totals
-from evaluation.dst.frames import slots_of
-from schemas import layout
+from parapet.evaluation.dst import files, totals
+from parapet.evaluation.dst.frames import slots_of
+from parapet.schemas import layout
 
 DIALOGUES_A_FILE = 128
 OFFICIAL = 8.0  # CPU seconds of the official scoring for 26,802 frames
@@ -54,7 +54,7 @@ def main() -> int:
     for part in (1, 4):
         less = root / f"of-{part}"
         make(args.sgd, args.split, less, args.frames * part // 4)
-        command = [sys.executable, "-m", "pipelines.evaluate.dst", "--quiet", "--reference", str(less)]
+        command = [sys.executable, "-m", "parapet.pipelines.evaluate.dst", "--quiet", "--reference", str(less)]
         command += ["--split", args.split, "--predictions", str(less / "predictions"), "--output", str(less / "out")]
         seconds, _, peak = measure(command)
         print(f"the command, {part}/4 of them: {seconds:.2f} CPU s, {peak:.0f} MB")

@@ -1,4 +1,4 @@
-"""The metrics of dialogue state tracking, written plainly: what ``evaluation.dst`` must equal, and a speed to compare.
+"""The metrics of dialogue state tracking, written plainly: ``parapet.evaluation.dst`` must equal them, faster.
 
 Every slot of a schema gets its score in a list, every frame its metrics in a dict, every aggregate all of its values,
 as section 5.2 of Rastogi et al. (2020) tells it. Nothing is remembered, and files are read with ``json``.

@@ -76,7 +76,7 @@ def main() -> int:
 
 def services(n: int) -> list[Any]:
     """Services with two intents and three slots each, made of the sample's under names of their own."""
-    from schemas.layout import sample_root
+    from parapet.schemas.layout import sample_root
 
     sample = json.loads((sample_root() / "train" / "schema.json").read_bytes())
     found = []
@@ -96,7 +96,7 @@ def services(n: int) -> list[Any]:
 
 def start(*flags: object) -> subprocess.Popen[str]:
     """The server."""
-    command = [sys.executable, "-m", "pipelines.mturk", *map(str, flags)]
+    command = [sys.executable, "-m", "parapet.pipelines.mturk", *map(str, flags)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
 
 
@@ -112,7 +112,7 @@ def address(server: subprocess.Popen[str]) -> str:
 def parapet(*flags: object) -> None:
     """Runs one command and prints what it took."""
     words = list(map(str, flags))
-    command = [sys.executable, "-m", "pipelines.main", *words]
+    command = [sys.executable, "-m", "parapet.pipelines.main", *words]
     began = time.monotonic()
     process = subprocess.Popen(command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
@@ -130,8 +130,8 @@ def parapet(*flags: object) -> None:
 
 def judge(state: Path, batch: Path, hits: int, assignments: int) -> int:
     """Compares what the server has with what was asked for and collected."""
-    from transforms.mturk import collected
-    from transforms.mturk_server.server import LocalMTurk
+    from parapet.transforms.mturk import collected
+    from parapet.transforms.mturk_server.server import LocalMTurk
 
     server = LocalMTurk(state)
     there, calls = server.snapshot(), server.calls

@@ -24,20 +24,20 @@ from typing import Any
 import msgspec
 
 from benchmarks.rewrite import measure
-from schemas import layout
-from schemas.dialogue import Dialogue, Turn
-from schemas.errors import InputError
-from transforms.corpora import dialogues_of, read_corpus
-from transforms.entities.choosing import Chooser
-from transforms.entities.groups import Found, Group, found_in
-from transforms.entities.mentions import Table, keep_unclear, marked_in
-from transforms.entities.sources import Sources
-from transforms.entities.study import kinds_of, learn_training
-from transforms.entities.utterances import edits_of
-from transforms.perturb.drawing import key_of
-from transforms.perturb.edits import move_spans
-from transforms.perturb.typos import Rates, with_typos
-from transforms.variations.said import Said, said_by_user
+from parapet.schemas import layout
+from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.entities.choosing import Chooser
+from parapet.transforms.entities.groups import Found, Group, found_in
+from parapet.transforms.entities.mentions import Table, keep_unclear, marked_in
+from parapet.transforms.entities.sources import Sources
+from parapet.transforms.entities.study import kinds_of, learn_training
+from parapet.transforms.entities.utterances import edits_of
+from parapet.transforms.perturb.drawing import key_of
+from parapet.transforms.perturb.edits import move_spans
+from parapet.transforms.perturb.typos import Rates, with_typos
+from parapet.transforms.variations.said import Said, said_by_user
 
 DIALOGUES_A_FILE = 128
 SEED = "0"
@@ -164,7 +164,7 @@ def best(work: Callable[[], Any]) -> float:
 
 def pipeline(corpus: Path, output: Path, env: str) -> float:
     """CPU seconds of the command over a corpus."""
-    command = [sys.executable, "-m", "pipelines.language_variations", "--quiet", "--sgd", str(corpus)]
+    command = [sys.executable, "-m", "parapet.pipelines.language_variations", "--quiet", "--sgd", str(corpus)]
     command += ["--kinds", "typos", "--least_changed", "0", "--env", env, "--output", str(output)]
     return measure(command)[0]
 

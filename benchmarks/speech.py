@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rewrite import TWO_PROCESSES, measure
-from schemas import layout
+from parapet.schemas import layout
 
 SEED = "0"
 
@@ -82,14 +82,14 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     """Writes the language model, and every text's sounds. Gives the texts, and the seconds that all sounds last."""
     import numpy as np
 
-    from transforms.corpora import read_corpus
-    from transforms.speech import sphinx
-    from transforms.speech.engine import RATE
-    from transforms.speech.espeak import Espeak
-    from transforms.speech.hearing import Hearer, Sound
-    from transforms.speech.noise import plain
-    from transforms.speech.spoken import load_normalisation
-    from transforms.speech.turns import Speakers, sentences_of, uses_of
+    from parapet.transforms.corpora import read_corpus
+    from parapet.transforms.speech import sphinx
+    from parapet.transforms.speech.engine import RATE
+    from parapet.transforms.speech.espeak import Espeak
+    from parapet.transforms.speech.hearing import Hearer, Sound
+    from parapet.transforms.speech.noise import plain
+    from parapet.transforms.speech.spoken import load_normalisation
+    from parapet.transforms.speech.turns import Speakers, sentences_of, uses_of
 
     speakers = Speakers(("klatt4",), SEED, load_normalisation(), 1000)
     files = read_corpus(root / "corpus", splits).files
@@ -110,7 +110,7 @@ def alone(root: Path) -> None:
     """The decoder alone: prints its CPU seconds and seconds, keeps what it hears."""
     import numpy as np
 
-    from transforms.speech.sphinx import Sphinx
+    from parapet.transforms.speech.sphinx import Sphinx
 
     about = json.loads((root / "sounds.json").read_text())
     with np.load(root / "sounds.npz") as stored:
@@ -144,7 +144,7 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
 
     line("PocketSphinx alone", loop, wall)
     command = [
-        *(sys.executable, "-m", "pipelines.speech_errors", "--quiet", "--sgd", str(root / "corpus")),
+        *(sys.executable, "-m", "parapet.pipelines.speech_errors", "--quiet", "--sgd", str(root / "corpus")),
         *("--split", ",".join(splits), "--language_model", "own", "--seed", SEED),
         *("--sample", str(texts), "--snr", snr, "--wer", between(heard, parse_ratios(snr)), "--output"),
     ]
@@ -162,7 +162,7 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
 
 def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
     """A word error rate in the middle of those of the two noises, so that the pipeline needs both."""
-    from transforms.speech.alignment import align, word_error_rate
+    from parapet.transforms.speech.alignment import align, word_error_rate
 
     rates = []
     for ratio in ratios:

@@ -9,14 +9,14 @@ from functools import partial
 from torch import Tensor
 
 from benchmarks.training import Case, flags_of
-from evaluation.models.babi.data import Corpus, types_of
-from evaluation.models.babi.learning import BabiLearner, Settings
-from pipelines.train.flags import training_of
-from transforms.babi.reading import BabiDialogue, Exchange
-from transforms.restaurants.ontology import default_ontology
-from transforms.restaurants.published import lines_of
-from transforms.restaurants.simulating import simulate
-from transforms.restaurants.world import World, candidates, knowledge_base
+from parapet.evaluation.models.babi.data import Corpus, types_of
+from parapet.evaluation.models.babi.learning import BabiLearner, Settings
+from parapet.pipelines.train.flags import training_of
+from parapet.transforms.babi.reading import BabiDialogue, Exchange
+from parapet.transforms.restaurants.ontology import default_ontology
+from parapet.transforms.restaurants.published import lines_of
+from parapet.transforms.restaurants.simulating import simulate
+from parapet.transforms.restaurants.world import World, candidates, knowledge_base
 
 TASK = "1"
 FILES = ("--train=-", "--dev=-", "--candidates=-")  # simulated instead

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from evaluation.models.classifier.data import INTENT, read_labelled
-from evaluation.models.classifier.learning import CLIP, WARMUP, ClassifierLearner, Settings
-from pipelines.train.classifier import CHECKPOINT_RATE, NET_RATE
-from pipelines.train.flags import training_of
+from parapet.evaluation.models.classifier.data import INTENT, read_labelled
+from parapet.evaluation.models.classifier.learning import CLIP, WARMUP, ClassifierLearner, Settings
+from parapet.pipelines.train.classifier import CHECKPOINT_RATE, NET_RATE
+from parapet.pipelines.train.flags import training_of
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:

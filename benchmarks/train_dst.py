@@ -7,24 +7,24 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from evaluation.dst.model import Example
-from evaluation.models.dst.data import Labelled, read_labels
-from evaluation.models.dst.sgp.learning import Settings as SgpSettings
-from evaluation.models.dst.sgp.learning import SgpLearner
-from evaluation.models.dst.sgp.net import Modules
-from evaluation.models.dst.sgp.saving import load_encoder
-from evaluation.models.dst.sgp.texts import KINDS
-from evaluation.models.dst.sgp.tracking import SgpTracker
-from evaluation.models.dst.t5.learning import Settings as T5Settings
-from evaluation.models.dst.t5.learning import T5Learner
-from evaluation.models.dst.t5.tracking import T5Tracker
-from evaluation.models.dst.tiny.learning import Settings as TinySettings
-from evaluation.models.dst.tiny.learning import TinyLearner
-from evaluation.models.dst.tiny.saving import Tracker
-from evaluation.models.dst.tiny.tracking import Tracking
-from evaluation.models.pretrained import load
-from pipelines.train.fine_tuning import fine_tuning_of
-from pipelines.train.flags import training_of
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.dst.data import Labelled, read_labels
+from parapet.evaluation.models.dst.sgp.learning import Settings as SgpSettings
+from parapet.evaluation.models.dst.sgp.learning import SgpLearner
+from parapet.evaluation.models.dst.sgp.net import Modules
+from parapet.evaluation.models.dst.sgp.saving import load_encoder
+from parapet.evaluation.models.dst.sgp.texts import KINDS
+from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
+from parapet.evaluation.models.dst.t5.learning import Settings as T5Settings
+from parapet.evaluation.models.dst.t5.learning import T5Learner
+from parapet.evaluation.models.dst.t5.tracking import T5Tracker
+from parapet.evaluation.models.dst.tiny.learning import Settings as TinySettings
+from parapet.evaluation.models.dst.tiny.learning import TinyLearner
+from parapet.evaluation.models.dst.tiny.saving import Tracker
+from parapet.evaluation.models.dst.tiny.tracking import Tracking
+from parapet.evaluation.models.pretrained import load
+from parapet.pipelines.train.fine_tuning import fine_tuning_of
+from parapet.pipelines.train.flags import training_of
 
 Sets = tuple[list[Labelled], list[Labelled]]
 

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from evaluation.models.generation.data import read_examples
-from evaluation.models.generation.learning import CLIP, WARMUP, GenerationLearner, Settings
-from evaluation.models.generation.saving import load_t5
-from pipelines.train.flags import training_of
-from pipelines.train.generation import LEAST
+from parapet.evaluation.models.generation.data import read_examples
+from parapet.evaluation.models.generation.learning import CLIP, WARMUP, GenerationLearner, Settings
+from parapet.evaluation.models.generation.saving import load_t5
+from parapet.pipelines.train.flags import training_of
+from parapet.pipelines.train.generation import LEAST
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from evaluation.models.soloist.data import read_source, steps_of
-from evaluation.models.soloist.learning import CLIP, Settings, SoloistLearner
-from pipelines.train.flags import training_of
+from parapet.evaluation.models.soloist.data import read_source, steps_of
+from parapet.evaluation.models.soloist.learning import CLIP, Settings, SoloistLearner
+from parapet.pipelines.train.flags import training_of
 
 NOT_LEARNED = -100  # what transformers leaves out of the loss
 

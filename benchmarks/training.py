@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
-from evaluation.dst.model import Example, Model
-from evaluation.models.architectures import BY_MODEL
-from evaluation.models.devices import seed_all
-from evaluation.models.training import Learner, Schedule, fit, train_epoch
-from pipelines.command import StrictParser
-from pipelines.train import FAMILIES
-from transforms.checkpoints import Checkpoint, inspect
+from parapet.evaluation.dst.model import Example, Model
+from parapet.evaluation.models.architectures import BY_MODEL
+from parapet.evaluation.models.devices import seed_all
+from parapet.evaluation.models.training import Learner, Schedule, fit, train_epoch
+from parapet.pipelines.command import StrictParser
+from parapet.pipelines.train import FAMILIES
+from parapet.transforms.checkpoints import Checkpoint, inspect
 
 ROUNDS, SECONDS = 3, 12.0  # at least so many rounds of a case, and so long: what is quick is timed more often
 BARE, EPOCHS, ALL, TRACKED = "bare", "epochs", "all", "tracked"
@@ -73,7 +73,7 @@ def flags_of(model: str, args: argparse.Namespace, *more: str) -> argparse.Names
     given = {"output": "-", "epochs": args.epochs, "patience": args.epochs, "threads": args.threads}
     given |= {"device": args.device, "batch_size": args.batch_size, "checkpoint": "-" if model in BY_MODEL else None}
     argv = [f"--{flag}={value}" for flag, value in given.items() if value is not None]
-    made: StrictParser = import_module(f"pipelines.train.{FAMILIES[model]}").parser(model)
+    made: StrictParser = import_module(f"parapet.pipelines.train.{FAMILIES[model]}").parser(model)
     return made.parse_args([*argv, *more])
 
 

@@ -45,7 +45,16 @@ def compare(schema: Path, args: argparse.Namespace) -> None:
     """Runs the client, then the pipeline, on each server."""
     print(f"{args.texts:,} texts, there and back")
     print(f"{'server':10}{'':14}{'seconds':>9}{'ratio':>7}{'texts/s':>10}{'CPU s':>8}")
-    ours = [sys.executable, "-m", "pipelines.back_translate", "--schemas", str(schema), "--pivots", PIVOT, "--quiet"]
+    ours = [
+        sys.executable,
+        "-m",
+        "parapet.pipelines.back_translate",
+        "--schemas",
+        str(schema),
+        "--pivots",
+        PIVOT,
+        "--quiet",
+    ]
     this = [sys.executable, "-m", "benchmarks.translate", "--texts", str(args.texts), "--folder", str(args.folder)]
     for name, delay in (("at once", 0.0), ("50 ms", 0.05)):
         server = subprocess.Popen([*this, "--serve", str(delay)], stdout=subprocess.PIPE, text=True)
@@ -139,10 +148,10 @@ def ask(url: str, schema: Path) -> None:
     from google.cloud import translate_v3
     from google.cloud.translate_v3.services.translation_service.transports import TranslationServiceGrpcTransport
 
-    from schemas.layout import read_root, services_by_name
-    from transforms.back_translate.texts import texts_of
-    from transforms.translation.batches import make_batches
-    from transforms.translation.engine import Limits
+    from parapet.schemas.layout import read_root, services_by_name
+    from parapet.transforms.back_translate.texts import texts_of
+    from parapet.transforms.translation.batches import make_batches
+    from parapet.transforms.translation.engine import Limits
 
     channel = grpc.insecure_channel(url.removeprefix("http://"))
     client = translate_v3.TranslationServiceClient(transport=TranslationServiceGrpcTransport(channel=channel))

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import as_path, is_there
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import as_path, is_there
 
 # Set, dialogue id, turn. What is no turn of a dialogue has its own id, and turn 0.
 Key = tuple[str, str, int]

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from transforms import svg
-from transforms.pages import render
+from parapet.transforms import svg
+from parapet.transforms.pages import render
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.lines import Key
+from parapet.evaluation.lines import Key
 
 ROWS = "rows.parquet"
 
@@ -28,7 +28,7 @@ def rows_bytes(
     """
     import pyarrow as pa
 
-    from transforms.parquet import parquet_bytes
+    from parapet.transforms.parquet import parquet_bytes
 
     columns = {
         "set": pa.array([key[0] for key in keys], pa.string()),

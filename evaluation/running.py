@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any
 
-from evaluation.writing import sha256_of
-from schemas.layout import as_path
+from parapet.evaluation.writing import sha256_of
+from parapet.schemas.distribution import parapet_version
+from parapet.schemas.layout import as_path
 
 
 def header(
@@ -27,7 +27,7 @@ def header(
             found[flag] = sha256_of(as_path(path))
     return {
         "pipeline": f"evaluate_{task}",
-        "version": version("parapet"),
+        "version": parapet_version(),
         "options": dict(options),
         "inputs": found,
         "counts": dict(counts),

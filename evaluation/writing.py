@@ -42,7 +42,7 @@ def publish(output: str, files: Mapping[str, bytes], header: Mapping[str, Any]) 
     Raises:
       InputError: the folder cannot be written, holds another command's output, or files that were changed by hand.
     """
-    from transforms import files as whole  # Beam knows buckets, and takes a second to be imported
+    from parapet.transforms import files as whole  # Beam knows buckets, and takes a second to be imported
 
     whole.prepare(output, str(header["pipeline"]))
     written = [whole.write_staged(output, relative, files[relative]) for relative in sorted(files)]

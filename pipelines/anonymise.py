@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
-from schemas.errors import InputError
-from schemas.layout import sample_root
+from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -74,12 +74,12 @@ def sample_chats() -> str:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags and lists, and looks at the chats. Raises InputError where they cannot work."""
-    from transforms.anonymise import chats, entities
-    from transforms.anonymise.mentions import KINDS
-    from transforms.anonymise.numbers import check_regions
-    from transforms.anonymise.replacing import Rules
-    from transforms.anonymise.writing import Task
-    from transforms.corpora import listed
+    from parapet.transforms.anonymise import chats, entities
+    from parapet.transforms.anonymise.mentions import KINDS
+    from parapet.transforms.anonymise.numbers import check_regions
+    from parapet.transforms.anonymise.replacing import Rules
+    from parapet.transforms.anonymise.writing import Task
+    from parapet.transforms.corpora import listed
 
     for path in args.chats or ():
         check_apart(args.output, chats=path)
@@ -119,10 +119,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.anonymise import outputs, writing
-    from transforms.anonymise.balance import check_counts, tallies
-    from transforms.dead_letters import DeadLettersFile
+    from parapet.transforms import files
+    from parapet.transforms.anonymise import outputs, writing
+    from parapet.transforms.anonymise.balance import check_counts, tallies
+    from parapet.transforms.dead_letters import DeadLettersFile
 
     files.prepare(args.output, "anonymise")
     chats = pipeline | "Files of chats" >> beam.Create(args.files)
@@ -153,8 +153,8 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was replaced, and what is suspected; never a word of a chat."""
-    from transforms.anonymise.balance import tallies
-    from transforms.files import read_written
+    from parapet.transforms.anonymise.balance import tallies
+    from parapet.transforms.files import read_written
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:

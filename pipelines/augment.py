@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import (
+from parapet.pipelines.command import (
     Parser,
     add_max_bad,
     add_split,
@@ -19,13 +19,13 @@ from pipelines.command import (
     run_header,
     warn_left_out,
 )
-from schemas.layout import TRAIN, sample_root
+from parapet.schemas.layout import TRAIN, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.augment.plan import Plan
-    from transforms.dead_letters import Tallies
+    from parapet.transforms.augment.plan import Plan
+    from parapet.transforms.dead_letters import Tallies
 
 EXAMPLE = """  parapet augment --sgd sgd --backtrans back_translated --oracle sgd/sgd_x/data \\
     --sets none,backtrans,oracle,corrupted,backtrans+oracle --output training_sets"""
@@ -72,9 +72,9 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's do match."""
-    from transforms.augment import plan, sets
-    from transforms.augment.corrupt import Rates
-    from transforms.rewrite.plan import check_matched
+    from parapet.transforms.augment import plan, sets
+    from parapet.transforms.augment.corrupt import Rates
+    from parapet.transforms.rewrite.plan import check_matched
 
     check_apart(args.output, sgd=args.sgd, backtrans=args.backtrans, oracle=args.oracle)
     folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(args, kind))}
@@ -105,9 +105,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.augment import augmenting, outputs, tables
-    from transforms.dead_letters import DeadLettersFile
+    from parapet.transforms import files
+    from parapet.transforms.augment import augmenting, outputs, tables
+    from parapet.transforms.dead_letters import DeadLettersFile
 
     plan: Plan = args.plan
     work = plan.work
@@ -147,14 +147,14 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
     """What is held against ``--max_bad``."""
     from functools import partial
 
-    from transforms.dead_letters import of_variants
+    from parapet.transforms.dead_letters import of_variants
 
     return partial(of_variants, variants=[variant.name for variant in args.plan.work.versions])
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from transforms.augment.outputs import options_of
+    from parapet.transforms.augment.outputs import options_of
 
     options = {**options_of(args.plan), "max_bad": float(args.max_bad)}
     return run_header("augment", options)
@@ -162,8 +162,8 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was written, by set, and how much the corruptions changed."""
-    from transforms.augment.outputs import shares_changed
-    from transforms.files import MANIFEST, read_written
+    from parapet.transforms.augment.outputs import shares_changed
+    from parapet.transforms.files import MANIFEST, read_written
 
     counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     if not args.quiet:

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
-from schemas.errors import InputError
+from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.dead_letters import Tallies
+    from parapet.transforms.dead_letters import Tallies
 
 EXAMPLE = """\
   parapet babi_task6 --logs dstc2 --output task6
@@ -71,9 +71,9 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads lists, ontology and knowledge base. Raises InputError where they cannot work."""
-    from transforms.dstc2 import plan
-    from transforms.dstc2.knowledge import read_knowledge
-    from transforms.dstc2.writing import Task
+    from parapet.transforms.dstc2 import plan
+    from parapet.transforms.dstc2.knowledge import read_knowledge
+    from parapet.transforms.dstc2.writing import Task
 
     check_apart(args.output, logs=args.logs)
     args.found = plan.read_logs(args.logs, plan.PAPER_DEV if args.split_rule == PAPER else None)
@@ -104,10 +104,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.dead_letters import DeadLettersFile
-    from transforms.dstc2 import outputs, writing
-    from transforms.dstc2.balance import check_counts
+    from parapet.transforms import files
+    from parapet.transforms.dead_letters import DeadLettersFile
+    from parapet.transforms.dstc2 import outputs, writing
+    from parapet.transforms.dstc2.balance import check_counts
 
     files.prepare(args.output, "babi_task6")
     read = pipeline | "Batches" >> beam.Create(args.found.batches) | "Calls" >> writing.ReadCalls(args.task)
@@ -142,7 +142,7 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
     """What is held against ``--max_bad``."""
     from functools import partial
 
-    from transforms.dstc2.balance import tallies
+    from parapet.transforms.dstc2.balance import tallies
 
     return partial(tallies, splits=list(args.found.splits))
 
@@ -154,7 +154,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each split came to."""
-    from transforms.files import read_written
+    from parapet.transforms.files import read_written
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:

@@ -9,17 +9,17 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines import translating
-from pipelines.command import Parser, add_max_bad, check_apart, counted, read_good, run_command, run_header
-from schemas.errors import InputError
-from schemas.layout import sample_root
-from transforms import plugins
+from parapet.pipelines import translating
+from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, read_good, run_command, run_header
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+from parapet.transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.back_translate.legs import Known
-    from transforms.back_translate.making import Corpus
+    from parapet.transforms.back_translate.legs import Known
+    from parapet.transforms.back_translate.making import Corpus
 
 EXAMPLE = """\
   parapet back_translate --output my_back_translations              # the sample, from the memory that comes with it
@@ -60,9 +60,9 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """Reads schemas and memories, and opens the engine once. Raises InputError where it cannot work."""
-    from transforms.back_translate.legs import Known
-    from transforms.back_translate.texts import texts_of
-    from transforms.translation import memory
+    from parapet.transforms.back_translate.legs import Known
+    from parapet.transforms.back_translate.texts import texts_of
+    from parapet.transforms.translation import memory
 
     translating.check_flags(args)
     if args.engine != "local" and args.seed is not None:
@@ -79,15 +79,15 @@ def check(args: argparse.Namespace) -> None:
 
 
 def _typed(raw: dict[str, Any]) -> Any:
-    from schemas.service import parse_service
+    from parapet.schemas.service import parse_service
 
     return parse_service(raw)
 
 
 def _corpus(args: argparse.Namespace) -> Corpus:
-    from schemas.layout import raw_by_name, services_by_name, splits_of
-    from transforms.back_translate.making import Corpus
-    from transforms.naming import conventions_of
+    from parapet.schemas.layout import raw_by_name, services_by_name, splits_of
+    from parapet.transforms.back_translate.making import Corpus
+    from parapet.transforms.naming import conventions_of
 
     pivots = translating.parse_pivots(args.pivots)
     splits = read_good(args.schemas or sample_root())
@@ -96,8 +96,8 @@ def _corpus(args: argparse.Namespace) -> Corpus:
 
 
 def _check_replay(args: argparse.Namespace) -> None:
-    from transforms.back_translate.legs import replay
-    from transforms.back_translate.making import check_untranslated, legs_of
+    from parapet.transforms.back_translate.legs import replay
+    from parapet.transforms.back_translate.making import check_untranslated, legs_of
 
     found, lacking = replay(args.texts, args.corpus.pivots, args.known)
     if not args.dry_run:
@@ -113,9 +113,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Texts -> pivot texts -> texts again -> everything that is written."""
     import apache_beam as beam
 
-    from transforms.back_translate.legs import BackTranslate, replay
-    from transforms.back_translate.making import make_files
-    from transforms.files import Publish, WriteFiles, join, prepare
+    from parapet.transforms.back_translate.legs import BackTranslate, replay
+    from parapet.transforms.back_translate.making import make_files
+    from parapet.transforms.files import Publish, WriteFiles, join, prepare
 
     prepare(args.output, "back_translate")
     if args.translator is None:
@@ -161,7 +161,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     if args.dry_run:
         _say_plan(args)
         return
-    from transforms.files import clear, join, read_written
+    from parapet.transforms.files import clear, join, read_written
 
     clear(join(args.output, translating.PAID))  # the memory that was published has it all
     statistics = json.loads(read_written(args.output, "statistics.json"))
@@ -197,7 +197,7 @@ def _number(value: float | None, form: str) -> str:
 
 def _say_plan(args: argparse.Namespace) -> None:
     """What would be asked: the way there exactly, the way back as far as it is known."""
-    from transforms.translation.memory import missing
+    from parapet.transforms.translation.memory import missing
 
     known: Known = args.known
     print(f"{counted(len(args.texts), 'text')}, {counted(sum(map(len, args.texts)), 'character')}, in English")

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 # What Beam logs of each state that a job comes to.
 STATE_MESSAGE = "Job %s is in state %s"

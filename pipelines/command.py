@@ -21,14 +21,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pipelines import cloud
-from schemas.errors import InputError, MissingExtra, NoRoomError
-from schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_root, same_place
+from parapet.pipelines import cloud
+from parapet.schemas.distribution import parapet_version
+from parapet.schemas.errors import InputError, MissingExtra, NoRoomError
+from parapet.schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_root, same_place
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.dead_letters import Tallies
+    from parapet.transforms.dead_letters import Tallies
 
 Build = Callable[["beam.Pipeline", argparse.Namespace], None]
 Adds = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -306,8 +307,8 @@ def _share(given: str) -> Fraction:
 
 def warn_left_out(output: str, tallies: Tallies, what: str = "left out") -> None:
     """Says what a published run has left out: how many of how many, why, and where that is written."""
-    from transforms.dead_letters import DEAD_LETTERS, read_dead_letters, warnings_of
-    from transforms.files import MANIFEST, read_written
+    from parapet.transforms.dead_letters import DEAD_LETTERS, read_dead_letters, warnings_of
+    from parapet.transforms.files import MANIFEST, read_written
 
     counts = json.loads(read_written(output, MANIFEST))["counts"]
     dead = read_dead_letters(read_written(output, DEAD_LETTERS))
@@ -317,9 +318,7 @@ def warn_left_out(output: str, tallies: Tallies, what: str = "left out") -> None
 
 def run_header(pipeline: str, options: dict[str, Any]) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    return {"pipeline": pipeline, "version": version("parapet"), "options": options}
+    return {"pipeline": pipeline, "version": parapet_version(), "options": options}
 
 
 def counted(n: int, what: str) -> str:
@@ -342,7 +341,7 @@ def run_pipeline(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-    from pipelines.progress import Progress
+    from parapet.pipelines.progress import Progress
 
     options = PipelineOptions(list(runner_flags))
     standard = options.view_as(StandardOptions)
@@ -433,6 +432,6 @@ def _reason(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
     text = (of_worker or lines or [type(error).__name__])[-1]
-    if "schemas.errors." in text:  # a worker's; Beam adds where it ran
-        return text.partition("schemas.errors.")[2].partition(": ")[2].partition(" [while running")[0]
+    if "parapet.schemas.errors." in text:  # a worker's; Beam adds where it ran
+        return text.partition("parapet.schemas.errors.")[2].partition(": ")[2].partition(" [while running")[0]
     return f"{text} (PARAPET_DEBUG=1 shows the traceback)"

@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, check_apart, run_checked
-from schemas.errors import InputError
+from parapet.pipelines.command import StrictParser, check_apart, run_checked
+from parapet.schemas.distribution import parapet_version
+from parapet.schemas.errors import InputError
 
 DESCRIPTION = """\
 What 'parapet evaluate' wrote of several systems -> a leaderboard with the unweighted mean of all numbers (RADDLE's),
@@ -44,7 +45,7 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads. Raises InputError for results that cannot be compared."""
-    from evaluation.compare.results import check_same_sets, columns_of, read_outcome
+    from parapet.evaluation.compare.results import check_same_sets, columns_of, read_outcome
 
     if not 0 <= args.replicates <= 1_000_000:
         raise InputError("0 to 1000000", "--replicates")
@@ -73,11 +74,9 @@ def _parse(given: Sequence[str]) -> dict[str, list[str]]:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Compares, writes and tells."""
-    from importlib.metadata import version
-
-    from evaluation.compare.leaderboard import AVERAGE, files_of, heads, leaderboard, untested
-    from evaluation.pages import plain
-    from evaluation.writing import publish
+    from parapet.evaluation.compare.leaderboard import AVERAGE, files_of, heads, leaderboard, untested
+    from parapet.evaluation.pages import plain
+    from parapet.evaluation.writing import publish
 
     board = leaderboard(args.outcomes, args.columns, args.baseline, args.seed, args.replicates)
     options = {
@@ -85,7 +84,7 @@ def act(args: argparse.Namespace, _: list[str]) -> None:
         "columns": [column.name for column in args.columns],
         **board["settings"],
     }
-    publish(args.output, files_of(board), {"pipeline": "compare", "version": version("parapet"), "options": options})
+    publish(args.output, files_of(board), {"pipeline": "compare", "version": parapet_version(), "options": options})
     if args.quiet:
         return
     for name in board["systems"]:

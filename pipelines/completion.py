@@ -14,8 +14,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from pipelines.command import StrictParser, run_checked
-from schemas.errors import InputError
+from parapet.pipelines.command import StrictParser, run_checked
+from parapet.schemas.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -66,7 +66,7 @@ def tree(words: Sequence[str]) -> argparse.ArgumentParser:
     Args:
       words: whole words before the cursor, without ``parapet``.
     """
-    from pipelines.main import PIPELINES
+    from parapet.pipelines.main import PIPELINES
 
     root = argparse.ArgumentParser(prog="parapet")
     root.add_argument("--version", action="store_true", help="print the version")
@@ -83,7 +83,7 @@ def _add(to: argparse.ArgumentParser, names: Mapping[str, str], known: Mapping[s
 
 
 def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
-    module = importlib.import_module(f"pipelines.{name}")
+    module = importlib.import_module(f"parapet.pipelines.{name}")
     if name == "evaluate":
         return _of_evaluate(module.TASKS, words)
     families: Mapping[str, str] = getattr(module, "FAMILIES", {})
@@ -95,7 +95,7 @@ def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
     for action in words[:1]:
         if action in names:
             place = families.get(action, action.replace("-", "_"))
-            of = importlib.import_module(f"pipelines.{name}.{place}")
+            of = importlib.import_module(f"parapet.pipelines.{name}.{place}")
             known[action] = of.parser(action) if families else of.parser()
     group = argparse.ArgumentParser()
     _add(group, names, known)
@@ -106,7 +106,7 @@ def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.Arg
     """Its flags are those of the task, which is itself a flag's value."""
     named = [other for one, other in pairwise(words) if one == "--task"]
     named += [one.removeprefix("--task=") for one in words if one.startswith("--task=")]
-    known = [importlib.import_module(f"pipelines.evaluate.{task}").parser() for task in named if task in tasks]
+    known = [importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser() for task in named if task in tasks]
     made = argparse.ArgumentParser(parents=known[:1], add_help=not known)
     made.add_argument("--task", choices=tuple(tasks), help="what is evaluated")
     return made

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_FAILURE, Parser, counted, run_command, run_header
+from parapet.pipelines.command import EXIT_FAILURE, Parser, counted, run_command, run_header
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -62,9 +62,9 @@ def parser() -> Parser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError for what cannot work; fills in the sample where no corpus is given."""
-    from schemas import layout
-    from schemas.errors import InputError
-    from transforms import distance
+    from parapet.schemas import layout
+    from parapet.schemas.errors import InputError
+    from parapet.transforms import distance
 
     if args.schemas is None:
         sample = layout.sample_root()
@@ -79,8 +79,8 @@ def check(args: argparse.Namespace) -> None:
 
 def check_answers(args: argparse.Namespace) -> None:
     """Raises InputError where ``--responses``, ``--decisions``, ``--reviewers`` or ``--encoding`` cannot work."""
-    from schemas import layout
-    from schemas.errors import InputError
+    from parapet.schemas import layout
+    from parapet.schemas.errors import InputError
 
     if args.reviewers and layout.same_place(*args.reviewers):
         raise InputError("two different sheets, please: one agrees with itself", "--reviewers")
@@ -105,9 +105,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Wires the pipeline: read, merge by assignment, settle by service, write, publish."""
     import apache_beam as beam
 
-    from schemas import layout
-    from transforms import files
-    from transforms.crowd import composing, outputs, reading, summary, worker_key
+    from parapet.schemas import layout
+    from parapet.transforms import files
+    from parapet.transforms.crowd import composing, outputs, reading, summary, worker_key
 
     splits = layout.read_root(args.schemas, leave_out_bad=True)
     sources = reading.Sources(args.responses, args.decisions, args.reviewers, args.encoding)
@@ -163,10 +163,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
     """The settings that shape the result; the conventions of names are found from the corpus."""
-    from schemas import layout
-    from transforms.crowd.settle import Settings
-    from transforms.distance import Method, load_stopwords
-    from transforms.naming import conventions_of
+    from parapet.schemas import layout
+    from parapet.transforms.crowd.settle import Settings
+    from parapet.transforms.distance import Method, load_stopwords
+    from parapet.transforms.naming import conventions_of
 
     return Settings(
         conventions_of(layout.services_by_name(list(splits)).values()),
@@ -199,7 +199,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
     """Says what was made and what to do next. Returns the exit status."""
     import json
 
-    from transforms.files import MANIFEST, read_written
+    from parapet.transforms.files import MANIFEST, read_written
 
     found = json.loads(read_written(args.output, "statistics.json"))
     assignments = json.loads(read_written(args.output, MANIFEST))["counts"]["assignments"]

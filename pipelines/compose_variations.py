@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_FAILURE, Parser, add_split, check_apart, counted, run_command, run_header
-from pipelines.compose import check_answers, failed, reasons_of
-from pipelines.compose import inputs as answer_files
-from schemas.layout import as_path, is_there, sample_root
+from parapet.pipelines.command import EXIT_FAILURE, Parser, add_split, check_apart, counted, run_command, run_header
+from parapet.pipelines.compose import check_answers, failed, reasons_of
+from parapet.pipelines.compose import inputs as answer_files
+from parapet.schemas.layout import as_path, is_there, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -66,9 +66,9 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, corpus and tasks. Raises InputError where they cannot work."""
-    from transforms.corpora import read_corpus
-    from transforms.crowd_variations.tasks import read_tasks
-    from transforms.mturk.collected import FILE
+    from parapet.transforms.corpora import read_corpus
+    from parapet.transforms.crowd_variations.tasks import read_tasks
+    from parapet.transforms.mturk.collected import FILE
 
     check_apart(args.output, sgd=args.sgd)
     if args.sgd is None:
@@ -91,11 +91,11 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Wires the pipeline: read and merge as ``compose`` does, join with the dialogues, settle, write, publish."""
     import apache_beam as beam
 
-    from schemas.rewritings import REWRITINGS
-    from transforms import files
-    from transforms.crowd import composing, reading, worker_key
-    from transforms.crowd_variations import outputs, stages, summary
-    from transforms.crowd_variations.asked import TASKS
+    from parapet.schemas.rewritings import REWRITINGS
+    from parapet.transforms import files
+    from parapet.transforms.crowd import composing, reading, worker_key
+    from parapet.transforms.crowd_variations import outputs, stages, summary
+    from parapet.transforms.crowd_variations.asked import TASKS
 
     sources = reading.Sources(args.responses, args.decisions, args.reviewers, args.encoding, TASKS)
     read = reading.ReadAnswers(sources, worker_key.load_worker_key())
@@ -160,8 +160,8 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
     """Says what was made and what to do next. Returns the exit status."""
-    from transforms.crowd_variations.summary import of_other_sentences
-    from transforms.files import MANIFEST, read_written
+    from parapet.transforms.crowd_variations.summary import of_other_sentences
+    from parapet.transforms.files import MANIFEST, read_written
 
     found = json.loads(read_written(args.output, "statistics.json"))
     assignments = json.loads(read_written(args.output, MANIFEST))["counts"]["assignments"]

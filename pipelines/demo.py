@@ -16,8 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.command import EXIT_FAILURE, EXIT_USAGE, Parser, configure_logging
-from pipelines.demo_reuse import Made
+from parapet.pipelines.command import EXIT_FAILURE, EXIT_USAGE, Parser, configure_logging
+from parapet.pipelines.demo_reuse import Made
+from parapet.schemas.distribution import install_line
 
 EXAMPLE = "  parapet demo --output demo-output"
 
@@ -129,7 +130,7 @@ HEARD = {"SR-20": "speech_errors/SR-20"}  # only with the extra speech
 
 def prepare_release(folder: Path) -> None:
     """Writes ``release.toml``, and clears away what an earlier demo released: a version is never built twice."""
-    from schemas.layout import sample_root
+    from parapet.schemas.layout import sample_root
 
     text = RELEASE.format(sample=json.dumps(str(sample_root())))
     if (folder / "speech_errors").is_dir():
@@ -145,7 +146,7 @@ def stages(output: str, extras: Collection[str] = tuple(EXTRAS)) -> list[Stage]:
       output: the demo's folder.
       extras: those that are there; without models a baseline that has learned nothing is scored.
     """
-    from schemas.layout import sample_root
+    from parapet.schemas.layout import sample_root
 
     crowd = sample_root() / "crowd"
     scored = {**SCORED, **(HEARD if "speech" in extras else {})}
@@ -155,7 +156,7 @@ def stages(output: str, extras: Collection[str] = tuple(EXTRAS)) -> list[Stage]:
     ]
     trained = "models" in extras
     model = ["--predictions", str(Path(output) / "predict/predictions"), "--system", "tiny_dst"]
-    keywords = ["--model", "evaluation.dst.baseline:Keywords", "--system", "the key-word baseline"]
+    keywords = ["--model", "parapet.evaluation.dst.baseline:Keywords", "--system", "the key-word baseline"]
     return [
         Stage(
             "hits",
@@ -358,7 +359,7 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
         if stage.prepare is not None:
             stage.prepare(Path(args.output))
         command = [*stage.flags, "--output", str(Path(args.output) / stage.pipeline), "--quiet", *runner_flags]
-        status = int(importlib.import_module(f"pipelines.{stage.pipeline}").run(command))
+        status = int(importlib.import_module(f"parapet.pipelines.{stage.pipeline}").run(command))
         if status:
             print(f"the demo stopped: {stage.pipeline} ended with status {status}", file=sys.stderr)
             return EXIT_FAILURE
@@ -380,13 +381,13 @@ def _possible(args: argparse.Namespace) -> list[Stage]:
     for extra in () if args.core else EXTRAS:
         if extra not in there:
             lacking = ", ".join(stage.pipeline for stage in every if stage.extra == extra)
-            _say(args, f"without {lacking}: pip install 'parapet[{extra}]' adds it")
+            _say(args, f"without {lacking}: {install_line(extra)} adds it")
     return [stage for stage in every if not stage.extra or stage.extra in there]
 
 
 def write_page(output: str, done: Sequence[Stage]) -> Path:
     """Writes ``index.html``, which links what the stages made."""
-    from transforms.pages import render
+    from parapet.transforms.pages import render
 
     page = Path(output) / "index.html"
     fresh = page.with_name(f".{page.name}-{os.getpid()}")

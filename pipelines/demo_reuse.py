@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
-PACKAGES = ("schemas", "transforms", "evaluation", "pipelines", "crowd_templates")
+from parapet.schemas.distribution import code_sha256
+
 RECORD = ".demo.json"  # stage to the fingerprint of what it was made from
 
 
@@ -24,7 +24,7 @@ class Made:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._fingerprint = hashlib.sha256(_sources() + _worker_key()).hexdigest()
+        self._fingerprint = hashlib.sha256(code_sha256().encode() + _worker_key()).hexdigest()
         try:
             self._record = dict(json.loads((folder / RECORD).read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -53,20 +53,8 @@ class Made:
         os.replace(part, self.folder / RECORD)
 
 
-@cache
-def _sources() -> bytes:
-    """A digest of all files of our packages, templates and sample among them."""
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(f"{path.relative_to(root)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return digest.digest()
-
-
 def _worker_key() -> bytes:
     """The key that worker ids are hashed with: answers made with another one look different."""
-    from transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.crowd.worker_key import load_worker_key
 
     return hashlib.sha256(load_worker_key()).digest()

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
-from schemas.errors import InputError
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
-    from transforms.checkpoints import Checkpoint
-    from transforms.doctor.findings import Finding
+    from parapet.transforms.checkpoints import Checkpoint
+    from parapet.transforms.doctor.findings import Finding
 
 Report = Mapping[str, Sequence["Finding"]]
 
@@ -68,7 +68,7 @@ def look_around(folders: Sequence[str]) -> Report:
     Args:
       folders: with models.
     """
-    from transforms.doctor import credentials, machine, models, requirements
+    from parapet.transforms.doctor import credentials, machine, models, requirements
 
     here = machine.machine(Path.cwd())
     return {
@@ -82,8 +82,8 @@ def look_around(folders: Sequence[str]) -> Report:
 
 
 def _plugins() -> Iterator[Finding]:
-    from transforms import plugins
-    from transforms.doctor.findings import Finding
+    from parapet.transforms import plugins
+    from parapet.transforms.doctor.findings import Finding
 
     for group, what in plugins.GROUPS.items():
         for one in plugins.installed(group):
@@ -92,8 +92,8 @@ def _plugins() -> Iterator[Finding]:
 
 def inspect(folder: str) -> Finding:
     """Which commands take the model in a folder; where none does, why."""
-    from transforms.checkpoints import opened, read_json
-    from transforms.doctor.findings import Finding
+    from parapet.transforms.checkpoints import opened, read_json
+    from parapet.transforms.doctor.findings import Finding
 
     try:
         if told := read_json(Path(folder), "model.json").get("model"):
@@ -117,10 +117,10 @@ def inspect(folder: str) -> Finding:
 
 def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
     """The flags that could take such a model, to the check that their command makes."""
-    from evaluation.generation import nli
-    from evaluation.models.architectures import models_of
-    from transforms import checkpoints
-    from transforms.translation import local_folders
+    from parapet.evaluation.generation import nli
+    from parapet.evaluation.models.architectures import models_of
+    from parapet.transforms import checkpoints
+    from parapet.transforms.translation import local_folders
 
     kind = checkpoint.kind
     uses: dict[str, Callable[[], Any]] = {}

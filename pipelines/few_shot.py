@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import (
+from parapet.pipelines.command import (
     EXIT_USAGE,
     Parser,
     add_max_bad,
@@ -19,8 +19,8 @@ from pipelines.command import (
     run_header,
     warn_left_out,
 )
-from schemas.errors import InputError
-from schemas.layout import TEST, TRAIN, sample_root
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import TEST, TRAIN, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -64,11 +64,11 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags and schemas, and lists the dialogues. Raises InputError where it cannot work."""
-    from schemas.layout import as_path, read_root
-    from transforms.corpora import domain_of
-    from transforms.few_shot.candidates import Rule
-    from transforms.few_shot.splitting import SplitSchema
-    from transforms.rewrite.plan import dialogue_folders, list_files
+    from parapet.schemas.layout import as_path, read_root
+    from parapet.transforms.corpora import domain_of
+    from parapet.transforms.few_shot.candidates import Rule
+    from parapet.transforms.few_shot.splitting import SplitSchema
+    from parapet.transforms.rewrite.plan import dialogue_folders, list_files
 
     check_apart(args.output, sgd=args.sgd)
     sizes = _sizes(args.sizes)
@@ -109,7 +109,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def _sizes(given: str) -> tuple[int, ...]:
-    from transforms.corpora import listed
+    from parapet.transforms.corpora import listed
 
     parts = listed(given)
     if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part) < 10**6 for part in parts):
@@ -135,9 +135,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.dead_letters import DeadLettersFile, of_dialogues
-    from transforms.few_shot import splitting
+    from parapet.transforms import files
+    from parapet.transforms.dead_letters import DeadLettersFile, of_dialogues
+    from parapet.transforms.few_shot import splitting
 
     files.prepare(args.output, "few_shot")
     rule = args.rule
@@ -177,8 +177,8 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int | None:
     """Says what each domain got, and what it is short of; with ``--require_full`` that is an error."""
-    from transforms.dead_letters import of_dialogues
-    from transforms.files import read_written
+    from parapet.transforms.dead_letters import of_dialogues
+    from parapet.transforms.files import read_written
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, counted, read_good, run_command, run_header
-from schemas.errors import InputError
-from schemas.layout import SPLITS, TEST
-from transforms.hits.terms import REWRITE_ESTIMATES, REWRITES, SCHEMA_ESTIMATES, Terms
+from parapet.pipelines.command import Parser, counted, read_good, run_command, run_header
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS, TEST
+from parapet.transforms.hits.terms import REWRITE_ESTIMATES, REWRITES, SCHEMA_ESTIMATES, Terms
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.hits.plan import Plan
-    from transforms.hits.records import Settings
+    from parapet.transforms.hits.plan import Plan
+    from parapet.transforms.hits.records import Settings
 
 DESCRIPTION = """\
 Makes the pages on which crowd workers paraphrase a schema: for every service one that shows the descriptions and asks
@@ -141,11 +141,11 @@ def check(args: argparse.Namespace) -> None:
 
 
 def _check_schemas(args: argparse.Namespace) -> None:
-    from schemas.elements import elements_of
-    from schemas.layout import sample_root, services_by_name
-    from transforms.hits.ambiguity import AUTO, NONE, read_ambiguous
-    from transforms.hits.records import Settings
-    from transforms.hits.shortfall import read_shortfall, top_up_assignments
+    from parapet.schemas.elements import elements_of
+    from parapet.schemas.layout import sample_root, services_by_name
+    from parapet.transforms.hits.ambiguity import AUTO, NONE, read_ambiguous
+    from parapet.transforms.hits.records import Settings
+    from parapet.transforms.hits.shortfall import read_shortfall, top_up_assignments
 
     services = services_by_name(read_good(args.schemas or sample_root()))
     only, assignments = None, Terms().assignments
@@ -165,9 +165,9 @@ def _check_schemas(args: argparse.Namespace) -> None:
 
 
 def _check_rewrites(args: argparse.Namespace) -> None:
-    from schemas.layout import sample_root
-    from transforms.hits.dialogue_paths import dialogue_paths
-    from transforms.hits.records import Settings
+    from parapet.schemas.layout import sample_root
+    from parapet.transforms.hits.dialogue_paths import dialogue_paths
+    from parapet.transforms.hits.records import Settings
 
     if args.turns is not None and args.turns < 1:
         raise InputError("a number of user turns, 1 or more", "--turns")
@@ -185,8 +185,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Wires the pipeline: read, render, write, publish."""
     import apache_beam as beam
 
-    from transforms.files import Publish, WriteFiles, prepare
-    from transforms.hits.make_hits import MakeHits, MakeRewriteHits
+    from parapet.transforms.files import Publish, WriteFiles, prepare
+    from parapet.transforms.hits.make_hits import MakeHits, MakeRewriteHits
 
     prepare(args.output, "hits")
     if args.task == REWRITES:
@@ -216,7 +216,7 @@ def _header(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _balance(args: argparse.Namespace) -> Callable[[dict[str, int]], dict[str, int]]:
-    from schemas.elements import TASKS, elements_of
+    from parapet.schemas.elements import TASKS, elements_of
 
     if args.task == REWRITES:
         return functools.partial(check_rewrite_balance, len(args.paths))
@@ -267,10 +267,10 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
 
 
 def _plan_of_dry_run(args: argparse.Namespace) -> Plan:
-    from transforms.hits.choose_turns import choose
-    from transforms.hits.make_hits import render_file, scan_file
-    from transforms.hits.render_service import render_service
-    from transforms.hits.summary_files import plan_of
+    from parapet.transforms.hits.choose_turns import choose
+    from parapet.transforms.hits.make_hits import render_file, scan_file
+    from parapet.transforms.hits.render_service import render_service
+    from parapet.transforms.hits.summary_files import plan_of
 
     settings: Settings = args.settings
     if args.task == REWRITES:
@@ -285,10 +285,10 @@ def _plan_written(args: argparse.Namespace) -> Plan:
 
     import msgspec
 
-    from transforms.files import read_written
-    from transforms.hits.plan import make_plan
-    from transforms.hits.questions import NotAsked
-    from transforms.hits.records import PageRecord
+    from parapet.transforms.files import read_written
+    from parapet.transforms.hits.plan import make_plan
+    from parapet.transforms.hits.questions import NotAsked
+    from parapet.transforms.hits.records import PageRecord
 
     lines = read_written(args.output, "manifest.jsonl").splitlines()
     not_asked = json.loads(read_written(args.output, "plan.json"))["not_asked"]

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines import translating
-from pipelines.command import (
+from parapet.pipelines import translating
+from parapet.pipelines.command import (
     Parser,
     add_max_bad,
     add_split,
@@ -21,14 +21,14 @@ from pipelines.command import (
     run_header,
     warn_left_out,
 )
-from schemas.errors import InputError
-from schemas.layout import sample_root
-from transforms import plugins
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+from parapet.transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.dead_letters import Tallies
+    from parapet.transforms.dead_letters import Tallies
 
 EXAMPLE = """\
   parapet language_variations --output varied                  # typos, verbose and simple, of the sample's test turns
@@ -111,11 +111,11 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, corpus, memories and files. Raises InputError where they cannot work."""
-    from transforms.corpora import listed, read_corpus
-    from transforms.variations import plan
-    from transforms.variations.kinds import LEAST, LEAST_OF_FILES, Settings
-    from transforms.variations.rewritten import read_given
-    from transforms.variations.writing import Sets
+    from parapet.transforms.corpora import listed, read_corpus
+    from parapet.transforms.variations import plan
+    from parapet.transforms.variations.kinds import LEAST, LEAST_OF_FILES, Settings
+    from parapet.transforms.variations.rewritten import read_given
+    from parapet.transforms.variations.writing import Sets
 
     check_apart(args.output, sgd=args.sgd)
     envs = plan.parse_envs(args.env)
@@ -158,8 +158,8 @@ def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
 
 def _translation(args: argparse.Namespace, wanted: bool) -> list[str]:
     """Reads memories and opens the engine. Gives the pivots; none where nothing is to be translated."""
-    from transforms.back_translate.legs import Known
-    from transforms.translation.memory import by_languages
+    from parapet.transforms.back_translate.legs import Known
+    from parapet.transforms.translation.memory import by_languages
 
     args.engine = args.engine or "memory"
     # In any case, since what an earlier run into the folder has paid for stays in it; the sample's only where wanted.
@@ -201,7 +201,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def _files(paths: Sequence[str]) -> list[dict[str, str]]:
     """Name and digest of each, for a place on this machine tells nobody anything."""
-    from transforms.files import read_bytes
+    from parapet.transforms.files import read_bytes
 
     return [{"file": path.rpartition("/")[2], "sha256": hashlib.sha256(read_bytes(path)).hexdigest()} for path in paths]
 
@@ -212,12 +212,12 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.dead_letters import DeadLettersFile
-    from transforms.variations import matching, outputs, writing
-    from transforms.variations.balance import check_counts
-    from transforms.variations.envs import Thresholds
-    from transforms.variations.translated import MakeMemory, TranslateTurns
+    from parapet.transforms import files
+    from parapet.transforms.dead_letters import DeadLettersFile
+    from parapet.transforms.variations import matching, outputs, writing
+    from parapet.transforms.variations.balance import check_counts
+    from parapet.transforms.variations.envs import Thresholds
+    from parapet.transforms.variations.translated import MakeMemory, TranslateTurns
 
     files.prepare(args.output, "language_variations")
     sets, paid = args.sets, files.join(args.output, translating.PAID)
@@ -272,7 +272,7 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
     """What is held against ``--max_bad``."""
     from functools import partial
 
-    from transforms.variations.balance import tallies
+    from parapet.transforms.variations.balance import tallies
 
     return partial(tallies, kinds=args.sets.kinds)
 
@@ -285,7 +285,7 @@ def header(args: argparse.Namespace, options: dict[str, Any]) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each set came to, and what there was to pay."""
-    from transforms.files import MANIFEST, clear, join, read_written
+    from parapet.transforms.files import MANIFEST, clear, join, read_written
 
     if args.dry_run:
         _say_plan(args)
@@ -307,7 +307,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
 
 
 def _say_plan(args: argparse.Namespace) -> None:
-    from transforms.variations.estimate import estimate, plan_lines
+    from parapet.transforms.variations.estimate import estimate, plan_lines
 
     found = estimate(args.corpus.files, args.sets.settings, args.known)
     for line in plan_lines(found, args.translator.dollars_per_million if args.translator else 0):

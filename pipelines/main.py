@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pipelines.dispatch import hand_over
+from parapet.pipelines.dispatch import hand_over
 
 PIPELINES = {
     "demo": "the bundled sample through every stage, to pages you can open",
@@ -56,16 +56,16 @@ go through to Apache Beam.
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     if argv is None and "_ARGCOMPLETE" in os.environ:  # a shell asks, by the script of 'parapet completion'
-        from pipelines.completion import answer
+        from parapet.pipelines.completion import answer
 
         answer()
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv[:1] == ["--version"]:
-        from importlib.metadata import version
+        from parapet.schemas.distribution import parapet_version
 
-        print(f"parapet {version('parapet')}")
+        print(f"parapet {parapet_version()}")
         return 0
-    return hand_over("parapet", "pipeline", PIPELINES, "pipelines", USAGE, argv)
+    return hand_over("parapet", "pipeline", PIPELINES, "parapet.pipelines", USAGE, argv)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import (
+from parapet.pipelines.command import (
     Parser,
     add_max_bad,
     add_split,
@@ -19,9 +19,9 @@ from pipelines.command import (
     run_header,
     warn_left_out,
 )
-from schemas.errors import InputError
-from schemas.layout import sample_root
-from transforms import plugins
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+from parapet.transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -78,13 +78,13 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, and lists corpus and source. Raises InputError where it cannot work."""
-    from schemas.layout import SPLITS, dialogue_files, read_root
-    from transforms.corpora import read_corpus
-    from transforms.ood.language import schemas_of
-    from transforms.ood.plan import Recipe, parse_rates
-    from transforms.ood.reading import check_places_of
-    from transforms.ood.sources import list_sources, plugin_of
-    from transforms.ood.texts import stopwords
+    from parapet.schemas.layout import SPLITS, dialogue_files, read_root
+    from parapet.transforms.corpora import read_corpus
+    from parapet.transforms.ood.language import schemas_of
+    from parapet.transforms.ood.plan import Recipe, parse_rates
+    from parapet.transforms.ood.reading import check_places_of
+    from parapet.transforms.ood.sources import list_sources, plugin_of
+    from parapet.transforms.ood.texts import stopwords
 
     own = args.source == OWN
     check_apart(args.output, sgd=args.sgd, source=None if own else args.source)
@@ -118,7 +118,7 @@ def about_source(args: argparse.Namespace) -> str:
         return "the corpus's own user turns, of dialogues that share no domain, foreign to those they are in"
     from pathlib import PurePath
 
-    from transforms.ood.sources import kinds_of
+    from parapet.transforms.ood.sources import kinds_of
 
     named = args.plugin.plugin.name if args.plugin else PurePath(args.source).name
     return f"{named} ({', '.join(kinds_of(args.sources))})"
@@ -130,9 +130,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.dead_letters import DeadLettersFile
-    from transforms.ood import outputs, reading, writing
+    from parapet.transforms import files
+    from parapet.transforms.dead_letters import DeadLettersFile
+    from parapet.transforms.ood import outputs, reading, writing
 
     files.prepare(args.output, "ood")
     recipe = args.recipe
@@ -183,7 +183,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from transforms.ood.plan import MOST_USES, TURNS_A_USE
+    from parapet.transforms.ood.plan import MOST_USES, TURNS_A_USE
 
     uses = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE} if args.recipe.own else {"at_most": 1}
     options = {
@@ -200,8 +200,8 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each set came to."""
-    from transforms.files import read_written
-    from transforms.ood.reading import tallies
+    from parapet.transforms.files import read_written
+    from parapet.transforms.ood.reading import tallies
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, counted, run_command, run_header
-from schemas.errors import InputError
-from schemas.layout import SPLITS
+from parapet.pipelines.command import Parser, counted, run_command, run_header
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -47,7 +47,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """Reads the flags. Raises InputError where they cannot work."""
-    from transforms.corpora import listed
+    from parapet.transforms.corpora import listed
 
     sizes = listed(args.dialogues)
     fine = all(size.isascii() and size.isdigit() and len(size) < 8 for size in sizes)
@@ -64,8 +64,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.reminders import outputs, writing
+    from parapet.transforms import files
+    from parapet.transforms.reminders import outputs, writing
 
     files.prepare(args.output, "reminders")
     shares = pipeline | "Shares" >> beam.Create(writing.shares_of(args.sizes, args.per_file))
@@ -119,7 +119,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was made."""
-    from transforms.files import read_written
+    from parapet.transforms.files import read_written
 
     if args.quiet:
         return

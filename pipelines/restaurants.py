@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted, run_command, run_header
+from parapet.pipelines.command import Parser, check_apart, counted, run_command, run_header
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -71,11 +71,11 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags and ontology. Raises InputError where they cannot work."""
-    from schemas.errors import InputError
-    from schemas.layout import as_path
-    from transforms.restaurants import plan
-    from transforms.restaurants.disfluencies import parse_rates
-    from transforms.restaurants.ontology import default_ontology, read_ontology
+    from parapet.schemas.errors import InputError
+    from parapet.schemas.layout import as_path
+    from parapet.transforms.restaurants import plan
+    from parapet.transforms.restaurants.disfluencies import parse_rates
+    from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
 
     check_apart(args.output, ontology=args.ontology)
     if args.ontology is None:
@@ -129,9 +129,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.restaurants import outputs, writing
-    from transforms.restaurants.balance import check_counts
+    from parapet.transforms import files
+    from parapet.transforms.restaurants import outputs, writing
+    from parapet.transforms.restaurants.balance import check_counts
 
     files.prepare(args.output, "restaurants")
     simulation = args.simulation
@@ -163,7 +163,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, _: dict[str, int]) -> None:
     """Says what was simulated."""
-    from transforms.files import read_written
+    from parapet.transforms.files import read_written
 
     if args.quiet:
         return

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
-from schemas.layout import sample_root
+from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
+from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.dead_letters import Tallies
-    from transforms.rewrite.plan import Plan
+    from parapet.transforms.dead_letters import Tallies
+    from parapet.transforms.rewrite.plan import Plan
 
 EXAMPLE = "  parapet rewrite --sgd sgd --variants sgd/sgd_x/data --output sgd_x_dialogues"
 
@@ -58,8 +58,8 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads and matches the schemas. Raises InputError where none of a variant's services match."""
-    from transforms.rewrite.plan import check_matched, make_plan
-    from transforms.rewrite.variants import find_mapping, find_variants
+    from parapet.transforms.rewrite.plan import check_matched, make_plan
+    from parapet.transforms.rewrite.variants import find_mapping, find_variants
 
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
     wanted = [name for name in args.variant.split(",") if name]
@@ -80,11 +80,11 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.dead_letters import DeadLettersFile
-    from transforms.rewrite import rewriting
-    from transforms.rewrite.names import mapping_bytes
-    from transforms.rewrite.variants import MAPPING
+    from parapet.transforms import files
+    from parapet.transforms.dead_letters import DeadLettersFile
+    from parapet.transforms.rewrite import rewriting
+    from parapet.transforms.rewrite.names import mapping_bytes
+    from parapet.transforms.rewrite.variants import MAPPING
 
     plan: Plan = args.plan
     files.prepare(args.output, "rewrite")
@@ -117,7 +117,7 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
     """What is held against ``--max_bad``."""
     from functools import partial
 
-    from transforms.dead_letters import of_variants
+    from parapet.transforms.dead_letters import of_variants
 
     return partial(of_variants, variants=args.plan.variants)
 
@@ -134,7 +134,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was written, by variant."""
-    from transforms.files import MANIFEST, read_written
+    from parapet.transforms.files import MANIFEST, read_written
 
     counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     if not args.quiet:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipelines.command import (
+from parapet.pipelines.command import (
     Parser,
     add_max_bad,
     add_split,
@@ -19,20 +19,20 @@ from pipelines.command import (
     run_header,
     warn_left_out,
 )
-from schemas.errors import InputError, MissingExtra
-from schemas.layout import sample_root
-from transforms import plugins
-from transforms.speech.plugged import MODULES
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.layout import sample_root
+from parapet.transforms import plugins
+from parapet.transforms.speech.plugged import MODULES
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.dead_letters import Tallies
-    from transforms.speech.engine import Recogniser, Synthesiser
-    from transforms.speech.hearing import Sound
-    from transforms.speech.language_model import Choice
-    from transforms.speech.plugged import Part
-    from transforms.speech.turns import Speakers
+    from parapet.transforms.dead_letters import Tallies
+    from parapet.transforms.speech.engine import Recogniser, Synthesiser
+    from parapet.transforms.speech.hearing import Sound
+    from parapet.transforms.speech.language_model import Choice
+    from parapet.transforms.speech.plugged import Part
+    from parapet.transforms.speech.turns import Speakers
 
 Engine = TypeVar("Engine")
 
@@ -128,7 +128,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     """What workers read: the dialogues, and recordings."""
-    from transforms.speech.noise import KINDS
+    from parapet.transforms.speech.noise import KINDS
 
     found = [("--sgd", str(args.sgd or sample_root())), ("--cache", args.cache)]
     return found if args.noise in KINDS else [*found, ("--noise", args.noise)]
@@ -136,10 +136,10 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, corpus, noise and language model, and makes the engines. Raises InputError where it cannot work."""
-    from transforms.corpora import read_corpus
-    from transforms.speech import plan
-    from transforms.speech.spoken import load_normalisation
-    from transforms.speech.turns import Speakers
+    from parapet.transforms.corpora import read_corpus
+    from parapet.transforms.speech import plan
+    from parapet.transforms.speech.spoken import load_normalisation
+    from parapet.transforms.speech.turns import Speakers
 
     check_apart(args.output, sgd=args.sgd, noise=args.noise)
     if args.calibration and (args.snr or args.sample):
@@ -185,7 +185,7 @@ def check(args: argparse.Namespace) -> None:
 
 def _plugged(args: argparse.Namespace) -> dict[str, tuple[plugins.Chosen | None, Any]]:
     """Engines that are named, with the plug-ins that they are of; nothing of what is built in."""
-    from transforms.speech.plugged import engine_of
+    from parapet.transforms.speech.plugged import engine_of
 
     named: dict[Part, str] = {"speaker": args.speaker, "listener": args.listener}
     return {part: engine_of(part, name) for part, name in named.items() if name not in BUILT_IN}
@@ -211,7 +211,7 @@ def _check_voices(args: argparse.Namespace) -> None:
     if args.speaker != "azure":
         args.sound.synthesiser.check(list(args.speakers.voices))
         return
-    from transforms.speech.azure import is_voice
+    from parapet.transforms.speech.azure import is_voice
 
     for voice in args.speakers.voices:
         if not is_voice(voice):
@@ -237,13 +237,13 @@ def _of_flag(error: InputError) -> InputError:
 
 def _sound(args: argparse.Namespace) -> Sound:
     """Who speaks, who listens, and the noise between them; the language model is made here, once."""
-    from transforms.speech import plan
-    from transforms.speech.hearing import Sound
+    from parapet.transforms.speech import plan
+    from parapet.transforms.speech.hearing import Sound
 
     args.model = None
     sentences: list[tuple[str, ...]] = []
     if args.listener == "embedded":
-        from transforms.speech.language_model import choose_model, limit_of
+        from parapet.transforms.speech.language_model import choose_model, limit_of
 
         root, lowest = args.sgd or sample_root(), min(args.targets)
         args.model = choose_model(args.language_model, root, args.corpus.files, args.speakers, lowest)
@@ -264,7 +264,7 @@ def _sound(args: argparse.Namespace) -> Sound:
 
 
 def _sentences(files: Sequence[Any], speakers: Speakers) -> list[tuple[str, ...]]:
-    from transforms.speech.turns import sentences_of
+    from parapet.transforms.speech.turns import sentences_of
 
     return list(sentences_of(files, speakers))
 
@@ -273,10 +273,10 @@ def _synthesiser(args: argparse.Namespace) -> Synthesiser:
     if plugged := args.plugged.get("speaker"):
         return plugged[1]  # type: ignore[no-any-return]
     if args.speaker == "embedded":
-        from transforms.speech.espeak import Espeak
+        from parapet.transforms.speech.espeak import Espeak
 
         return Espeak()
-    from transforms.speech.azure import AzureSynthesiser
+    from parapet.transforms.speech.azure import AzureSynthesiser
 
     return _azure(AzureSynthesiser, args)
 
@@ -285,10 +285,10 @@ def _recogniser(args: argparse.Namespace) -> Recogniser:
     if plugged := args.plugged.get("listener"):
         return plugged[1]  # type: ignore[no-any-return]
     if args.listener == "embedded":
-        from transforms.speech.sphinx import Sphinx
+        from parapet.transforms.speech.sphinx import Sphinx
 
         return Sphinx(f"{args.cache}/models", args.model.model.id)
-    from transforms.speech.azure import AzureRecogniser
+    from parapet.transforms.speech.azure import AzureRecogniser
 
     return _azure(AzureRecogniser, args)
 
@@ -336,11 +336,11 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.dead_letters import DeadLettersFile
-    from transforms.speech import listening, outputs, writing
-    from transforms.speech.calibrate import set_name, with_levels
-    from transforms.speech.turns import uses_of
+    from parapet.transforms import files
+    from parapet.transforms.dead_letters import DeadLettersFile
+    from parapet.transforms.speech import listening, outputs, writing
+    from parapet.transforms.speech.calibrate import set_name, with_levels
+    from parapet.transforms.speech.turns import uses_of
 
     files.prepare(args.output, "speech_errors")
     if args.model is not None:
@@ -384,8 +384,8 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
     """What is held against ``--max_bad``."""
     from functools import partial
 
-    from transforms.speech.calibrate import set_name
-    from transforms.speech.plan import tallies
+    from parapet.transforms.speech.calibrate import set_name
+    from parapet.transforms.speech.plan import tallies
 
     return partial(tallies, sets=[set_name(target) for target in args.targets])
 
@@ -401,7 +401,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     if args.dry_run:
         _tell_cost(args)
         return
-    from transforms.files import MANIFEST, read_written
+    from parapet.transforms.files import MANIFEST, read_written
 
     counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     if not args.quiet:
@@ -423,7 +423,7 @@ def _summary(name: str, one: dict[str, Any], counts: dict[str, int]) -> str:
 
 
 def _tell_cost(args: argparse.Namespace) -> None:
-    from transforms.speech.plan import size_of
+    from parapet.transforms.speech.plan import size_of
 
     size = size_of(args.corpus.files, args.speakers)
     times = size.texts * len(args.ratios if args.calibrated is None else args.calibrated.ratios)

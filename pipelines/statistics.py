@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pipelines.command import Parser, check_apart, read_good, run_command, run_header
-from schemas.errors import InputError
-from schemas.layout import (
+from parapet.pipelines.command import Parser, check_apart, read_good, run_command, run_header
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import (
     SINGLE,
     SPLITS,
     TEST,
@@ -31,12 +31,12 @@ from schemas.layout import (
     split_of_folder,
     variant_roots,
 )
-from schemas.service import Service
+from parapet.schemas.service import Service
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.table1 import Counts, Names
+    from parapet.transforms.table1 import Counts, Names
 
 EXAMPLE = "  parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"
 
@@ -107,7 +107,7 @@ def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
     Raises:
       InputError: no train split, no services that train lacks, no variants, or variants that do not match.
     """
-    from transforms import table1
+    from parapet.transforms import table1
 
     splits, train, alone = _splits_of(sgd)
     if train is None:
@@ -176,7 +176,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Services -> counts -> one set of numbers -> files."""
     import apache_beam as beam
 
-    from transforms.files import Publish, WriteFiles, prepare
+    from parapet.transforms.files import Publish, WriteFiles, prepare
 
     work: Work = args.work
     prepare(args.output, "statistics")
@@ -209,7 +209,7 @@ def count_item(item: Item, names: Names) -> Counts:
     """Counts one service; the names only of a service that train lacks."""
     from apache_beam.metrics import Metrics
 
-    from transforms import table1
+    from parapet.transforms import table1
 
     Metrics.counter("parapet", "services").inc()
     return table1.count(item.original, item.variants, names if item.unseen else None)
@@ -217,7 +217,7 @@ def count_item(item: Item, names: Names) -> Counts:
 
 def make_files(variants: list[str], counts: list[Counts], about: Mapping[str, Any]) -> list[tuple[str, bytes]]:
     """The output: statistics.json and report.html."""
-    from transforms import reports, table1
+    from parapet.transforms import reports, table1
 
     statistics = {**table1.rounded(table1.table(counts, variants)), **about, "bleu_signature": table1.bleu_signature()}
     return [
@@ -230,7 +230,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Prints the table."""
     if args.quiet:
         return
-    from transforms.files import join, read_written
+    from parapet.transforms.files import join, read_written
 
     sys.stdout.write(text_table(json.loads(read_written(args.output, "statistics.json"))))
     print(f"report: {join(args.output, 'report.html')}")

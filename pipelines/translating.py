@@ -7,14 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, counted
-from schemas.errors import InputError
-from schemas.layout import sample_root
-from transforms import plugins
+from parapet.pipelines.command import Parser, counted
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+from parapet.transforms import plugins
 
 if TYPE_CHECKING:
-    from schemas.translation import Translation
-    from transforms.translation.engine import Engine
+    from parapet.schemas.translation import Translation
+    from parapet.transforms.translation.engine import Engine
 
 PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
 BUILT_IN = ("memory", "google", "libretranslate", "local")
@@ -89,10 +89,10 @@ def read_memories(args: argparse.Namespace, corpus: str | None) -> list[Translat
     Raises:
       InputError: a memory that cannot be read.
     """
-    from schemas.layout import is_there
-    from transforms.files import join
-    from transforms.translation.memory import MEMORY_FILE, merge, read_memory
-    from transforms.translation.translate import read_parts
+    from parapet.schemas.layout import is_there
+    from parapet.transforms.files import join
+    from parapet.transforms.translation.memory import MEMORY_FILE, merge, read_memory
+    from parapet.transforms.translation.translate import read_parts
 
     given = list(args.memory)
     if not given and not corpus and args.engine == "memory":
@@ -137,7 +137,7 @@ def _engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -
     if chosen := plugin_of(args):
         if args.parallel_calls is not None:
             raise InputError("is of engines that are built in: a plug-in says itself how many", "--parallel_calls")
-        from transforms.translation.engine import Engine as Protocol
+        from parapet.transforms.translation.engine import Engine as Protocol
 
         return plugins.make(chosen, plugins.members(Protocol))  # type: ignore[no-any-return]
     given: dict[str, Any] = {
@@ -147,19 +147,19 @@ def _engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -
     if not 1 <= calls <= 32:
         raise InputError(f"{calls}: give 1 to 32", "--parallel_calls")
     if args.engine == "google":
-        from transforms.translation.google import Google
+        from parapet.transforms.translation.google import Google
 
         project = given.pop("google_project", None) or os.environ.get("GOOGLE_CLOUD_PROJECT")
         if not project:
             raise InputError("say which project pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
         return Google(project, parallel=calls, **{flag.removeprefix("google_"): value for flag, value in given.items()})
     if args.engine == "libretranslate":
-        from transforms.translation.libretranslate import LibreTranslate
+        from parapet.transforms.translation.libretranslate import LibreTranslate
 
         if "libretranslate_url" not in given:
             raise InputError("say where the server is", "--libretranslate_url")
         return LibreTranslate(given["libretranslate_url"], parallel=calls)
-    from transforms.translation.local import Local
+    from parapet.transforms.translation.local import Local
 
     if "model" not in given:
         raise InputError("name the folder of a model, or of one for each direction", "--model")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import (
+from parapet.pipelines.command import (
     Parser,
     add_max_bad,
     add_split,
@@ -19,14 +19,14 @@ from pipelines.command import (
     run_header,
     warn_left_out,
 )
-from schemas.errors import InputError
-from schemas.layout import sample_root
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from transforms.corpora import Corpus
-    from transforms.rewrite.plan import DialogueFile
+    from parapet.transforms.corpora import Corpus
+    from parapet.transforms.rewrite.plan import DialogueFile
 
 EXAMPLE = """\
   parapet unseen_entities --output unseen                        # the sample's test dialogues
@@ -82,11 +82,11 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, corpus, training and values. Raises InputError where it cannot work."""
-    from schemas.layout import read_root
-    from transforms.corpora import read_corpus
-    from transforms.entities import study
-    from transforms.entities.replacing import Replacer
-    from transforms.entities.sources import check_enough
+    from parapet.schemas.layout import read_root
+    from parapet.transforms.corpora import read_corpus
+    from parapet.transforms.entities import study
+    from parapet.transforms.entities.replacing import Replacer
+    from parapet.transforms.entities.sources import check_enough
 
     check_apart(args.output, sgd=args.sgd, training=args.training)
     if not 0 <= args.least_changed <= 1:
@@ -112,9 +112,9 @@ def check(args: argparse.Namespace) -> None:
 
 def _training(args: argparse.Namespace) -> Any:
     """What training has: the split train of a corpus, all of it where it has no splits."""
-    from schemas.layout import read_root
-    from transforms.corpora import read_corpus
-    from transforms.entities.study import learn_training
+    from parapet.schemas.layout import read_root
+    from parapet.transforms.corpora import read_corpus
+    from parapet.transforms.entities.study import learn_training
 
     root = args.training or args.sgd or sample_root()
     try:
@@ -128,8 +128,8 @@ def _training(args: argparse.Namespace) -> Any:
 
 def _sources(args: argparse.Namespace, training: Any, kinds: Any) -> tuple[Any, int]:
     """Where values come from, and how many of them training has."""
-    from transforms.entities import study
-    from transforms.entities.sources import CORPUS, GENERATED, Sources, held_out, read_gazetteer
+    from parapet.transforms.entities import study
+    from parapet.transforms.entities.sources import CORPUS, GENERATED, Sources, held_out, read_gazetteer
 
     if args.values == GENERATED:
         return Sources(GENERATED, args.seed), 0
@@ -144,8 +144,8 @@ def _sources(args: argparse.Namespace, training: Any, kinds: Any) -> tuple[Any, 
 
 
 def _whole_corpus(root: Any) -> tuple[list[DialogueFile], Any]:
-    from schemas.layout import as_path, read_root
-    from transforms.rewrite.plan import dialogue_folders, list_files
+    from parapet.schemas.layout import as_path, read_root
+    from parapet.transforms.rewrite.plan import dialogue_folders, list_files
 
     schemas = read_root(root, leave_out_bad=True)
     return list_files(as_path(root), dialogue_folders(as_path(root), schemas)), schemas
@@ -170,9 +170,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.dead_letters import DeadLettersFile, of_dialogues
-    from transforms.entities import outputs, writing
+    from parapet.transforms import files
+    from parapet.transforms.dead_letters import DeadLettersFile, of_dialogues
+    from parapet.transforms.entities import outputs, writing
 
     files.prepare(args.output, "unseen_entities")
     corpus: Corpus = args.corpus
@@ -216,7 +216,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def about_of(args: argparse.Namespace) -> Any:
     """What is known before anything is replaced."""
-    from transforms.entities.outputs import About
+    from parapet.transforms.entities.outputs import About
 
     training = args.replacer.training
     return About(
@@ -235,8 +235,8 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was replaced, what was kept, and what was left out."""
-    from transforms.dead_letters import of_dialogues
-    from transforms.files import read_written
+    from parapet.transforms.dead_letters import of_dialogues
+    from parapet.transforms.files import read_written
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:

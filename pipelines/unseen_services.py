@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_max_bad, check_apart, run_command, run_header, warn_left_out
-from schemas.layout import SPLITS, sample_root
+from parapet.pipelines.command import Parser, add_max_bad, check_apart, run_command, run_header, warn_left_out
+from parapet.schemas.layout import SPLITS, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -50,11 +50,11 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags and schemas, and lists the dialogues. Raises InputError where it cannot work."""
-    from schemas.layout import SINGLE, as_path, read_root
-    from transforms.corpora import listed
-    from transforms.rewrite.plan import dialogue_folders, list_files
-    from transforms.service_splits import plan
-    from transforms.service_splits.statistics import About
+    from parapet.schemas.layout import SINGLE, as_path, read_root
+    from parapet.transforms.corpora import listed
+    from parapet.transforms.rewrite.plan import dialogue_folders, list_files
+    from parapet.transforms.service_splits import plan
+    from parapet.transforms.service_splits.statistics import About
 
     check_apart(args.output, sgd=args.sgd)
     root = args.sgd or sample_root()
@@ -96,9 +96,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     import apache_beam as beam
 
-    from transforms import files
-    from transforms.dead_letters import DeadLettersFile, of_dialogues
-    from transforms.service_splits import outputs, writing
+    from parapet.transforms import files
+    from parapet.transforms.dead_letters import DeadLettersFile, of_dialogues
+    from parapet.transforms.service_splits import outputs, writing
 
     files.prepare(args.output, "unseen_services")
     about = args.about
@@ -141,9 +141,9 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each split has, and what it lacks."""
-    from transforms.dead_letters import of_dialogues
-    from transforms.files import read_written
-    from transforms.service_splits.outputs import percent
+    from parapet.transforms.dead_letters import of_dialogues
+    from parapet.transforms.files import read_written
+    from parapet.transforms.service_splits.outputs import percent
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:

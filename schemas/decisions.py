@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 Verdict = Literal["accept", "reject", "fix"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

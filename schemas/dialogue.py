@@ -9,9 +9,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from schemas.errors import InputError, reason_and_place, surrogate_in
-from schemas.layout import as_path, parse_json
-from schemas.service import Service
+from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
+from parapet.schemas.layout import as_path, parse_json
+from parapet.schemas.service import Service
 
 _HALF = "not_unicode: half a surrogate pair"
 

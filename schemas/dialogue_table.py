@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from schemas.layout import dialogue_bytes, schema_bytes
+from parapet.schemas.layout import dialogue_bytes, schema_bytes
 
 _PAIR = pa.struct([("key", pa.string()), ("value", pa.string())])
 _PAIRS = pa.list_(_PAIR)
@@ -142,7 +142,7 @@ def dialogue_row(dialogue: Mapping[str, Any], file: str, position: int) -> dict[
     """A dialogue as a row of DIALOGUES.
 
     Args:
-      dialogue: as its file has it, checked (see ``schemas.dialogue``).
+      dialogue: as its file has it, checked (see ``parapet.schemas.dialogue``).
       file: the file's name.
       position: its place there, from 0.
     """
@@ -189,7 +189,7 @@ def service_row(service: Mapping[str, Any], variant: str, position: int) -> dict
     """A service as a row of SERVICES.
 
     Args:
-      service: as its file has it, checked (see ``schemas.service``).
+      service: as its file has it, checked (see ``parapet.schemas.service``).
       variant: the corpus it is of: ``original``, ``v1``.
       position: its place in the file, from 0.
     """

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from schemas.service import Service
+from parapet.schemas.service import Service
 
 Kind = Literal["intent", "slot", "service"]
 Task = Literal["names", "descriptions"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from parapet.schemas.distribution import install_line
+
 
 class InputError(Exception):
     """Input that cannot be used, said so that its owner can mend it.
@@ -36,7 +38,7 @@ class MissingExtra(InputError):
     """
 
     def __init__(self, package: str, extra: str, flag: str = "", reason: str = "is not installed") -> None:
-        super().__init__(f"{package} {reason}: pip install 'parapet[{extra}]'", flag)
+        super().__init__(f"{package} {reason}: {install_line(extra)}", flag)
         self.package, self.extra, self.flag, self.why = package, extra, flag, reason
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str, str, str]]:

@@ -1,4 +1,4 @@
-"""The published JSON Schemas of the records. ``python -m schemas.json_schemas`` writes them to ``schemas/json/``."""
+"""The published JSON Schemas of the records. ``python -m parapet.schemas.json_schemas`` writes ``schemas/json/``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.decisions import Decision
-from schemas.dialogue import Dialogue
-from schemas.release_manifest import Manifest
-from schemas.responses import Assignment, AuditRow, DeadLetter
-from schemas.service import Service
+from parapet.schemas.decisions import Decision
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.release_manifest import Manifest
+from parapet.schemas.responses import Assignment, AuditRow, DeadLetter
+from parapet.schemas.service import Service
 
 FOLDER = Path(__file__).with_name("json")
 

@@ -12,8 +12,9 @@ from typing import Any, cast
 import msgspec
 import orjson
 
-from schemas.errors import InputError
-from schemas.service import Service, parse_service
+from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service, parse_service
 
 SPLITS = ("train", "dev", "test")
 DIALOGUE_FILE = re.compile(r"dialogues_[0-9]+\.json")
@@ -72,7 +73,7 @@ def as_path(path: str | Path) -> Path:
         # Listings are not kept: a folder may be written while it is read.
         return cast(Path, UPath(str(path), use_listings_cache=False))
     except ImportError as error:
-        raise InputError(f"cannot be read ({error}): pip install 'parapet[gcp]'", path) from None
+        raise InputError(f"cannot be read ({error}): {install_line('gcp')}", path) from None
     except ValueError as error:
         raise InputError(f"cannot be read: {error}", path) from None
 
@@ -97,7 +98,7 @@ def same_place(first: str | Path, second: str | Path) -> bool:
 
 def sample_root() -> Path:
     """The bundled sample corpus."""
-    return Path(str(resources.files("schemas") / "sample"))
+    return Path(str(resources.files("parapet.schemas") / "sample"))
 
 
 def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchemas]:

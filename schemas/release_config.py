@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import as_path
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import as_path
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 # Configurations and splits are folders, Parquet file names and names of datasets' builders.

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import orjson
 
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import parse_json
-from schemas.release_config import Author, Source
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import parse_json
+from parapet.schemas.release_config import Author, Source
 
 FORMAT = "parapet-release/1"
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import msgspec
 import pyarrow as pa
 
-from schemas.elements import Task
+from parapet.schemas.elements import Task
 
 # What a crowd task asks for: a schema's names or descriptions, or rewritten utterances.
 CrowdTask = Task | Literal["rewrites"]

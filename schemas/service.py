@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place, surrogate_in
+from parapet.schemas.errors import InputError, reason_and_place, surrogate_in
 
 # A service name becomes part of file names, task ids and element ids.
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")

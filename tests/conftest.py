@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from two_workers import THOROUGH
 
-from schemas import layout
+from parapet.schemas import layout
 
 KEY = "a worker key for tests only"
 

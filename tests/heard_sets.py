@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.main import main
+from parapet.pipelines.main import main
 
 Some = tuple[Path, list[Any], Path]
 
@@ -50,7 +50,7 @@ def write_corpus(root: Path, schema: Path, *files: list[Any]) -> Path:
 
 
 def three_dialogues(tmp_path_factory: pytest.TempPathFactory) -> Some:
-    from schemas.layout import sample_root
+    from parapet.schemas.layout import sample_root
 
     schema = sample_root() / "test" / "schema.json"
     every = json.loads((sample_root() / "test" / "dialogues_001.json").read_bytes())

@@ -47,7 +47,7 @@ def ended(process: BaseProcess, seconds: float = 120) -> int | None:
 
 def command(argv: list[str]) -> None:
     """``parapet`` with these arguments."""
-    from pipelines.main import main
+    from parapet.pipelines.main import main
 
     raise SystemExit(main(argv))
 

@@ -11,12 +11,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
-from schemas.layout import dialogue_bytes, sample_root, schema_bytes
-from schemas.release_config import Author, Source
-from schemas.release_manifest import FORMAT, Column, Config, File, Manifest, SplitInfo, manifest_bytes
-from transforms.release.logical import logical_sha256, row_json, split_sha256
-from transforms.release.verify.examine import examine
+from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
+from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
+from parapet.schemas.release_config import Author, Source
+from parapet.schemas.release_manifest import FORMAT, Column, Config, File, Manifest, SplitInfo, manifest_bytes
+from parapet.transforms.release.logical import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.verify.examine import examine
 
 ANSWERS = pa.schema(
     [("response_id", pa.string()), ("text", pa.string()), ("disposition", pa.string()), ("reason", pa.string())]

@@ -15,7 +15,7 @@ DRAW_NOTHING = ("rules", "tfidf", "nearest")
 
 def train(argv: Sequence[str]) -> int:
     """``parapet train`` with this run's seed; its exit status."""
-    from pipelines.train import run
+    from parapet.pipelines.train import run
 
     seeded = argv and argv[0] not in DRAW_NOTHING and "--help" not in argv
     return run([*argv, "--seed", str(SEED)] if SEED and seeded else argv)

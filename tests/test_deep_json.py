@@ -10,28 +10,28 @@ from typing import Any
 import msgspec
 import pytest
 
-from evaluation.dst import files as scored
-from evaluation.dst.predictions import read_predictions
-from evaluation.generation.scorers import _parse as judgement_of
-from evaluation.lines import Keyed
-from evaluation.lines import read_lines as read_rows
-from schemas.dialogue import parse_dialogues
-from schemas.errors import InputError
-from schemas.layout import parse_json, parse_json_line
-from schemas.release_manifest import parse_manifest
-from transforms import files
-from transforms.anonymise.chats import _of_line as chat_of
-from transforms.checkpoints import read_json
-from transforms.corpora import typed
-from transforms.crowd_variations.tasks import read_tasks
-from transforms.mturk import collected
-from transforms.mturk.hits_folder import read_hits
-from transforms.mturk.journal import Journal
-from transforms.ood.sources import _of_line as utterance_of
-from transforms.release.opening import latest_version
-from transforms.rewrite.names import read_mapping
-from transforms.rewrite.text import dialogue_text, read_each
-from transforms.variations.rewritten import read_lines as read_rewritten
+from parapet.evaluation.dst import files as scored
+from parapet.evaluation.dst.predictions import read_predictions
+from parapet.evaluation.generation.scorers import _parse as judgement_of
+from parapet.evaluation.lines import Keyed
+from parapet.evaluation.lines import read_lines as read_rows
+from parapet.schemas.dialogue import parse_dialogues
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import parse_json, parse_json_line
+from parapet.schemas.release_manifest import parse_manifest
+from parapet.transforms import files
+from parapet.transforms.anonymise.chats import _of_line as chat_of
+from parapet.transforms.checkpoints import read_json
+from parapet.transforms.corpora import typed
+from parapet.transforms.crowd_variations.tasks import read_tasks
+from parapet.transforms.mturk import collected
+from parapet.transforms.mturk.hits_folder import read_hits
+from parapet.transforms.mturk.journal import Journal
+from parapet.transforms.ood.sources import _of_line as utterance_of
+from parapet.transforms.release.opening import latest_version
+from parapet.transforms.rewrite.names import read_mapping
+from parapet.transforms.rewrite.text import dialogue_text, read_each
+from parapet.transforms.variations.rewritten import read_lines as read_rewritten
 
 DIALOGUE = b'{"dialogue_id": "1", "services": [], "turns": [], "more": %s}'
 LINE = b'{"AssignmentId": "1", "WorkerId": "1", "HITId": "1", "RequesterAnnotation": "1", "id": "1", "more": %s}'

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.evaluate import TASKS
-from pipelines.main import PIPELINES
-from pipelines.mturk import ACTIONS
-from pipelines.release import ACTIONS as RELEASE_ACTIONS
+from parapet.pipelines.evaluate import TASKS
+from parapet.pipelines.main import PIPELINES
+from parapet.pipelines.mturk import ACTIONS
+from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,6 +23,7 @@ DOWNHILL = {
     "crowd_templates": set(),
     "evaluation": {"evaluation", "transforms", "schemas"},
     "pipelines": {"pipelines", "evaluation", "transforms", "schemas", "crowd_templates"},
+    "parapet": {"parapet", "pipelines", "evaluation", "transforms", "schemas", "crowd_templates"},
 }
 OURS = {*DOWNHILL, "tests", "benchmarks"}
 
@@ -34,8 +35,13 @@ def imported(path: Path) -> set[str]:
 
 def named(node: ast.Import | ast.ImportFrom) -> set[str]:
     if isinstance(node, ast.Import):
-        return {alias.name.partition(".")[0] for alias in node.names}
-    return {node.module.partition(".")[0]} if node.module else set()
+        return {folder_of(alias.name) for alias in node.names}
+    return {folder_of(node.module)} if node.module else set()
+
+
+def folder_of(module: str) -> str:
+    """``parapet.schemas.layout`` is in ``schemas``; what has one name is itself."""
+    return ".".join(module.split(".")[1:2]) or module if module.startswith("parapet.") else module.partition(".")[0]
 
 
 @pytest.mark.parametrize("folder", sorted(DOWNHILL))
@@ -53,7 +59,7 @@ def test_records_need_no_beam() -> None:
 
 LOADED = """
 import sys
-from pipelines.main import main
+from parapet.pipelines.main import main
 try:
     main(sys.argv[1:])
 finally:

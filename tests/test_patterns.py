@@ -119,7 +119,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[Any], set[str]]]:
 
 def compile_later() -> None:
     """Patterns that are made of tables when they are first needed."""
-    from transforms.speech.normalisation import load_normalisation
+    from parapet.transforms.speech.normalisation import load_normalisation
 
     assert load_normalisation().tokens
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.main import main
-from schemas.errors import InputError
-from transforms import plugins
-from transforms.speech.engine import Recogniser
-from transforms.speech.plugged import PluggedSynthesiser, engine_of
-from transforms.translation.engine import Engine
+from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
+from parapet.transforms import plugins
+from parapet.transforms.speech.engine import Recogniser
+from parapet.transforms.speech.plugged import PluggedSynthesiser, engine_of
+from parapet.transforms.translation.engine import Engine
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "docs" / "plugin_example"
@@ -207,7 +207,7 @@ def test_a_source_of_utterances(example: Path, tmp_path: Path) -> None:
 def test_a_file_goes_before_a_source_of_its_name(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transforms.ood.sources import list_sources, read_source
+    from parapet.transforms.ood.sources import list_sources, read_source
 
     assert [file.kind for file in list_sources("proverbs")] == ["plug-in"]
     monkeypatch.chdir(tmp_path)
@@ -216,7 +216,7 @@ def test_a_file_goes_before_a_source_of_its_name(
 
 
 def test_what_a_source_gives_that_is_no_text(site: Path) -> None:
-    from transforms.ood.sources import list_sources, read_source
+    from parapet.transforms.ood.sources import list_sources, read_source
 
     bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7, '\\ud800']")
     found = [str(one) if isinstance(one, InputError) else one.text for one in read_source(list_sources("odd")[0])]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.errors import DamagedFile
+from parapet.schemas.errors import DamagedFile
 
 _CHUNK = 1 << 16  # bytes; of a file that is all zeros 64 MiB come out of them
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue, typed
-from schemas.errors import InputError
-from schemas.layout import as_path, read_root
-from transforms.rewrite.plan import DialogueFile, dialogue_folders, list_files
-from transforms.rewrite.rewriting import read_file
-from transforms.rewrite.text import read_each
+from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, read_root
+from parapet.transforms.rewrite.plan import DialogueFile, dialogue_folders, list_files
+from parapet.transforms.rewrite.rewriting import read_file
+from parapet.transforms.rewrite.text import read_each
 
 _SUFFIX = re.compile(r"_\d+$")
 

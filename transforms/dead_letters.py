@@ -18,7 +18,7 @@ import apache_beam as beam
 import msgspec
 import orjson
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 DEAD_LETTERS = "dead_letters.jsonl"
 

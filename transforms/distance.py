@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import as_path
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
 
 Metric = Callable[[str, str], float]
 

@@ -27,7 +27,7 @@ import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.errors import InputError, NoRoomError
+from parapet.schemas.errors import InputError, NoRoomError
 
 STAGING = ".incomplete"
 MANIFEST = "run.json"

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import msgspec
 
-from schemas.elements import Kind
-from schemas.service import Service
+from parapet.schemas.elements import Kind
+from parapet.schemas.service import Service
 
 # Both boundaries, so that BookAHotel gives book, a, hotel.
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -1,7 +1,7 @@
 """Renders the Jinja2 pages of ``crowd_templates``.
 
 Everything in them is escaped as HTML unless a template says otherwise. Nothing is in ``.md.jinja``: Markdown has other
-escapes, see ``transforms.markdown``.
+escapes, see ``parapet.transforms.markdown``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jinja2
 def environment() -> jinja2.Environment:
     """Autoescape for every page, an error for every name that a template misses."""
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("crowd_templates", ""),
+        loader=jinja2.PackageLoader("parapet.crowd_templates", ""),
         autoescape=jinja2.select_autoescape((), disabled_extensions=("md.jinja",), default=True),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 TRANSLATION_ENGINES = "parapet.translation_engines"
 SPEECH_ENGINES = "parapet.speech_engines"

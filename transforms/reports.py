@@ -11,8 +11,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from transforms import svg
-from transforms.pages import render
+from parapet.transforms import svg
+from parapet.transforms.pages import render
 
 Statistics = Mapping[str, Any]
 

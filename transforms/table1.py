@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.distance import levenshtein_ratio
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.distance import levenshtein_ratio
 
 MAX_ORDER = 4  # n-grams of BLEU: one to four words
 ORIGINAL = ""  # the original's key beside the variants' names; no folder has this name

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Frame, State
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.corpora import domain_of
+from parapet.schemas.dialogue import Dialogue, Frame, State
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import domain_of
 
 NO_INTENT = "NONE"
 

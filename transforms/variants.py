@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.service import variant_service_name
+from parapet.schemas.service import variant_service_name
 
 _SLOT_REFERENCES = ("required_slots", "optional_slots", "result_slots")
 

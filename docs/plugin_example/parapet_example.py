@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from transforms.translation.engine import Limits
+from parapet.transforms.translation.engine import Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
 # parapet.translation_engines: parapet back_translate --engine pig_latin, or --engine pig_latin=ay
 
 
 class PigLatin:
-    """A translation engine, see ``transforms.translation.engine.Engine``.
+    """A translation engine, see ``parapet.transforms.translation.engine.Engine``.
 
     "pig latin" becomes "latinway pigway" in whatever language, and that comes back as "latin pig".
 
@@ -56,7 +56,7 @@ _MARK = 256  # samples that say where a text begins, and as many where it ends
 
 
 class Synthesiser:
-    """Speaks as a modem does: see ``transforms.speech.engine.Synthesiser``."""
+    """Speaks as a modem does: see ``parapet.transforms.speech.engine.Synthesiser``."""
 
     name = "modem 1"
     parallel = 1
@@ -65,7 +65,7 @@ class Synthesiser:
 
     def check(self, voices: list[str]) -> None:
         """Raises InputError for a voice that it does not have."""
-        from schemas.errors import InputError
+        from parapet.schemas.errors import InputError
 
         for voice in voices:
             if voice != self.default_voice:
@@ -88,7 +88,7 @@ class Synthesiser:
 
 
 class Recogniser:
-    """Hears what the modem has said: see ``transforms.speech.engine.Recogniser``."""
+    """Hears what the modem has said: see ``parapet.transforms.speech.engine.Recogniser``."""
 
     name = "modem 1"
     parallel = 1
@@ -170,7 +170,7 @@ class WordOverlap:
 
 
 class Mention:
-    """A dialogue state tracker that takes every value it hears of for wanted: see ``evaluation.dst.model.Model``."""
+    """A dialogue state tracker, see ``parapet.evaluation.dst.model.Model``: every value it hears of is wanted."""
 
     def predict(self, batch: Sequence[Any]) -> list[dict[str, Any]]:
         """A state for each example."""

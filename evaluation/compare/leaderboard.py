@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from evaluation.compare.results import WHOLE, Column, Outcome, Sums, read_sums
-from evaluation.pages import Table, bars, page, plain
-from evaluation.writing import json_bytes
-from transforms import markdown, svg
+from parapet.evaluation.compare.results import WHOLE, Column, Outcome, Sums, read_sums
+from parapet.evaluation.pages import Table, bars, page, plain
+from parapet.evaluation.writing import json_bytes
+from parapet.transforms import markdown, svg
 
 AVERAGE = "average"
 _STYLES = ("s1", "s2", "ref")
@@ -85,7 +85,7 @@ def _tests(
     seed: str,
     replicates: int,
 ) -> list[dict[str, Any]]:
-    from evaluation.compare.significance import as_builtins, differences, holm
+    from parapet.evaluation.compare.significance import as_builtins, differences, holm
 
     # The mean is tested with the columns that are in it, if all of them can be.
     whole = len(averaged) > 1 and set(averaged) <= set(tested)

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from evaluation.lines import ALL
-from schemas.errors import InputError
-from schemas.layout import as_path, is_there, parse_json
+from parapet.evaluation.lines import ALL
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there, parse_json
 
 _ALL_SERVICES = "#ALL_SERVICES"
 VARIANTS = "#VARIANTS"  # of a task dst: the mean over its variants, and the schema sensitivity

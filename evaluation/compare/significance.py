@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation import bootstrap
-from evaluation.compare.results import Sums
+from parapet.evaluation import bootstrap
+from parapet.evaluation.compare.results import Sums
 
 _POINT = 32  # binary digits behind the point: whole numbers add up to the same in any order
 _CHUNK = 64

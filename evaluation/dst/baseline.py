@@ -1,6 +1,6 @@
 """A tracker by key words: it has learned nothing, and reads the schema. What a model must beat, and a first number.
 
-    parapet evaluate --task dst --model evaluation.dst.baseline:Keywords ...
+    parapet evaluate --task dst --model parapet.evaluation.dst.baseline:Keywords ...
 
 Values of categorical slots are found word by word. For free slots, what looks like a value (a time, a date, a number,
 a name) goes to the slot whose name and description share most with the words around it. So a schema that says the same
@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from evaluation.dst.model import Example
-from schemas.service import Service, Slot
-from transforms.naming import name_words
+from parapet.evaluation.dst.model import Example
+from parapet.schemas.service import Service, Slot
+from parapet.transforms.naming import name_words
 
 
 @lru_cache(maxsize=1 << 14)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from evaluation.dst.files import Scored
-from evaluation.dst.frames import METRICS, Wrong
-from schemas.service import Service
-from transforms.corpora import hashed
+from parapet.evaluation.dst.files import Scored
+from parapet.evaluation.dst.frames import METRICS, Wrong
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import hashed
 
 SHOWN = 12
 _JOINT = METRICS.index("joint_goal_accuracy")

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from evaluation.dst.frames import Slots, State, Wrong, score_frame
-from schemas.errors import InputError, reason_and_place
+from parapet.evaluation.dst.frames import Slots, State, Wrong, score_frame
+from parapet.schemas.errors import InputError, reason_and_place
 
 
 class Span(msgspec.Struct):

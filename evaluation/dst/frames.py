@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from evaluation.dst.values import best_match
-from schemas.service import Service
+from parapet.evaluation.dst.values import best_match
+from parapet.schemas.service import Service
 
 METRICS = (
     "active_intent_accuracy",

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from evaluation.dst.files import Dialogue, Frame, Turn
-from evaluation.dst.frames import State
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms import plugins
+from parapet.evaluation.dst.files import Dialogue, Frame, Turn
+from parapet.evaluation.dst.frames import State
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms import plugins
 
 
 class Example(msgspec.Struct, frozen=True):

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from evaluation.dst.files import Dialogue, Frame, Span, Turn, parse_dialogues
-from evaluation.dst.frames import State
-from schemas.errors import InputError, reason_and_place
-from transforms.files import read_bytes
+from parapet.evaluation.dst.files import Dialogue, Frame, Span, Turn, parse_dialogues
+from parapet.evaluation.dst.frames import State
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.transforms.files import read_bytes
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=False):

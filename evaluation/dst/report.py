@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.dst.examples import Example
-from transforms import svg
-from transforms.pages import render
+from parapet.evaluation.dst.examples import Example
+from parapet.transforms import svg
+from parapet.transforms.pages import render
 
 JGA = "joint_goal_accuracy"
 GROUPS = {"#ALL_SERVICES": "All", "#SEEN_SERVICES": "Seen services", "#UNSEEN_SERVICES": "Unseen services"}

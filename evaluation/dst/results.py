@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation import bootstrap
-from evaluation.dst.examples import Example
-from evaluation.dst.frames import METRICS
-from evaluation.dst.report import report_page
-from evaluation.dst.scoring import AGGREGATES, SENSITIVITY, Work, statistics_of
-from evaluation.dst.sensitivity import Policy, Unit
-from evaluation.dst.sets import ORIGINAL, Plan
-from evaluation.dst.totals import Totals, means
+from parapet.evaluation import bootstrap
+from parapet.evaluation.dst.examples import Example
+from parapet.evaluation.dst.frames import METRICS
+from parapet.evaluation.dst.report import report_page
+from parapet.evaluation.dst.scoring import AGGREGATES, SENSITIVITY, Work, statistics_of
+from parapet.evaluation.dst.sensitivity import Policy, Unit
+from parapet.evaluation.dst.sets import ORIGINAL, Plan
+from parapet.evaluation.dst.totals import Totals, means
 
 Metrics = Mapping[str, Mapping[str, float]]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from evaluation.dst.files import Scored
-from evaluation.dst.frames import METRICS
+from parapet.evaluation.dst.files import Scored
+from parapet.evaluation.dst.frames import METRICS
 
 WRONG = pa.struct(
     [

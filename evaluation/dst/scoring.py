@@ -10,17 +10,17 @@ import msgspec
 import numpy as np
 from apache_beam.pvalue import TaggedOutput
 
-from evaluation import bootstrap
-from evaluation.dst import rows, sensitivity, totals
-from evaluation.dst.examples import Example, worst, worst_of
-from evaluation.dst.files import Dialogue, Found, Scored, Settings, parse_dialogues, score_dialogues
-from evaluation.dst.frames import METRICS
-from evaluation.dst.model import Model, load, predicted
-from evaluation.dst.predictions import Line, Predicted, as_dialogues, read_predictions, strangers
-from evaluation.dst.sets import ORIGINAL, Job, Plan, Set
-from schemas.errors import InputError
-from transforms.files import Written, read_bytes, write_staged
-from transforms.parquet import parquet_bytes
+from parapet.evaluation import bootstrap
+from parapet.evaluation.dst import rows, sensitivity, totals
+from parapet.evaluation.dst.examples import Example, worst, worst_of
+from parapet.evaluation.dst.files import Dialogue, Found, Scored, Settings, parse_dialogues, score_dialogues
+from parapet.evaluation.dst.frames import METRICS
+from parapet.evaluation.dst.model import Model, load, predicted
+from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, read_predictions, strangers
+from parapet.evaluation.dst.sets import ORIGINAL, Job, Plan, Set
+from parapet.schemas.errors import InputError
+from parapet.transforms.files import Written, read_bytes, write_staged
+from parapet.transforms.parquet import parquet_bytes
 
 TOTALS, REPLICATES, EXAMPLES, COUNTS = "totals", "replicates", "examples", "counts"
 

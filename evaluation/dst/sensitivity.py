@@ -15,9 +15,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from evaluation.dst.files import Scored
-from evaluation.dst.frames import JOINT, METRICS, NA
-from evaluation.dst.totals import Totals, keys_of, total
+from parapet.evaluation.dst.files import Scored
+from parapet.evaluation.dst.frames import JOINT, METRICS, NA
+from parapet.evaluation.dst.totals import Totals, keys_of, total
 
 Unit = Literal["frame", "turn"]
 Policy = Literal["drop", "zero"]

@@ -8,12 +8,12 @@ from typing import Literal
 
 import msgspec
 
-from evaluation.dst.frames import Slots, slots_of
-from schemas.errors import InputError
-from schemas.layout import SplitSchemas, as_path, is_there, read_root
-from schemas.service import Service
-from transforms.corpora import read_corpus
-from transforms.rewrite.variants import find_variants
+from parapet.evaluation.dst.frames import Slots, slots_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SplitSchemas, as_path, is_there, read_root
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import read_corpus
+from parapet.transforms.rewrite.variants import find_variants
 
 ORIGINAL = "original"
 RELEASE = "MANIFEST.json"  # what tells a release from a corpus

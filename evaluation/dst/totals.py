@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evaluation.dst.files import Scored
-from evaluation.dst.frames import JOINT, METRICS
+from parapet.evaluation.dst.files import Scored
+from parapet.evaluation.dst.frames import JOINT, METRICS
 
 ALL, SEEN, UNSEEN = "#ALL_SERVICES", "#SEEN_SERVICES", "#UNSEEN_SERVICES"
 

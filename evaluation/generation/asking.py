@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable
 from itertools import islice
 from typing import TypeVar
 
-from evaluation.generation.scorers import Judgement, Pair, Scorer, entails
+from parapet.evaluation.generation.scorers import Judgement, Pair, Scorer, entails
 
 Answer = TypeVar("Answer")
 Wanted = list[Pair]

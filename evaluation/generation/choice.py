@@ -7,10 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from evaluation.generation.asking import Told, Wanted, any_entailed, best_of
-from evaluation.generation.references import Act, references
-from evaluation.generation.scorers import entails
-from evaluation.generation.words import ServiceWords
+from parapet.evaluation.generation.asking import Told, Wanted, any_entailed, best_of
+from parapet.evaluation.generation.references import Act, references
+from parapet.evaluation.generation.scorers import entails
+from parapet.evaluation.generation.words import ServiceWords
 
 Premise = Literal["utterance", "augmented"]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from evaluation.generation.turns import Pools, SystemTurn, kinds_of, pools_of, system_turns
-from evaluation.generation.words import ServiceWords, varied_words, words_of
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError, surrogate_in
-from schemas.layout import SINGLE, read_root
-from transforms.corpora import dialogues_of, read_corpus
-from transforms.rewrite.variants import find_variants
+from parapet.evaluation.generation.turns import Pools, SystemTurn, kinds_of, pools_of, system_turns
+from parapet.evaluation.generation.words import ServiceWords, varied_words, words_of
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError, surrogate_in
+from parapet.schemas.layout import SINGLE, read_root
+from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.rewrite.variants import find_variants
 
 ORIGINAL = "original"
 

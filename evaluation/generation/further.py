@@ -8,11 +8,11 @@ from typing import Protocol
 
 import msgspec
 
-from evaluation.generation.corpus import Corpus
-from evaluation.generation.scoring import Scores
-from evaluation.generation.turns import Place
-from schemas.errors import InputError
-from transforms import plugins
+from parapet.evaluation.generation.corpus import Corpus
+from parapet.evaluation.generation.scoring import Scores
+from parapet.evaluation.generation.turns import Place
+from parapet.schemas.errors import InputError
+from parapet.transforms import plugins
 
 # Metric to the value of each turn.
 Values = dict[str, dict[Place, float | None]]

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from evaluation.generation.lexical_words import (
+from parapet.evaluation.generation.lexical_words import (
     AFFIRMED,
     ANTONYMS,
     CUES,
@@ -29,8 +29,8 @@ from evaluation.generation.lexical_words import (
     normal_tokens,
     stems_of,
 )
-from evaluation.generation.references import PHRASES
-from evaluation.generation.scorers import Judgement, Pair
+from parapet.evaluation.generation.references import PHRASES
+from parapet.evaluation.generation.scorers import Judgement, Pair
 
 JOINT = "\n"  # a premise's last line is the utterance
 

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from evaluation.generation.scorers import Judgement, Pair
-from schemas.errors import InputError, MissingExtra
-from transforms import checkpoints
+from parapet.evaluation.generation.scorers import Judgement, Pair
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms import checkpoints
 
 LABELS = ("entailment", "neutral", "contradiction")
 

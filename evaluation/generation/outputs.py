@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.generation import totals
-from evaluation.generation.corpus import Corpus
-from evaluation.generation.further import NOTHING, Further, means
-from evaluation.generation.plain import corpus_bleu, missing_values
-from evaluation.generation.report import report
-from evaluation.generation.scorers import Scorer
-from evaluation.generation.scoring import ScoredAct, Scores
-from evaluation.generation.turns import Place
-from evaluation.lines import ALL
-from evaluation.rows import ROWS, rows_bytes
-from evaluation.writing import json_bytes
+from parapet.evaluation.generation import totals
+from parapet.evaluation.generation.corpus import Corpus
+from parapet.evaluation.generation.further import NOTHING, Further, means
+from parapet.evaluation.generation.plain import corpus_bleu, missing_values
+from parapet.evaluation.generation.report import report
+from parapet.evaluation.generation.scorers import Scorer
+from parapet.evaluation.generation.scoring import ScoredAct, Scores
+from parapet.evaluation.generation.turns import Place
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.rows import ROWS, rows_bytes
+from parapet.evaluation.writing import json_bytes
 
 _ACT_METRICS = ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts")
 _TURN_METRICS = ("slot_error_rate", "faithful_turns")

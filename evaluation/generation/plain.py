@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evaluation.generation.references import Act
+from parapet.evaluation.generation.references import Act
 
 
 def missing_values(acts: Iterable[Act], utterance: str) -> list[tuple[str, str]]:

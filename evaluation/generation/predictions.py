@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from evaluation.generation.turns import Place, SystemTurn
-from evaluation.lines import read_lines
-from schemas.dialogue import read_dialogues
-from schemas.errors import InputError
-from schemas.layout import as_path, dialogue_files, is_there
+from parapet.evaluation.generation.turns import Place, SystemTurn
+from parapet.evaluation.lines import read_lines
+from parapet.schemas.dialogue import read_dialogues
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, dialogue_files, is_there
 
 REFERENCE = "reference"  # in place of a file: the corpus's own system turns
 

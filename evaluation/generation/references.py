@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from evaluation.generation.words import BOOLEANS, Kind, ServiceWords, Words
+from parapet.evaluation.generation.words import BOOLEANS, Kind, ServiceWords, Words
 
 
 class Act(msgspec.Struct, frozen=True):

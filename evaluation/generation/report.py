@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.generation.corpus import Corpus
-from evaluation.generation.plain import missing_values
-from evaluation.generation.scoring import ScoredAct, Scores
-from evaluation.generation.totals import METRICS
-from evaluation.generation.turns import SystemTurn
-from evaluation.lines import ALL
-from evaluation.pages import Table, bars, page, percent, plain
+from parapet.evaluation.generation.corpus import Corpus
+from parapet.evaluation.generation.plain import missing_values
+from parapet.evaluation.generation.scoring import ScoredAct, Scores
+from parapet.evaluation.generation.totals import METRICS
+from parapet.evaluation.generation.turns import SystemTurn
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.pages import Table, bars, page, percent, plain
 
 EXAMPLES = 30
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 Pair = tuple[str, str]  # premise, hypothesis
 Judgement = tuple[float, float, float]  # entailment, neutral, contradiction: they add up to 1

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from evaluation.generation.asking import ask_all
-from evaluation.generation.choice import (
+from parapet.evaluation.generation.asking import ask_all
+from parapet.evaluation.generation.choice import (
     Context,
     Faithful,
     Validated,
@@ -17,13 +17,13 @@ from evaluation.generation.choice import (
     judge,
     validate,
 )
-from evaluation.generation.corpus import ORIGINAL, Corpus
-from evaluation.generation.predictions import Candidate, Prediction
-from evaluation.generation.references import Act
-from evaluation.generation.scorers import Scorer
-from evaluation.generation.tampering import tampered
-from evaluation.generation.turns import Place, SystemTurn
-from evaluation.generation.words import ServiceWords
+from parapet.evaluation.generation.corpus import ORIGINAL, Corpus
+from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.references import Act
+from parapet.evaluation.generation.scorers import Scorer
+from parapet.evaluation.generation.tampering import tampered
+from parapet.evaluation.generation.turns import Place, SystemTurn
+from parapet.evaluation.generation.words import ServiceWords
 
 Outcome = Literal["faithful", "unfaithful", "no_reference", "tampered_entailed"]
 

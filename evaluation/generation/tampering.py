@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evaluation.generation.references import Act
-from evaluation.generation.turns import Pools
-from transforms.corpora import hashed
+from parapet.evaluation.generation.references import Act
+from parapet.evaluation.generation.turns import Pools
+from parapet.transforms.corpora import hashed
 
 _NO_WORD = re.compile(r"[\W_]+")
 

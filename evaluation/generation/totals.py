@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from evaluation.generation.choice import Validated
-from evaluation.generation.corpus import Corpus
-from evaluation.generation.plain import corpus_bleu, missing_values
-from evaluation.generation.scoring import Asked, ScoredAct
-from evaluation.generation.turns import Place
-from evaluation.lines import ALL
+from parapet.evaluation.generation.choice import Validated
+from parapet.evaluation.generation.corpus import Corpus
+from parapet.evaluation.generation.plain import corpus_bleu, missing_values
+from parapet.evaluation.generation.scoring import Asked, ScoredAct
+from parapet.evaluation.generation.turns import Place
+from parapet.evaluation.lines import ALL
 
 SEEN, UNSEEN, RANKED = "#SEEN_SERVICES", "#UNSEEN_SERVICES", "#RANKED"
 METRICS = ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts", "faithful_turns", "slot_error_rate", "bleu")

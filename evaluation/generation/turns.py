@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec import UNSET
 
-from evaluation.generation.references import Act, pool_key
-from evaluation.generation.words import Kind, kind_of
-from schemas.dialogue import Action, Dialogue, Frame, is_marker
-from schemas.errors import InputError
-from schemas.service import Service
+from parapet.evaluation.generation.references import Act, pool_key
+from parapet.evaluation.generation.words import Kind, kind_of
+from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
 
 _ANY = "dontcare"  # said of a value that does not matter
 

@@ -8,11 +8,11 @@ from typing import Literal
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import SINGLE, SplitSchemas
-from schemas.service import Intent, Service, Slot
-from transforms.rewrite.names import by_position
-from transforms.table1 import name_suffix
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SINGLE, SplitSchemas
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.rewrite.names import by_position
+from parapet.transforms.table1 import name_suffix
 
 Kind = Literal["boolean", "categorical", "free", "marker", "none"]
 BOOLEANS = ("true", "false")

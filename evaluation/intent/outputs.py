@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from evaluation.intent import scores
-from evaluation.lines import ALL, Key, Keyed, check_same, groups_of, read_keyed, with_mean
-from evaluation.pages import Table, bars, page, percent
-from evaluation.rows import ROWS, rows_bytes
-from evaluation.writing import json_bytes
-from schemas.errors import InputError
-from schemas.layout import as_path, is_there
+from parapet.evaluation.intent import scores
+from parapet.evaluation.lines import ALL, Key, Keyed, check_same, groups_of, read_keyed, with_mean
+from parapet.evaluation.pages import Table, bars, page, percent
+from parapet.evaluation.rows import ROWS, rows_bytes
+from parapet.evaluation.writing import json_bytes
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
 
 EXAMPLES = 40
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
-from schemas.errors import InputError
-from transforms.corpora import hashed
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import hashed
 
 DEVICES = ("auto", "cpu", "cuda")
 

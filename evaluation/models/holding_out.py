@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from transforms.corpora import hashed
+from parapet.transforms.corpora import hashed
 
 Row = TypeVar("Row")
 

@@ -9,8 +9,8 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import ModelHandler
 
-from evaluation.dst.files import Dialogue, parse_dialogues
-from transforms.files import read_bytes
+from parapet.evaluation.dst.files import Dialogue, parse_dialogues
+from parapet.transforms.files import read_bytes
 
 Place = tuple[str, str, int]  # the set, the file of its predictions, the chunk's number
 Chunk = tuple[Place, tuple[Dialogue, ...]]

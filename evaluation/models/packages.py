@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from schemas.errors import MissingExtra
+from parapet.schemas.errors import MissingExtra
 
 _OF_LOCAL = ("transformers", "tokenizers", "sentencepiece")
 

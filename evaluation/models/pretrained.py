@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import InputError
-from transforms.checkpoints import Checkpoint, inspect
+from parapet.schemas.errors import InputError
+from parapet.transforms.checkpoints import Checkpoint, inspect
 
 FOLDER = "checkpoint"  # below the folder of a model of ours
 
 
 def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
-    """The checkpoint in the folder of a model of ours, as :func:`transforms.checkpoints.inspect` gives it."""
+    """The checkpoint in the folder of a model of ours, as :func:`parapet.transforms.checkpoints.inspect` gives it."""
     return inspect(f"{folder}/{FOLDER}", kinds)
 
 
@@ -23,7 +23,7 @@ def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **
     """The tokenizer and the model of a checkpoint; in single precision, on the CPU, not training.
 
     Args:
-      checkpoint: as :func:`transforms.checkpoints.inspect` gave it.
+      checkpoint: as :func:`parapet.transforms.checkpoints.inspect` gave it.
       model_class: of transformers, such as ``AutoModelForSeq2SeqLM``.
       new: beginnings of the names of weights that may be missing in the file: those that a task adds.
       options: for the configuration, such as ``num_labels``.

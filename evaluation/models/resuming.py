@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.errors import InputError
-from transforms import files
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
 
 FOLDER = ".training"  # below the output folder, while a training is not done
 STATE = f"{FOLDER}/state.pt"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms import files
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -15,9 +15,9 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from evaluation.models import resuming
-from evaluation.models.devices import seed_all
-from schemas.errors import InputError
+from parapet.evaluation.models import resuming
+from parapet.evaluation.models.devices import seed_all
+from parapet.schemas.errors import InputError
 
 PERFECT = 1.0
 

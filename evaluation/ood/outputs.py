@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.lines import ALL, MEAN, Key
-from evaluation.ood.reading import IN_DOMAIN, OOD, Turn
-from evaluation.ood.scoring import METRICS, Settings, is_positive
-from evaluation.pages import Table, bars, page, percent
-from evaluation.rows import ROWS, rows_bytes
-from evaluation.writing import json_bytes
+from parapet.evaluation.lines import ALL, MEAN, Key
+from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, Turn
+from parapet.evaluation.ood.scoring import METRICS, Settings, is_positive
+from parapet.evaluation.pages import Table, bars, page, percent
+from parapet.evaluation.rows import ROWS, rows_bytes
+from parapet.evaluation.writing import json_bytes
 
 EXAMPLES = 25
 

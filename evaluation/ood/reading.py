@@ -9,10 +9,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from evaluation.lines import Key, Keyed, check_same, key_of, named, read_keyed
-from schemas.errors import InputError
-from schemas.layout import as_path, is_there
-from schemas.ood_turns import OOD_TURNS
+from parapet.evaluation.lines import Key, Keyed, check_same, key_of, named, read_keyed
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.ood_turns import OOD_TURNS
 
 OOD, IN_DOMAIN = "ood", "in_domain"
 

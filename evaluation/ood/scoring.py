@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from evaluation.lines import Key, groups_of, with_mean
-from evaluation.ood import curves
-from evaluation.ood.reading import OOD, Turn
+from parapet.evaluation.lines import Key, groups_of, with_mean
+from parapet.evaluation.ood import curves
+from parapet.evaluation.ood.reading import OOD, Turn
 
 Class = Literal["ood", "in_domain"]
 

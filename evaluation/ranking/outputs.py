@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.lines import ALL, Key
-from evaluation.pages import Table, page, percent
-from evaluation.ranking.reading import Response, TestFile
-from evaluation.ranking.scoring import FIELDS, METRICS, OF_CALLS, Values, is_right
-from evaluation.rows import ROWS, rows_bytes
-from evaluation.writing import json_bytes
+from parapet.evaluation.lines import ALL, Key
+from parapet.evaluation.pages import Table, page, percent
+from parapet.evaluation.ranking.reading import Response, TestFile
+from parapet.evaluation.ranking.scoring import FIELDS, METRICS, OF_CALLS, Values, is_right
+from parapet.evaluation.rows import ROWS, rows_bytes
+from parapet.evaluation.writing import json_bytes
 
 EXAMPLES = 40
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from evaluation.lines import read_lines
-from schemas.errors import InputError
-from schemas.layout import as_path, is_there
-from transforms.babi.reading import Exchange, parse_candidates, parse_dialogues
+from parapet.evaluation.lines import read_lines
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
+from parapet.transforms.babi.reading import Exchange, parse_candidates, parse_dialogues
 
 _TASK = re.compile(r"task([0-9]+)")
 _OOV = re.compile(r"[-_]oov$", re.IGNORECASE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.lines import ALL, Key, with_mean
-from evaluation.ranking.reading import Response, TestFile
+from parapet.evaluation.lines import ALL, Key, with_mean
+from parapet.evaluation.ranking.reading import Response, TestFile
 
 API_CALL = "api_call"
 FIELDS = ("cuisine", "location", "number", "price")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evaluation.response.knowledge import Entity, Knowledge, satisfies
-from evaluation.response.mentions import is_said, placeholders, placeholders_of
+from parapet.evaluation.response.knowledge import Entity, Knowledge, satisfies
+from parapet.evaluation.response.mentions import is_said, placeholders, placeholders_of
 
 END = 2**31 - 1
 

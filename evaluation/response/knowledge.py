@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from evaluation.response.mentions import plain_name
+from parapet.evaluation.response.mentions import plain_name
 
 Entity = Mapping[str, str]
 # Slot to the values that will do.

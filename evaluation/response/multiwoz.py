@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from evaluation.lines import read_lines
-from evaluation.response.goals import Goal, Request, Search
-from evaluation.response.knowledge import Knowledge
-from evaluation.response.mentions import plain_name
-from evaluation.response.sgd import Reference
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import as_path, is_there, parse_json
+from parapet.evaluation.lines import read_lines
+from parapet.evaluation.response.goals import Goal, Request, Search
+from parapet.evaluation.response.knowledge import Knowledge
+from parapet.evaluation.response.mentions import plain_name
+from parapet.evaluation.response.sgd import Reference
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import as_path, is_there, parse_json
 
 NAMING = ("name", "trainid", "id")
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from evaluation.lines import ALL
-from evaluation.pages import Table, page, percent, plain
-from evaluation.response.goals import Goal, Said, Verdict, judge
-from evaluation.response.sgd import Reference
-from evaluation.rows import ROWS, rows_bytes
-from evaluation.writing import json_bytes
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.pages import Table, page, percent, plain
+from parapet.evaluation.response.goals import Goal, Said, Verdict, judge
+from parapet.evaluation.response.sgd import Reference
+from parapet.evaluation.rows import ROWS, rows_bytes
+from parapet.evaluation.writing import json_bytes
 
 EXAMPLES = 40
 

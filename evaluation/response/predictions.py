@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from evaluation.lines import read_lines
-from evaluation.response.goals import Said
-from schemas.errors import InputError
+from parapet.evaluation.lines import read_lines
+from parapet.evaluation.response.goals import Said
+from parapet.schemas.errors import InputError
 
 
 class Row(msgspec.Struct):

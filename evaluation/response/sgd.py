@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from evaluation.response.goals import END, Goal, Request, Search
-from evaluation.response.knowledge import Knowledge, satisfies
-from schemas.dialogue import Dialogue, Frame
-from schemas.errors import InputError
-from schemas.service import Service
+from parapet.evaluation.response.goals import END, Goal, Request, Search
+from parapet.evaluation.response.knowledge import Knowledge, satisfies
+from parapet.schemas.dialogue import Dialogue, Frame
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
 
 _NAMES = frozenset({"name", "title"})
 _YES_NO = frozenset({"true", "false"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipelines.dispatch import hand_over
+from parapet.pipelines.dispatch import hand_over
 
 TASKS = {
     "dst": "dialogue states -> joint goal accuracy and the official SGD metrics, schema sensitivity over variants",
@@ -37,10 +37,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     task, rest = _task(argv)
     if task is None:
         if not argv or {"-h", "--help"} & set(argv):
-            return hand_over("parapet evaluate", "task", TASKS, "pipelines.evaluate", USAGE, argv and ["--help"])
+            return hand_over(
+                "parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, argv and ["--help"]
+            )
         print(f"parapet evaluate: --task is missing: one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
-    return hand_over("parapet evaluate", "task", TASKS, "pipelines.evaluate", USAGE, [task, *rest])
+    return hand_over("parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, [task, *rest])
 
 
 def _task(argv: Sequence[str]) -> tuple[str | None, list[str]]:

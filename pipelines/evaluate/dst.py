@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_split, check_apart, counted, run_command, run_header
-from schemas.errors import InputError
-from schemas.layout import sample_root, split_of_folder
+from parapet.pipelines.command import Parser, add_split, check_apart, counted, run_command, run_header
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root, split_of_folder
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -72,11 +72,11 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, schemas and file names. Raises InputError where they cannot work."""
-    from evaluation.dst.files import Settings
-    from evaluation.dst.model import load
-    from evaluation.dst.scoring import Work
-    from evaluation.dst.sets import Given, make_plan, parse_sets, unmatched
-    from transforms.corpora import listed
+    from parapet.evaluation.dst.files import Settings
+    from parapet.evaluation.dst.model import load
+    from parapet.evaluation.dst.scoring import Work
+    from parapet.evaluation.dst.sets import Given, make_plan, parse_sets, unmatched
+    from parapet.transforms.corpora import listed
 
     if (args.predictions is None) == (args.model is None):
         raise InputError("give one of the two: predictions, or a model that makes them", "--predictions, --model")
@@ -122,8 +122,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files in all sets -> rows, sums and replicates -> metrics and a page."""
     import apache_beam as beam
 
-    from evaluation.dst import results, scoring, totals
-    from transforms import files
+    from parapet.evaluation.dst import results, scoring, totals
+    from parapet.transforms import files
 
     files.prepare(args.output, "evaluate_dst")
     scored = pipeline | "Score" >> scoring.Score(args.work)
@@ -147,15 +147,15 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from evaluation.dst.model import plugin_of
-    from transforms.plugins import recorded
+    from parapet.evaluation.dst.model import plugin_of
+    from parapet.transforms.plugins import recorded
 
     return {**run_header("evaluate_dst", options_of(args)), **recorded(plugin_of(args.model) if args.model else None)}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says the headline, and what was passed over."""
-    from transforms.files import MANIFEST, read_written
+    from parapet.transforms.files import MANIFEST, read_written
 
     counts = json.loads(read_written(args.output, MANIFEST))["counts"]
     numbers = json.loads(read_written(args.output, "robustness.json"))

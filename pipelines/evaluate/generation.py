@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
-from schemas.errors import InputError
-from schemas.layout import sample_root
+from parapet.pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
 
 DESCRIPTION = """\
 Utterances that a system made from dialogue acts -> schema-guided semantic accuracy (SGSAcc), slot error rate, BLEU;
@@ -59,8 +59,8 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads. Raises InputError for what cannot be scored."""
-    from evaluation.generation import corpus, further, outputs
-    from evaluation.generation.predictions import REFERENCE, read_predictions
+    from parapet.evaluation.generation import corpus, further, outputs
+    from parapet.evaluation.generation.predictions import REFERENCE, read_predictions
 
     args.root = str(args.reference or sample_root())
     args.own = args.predictions == REFERENCE
@@ -73,9 +73,9 @@ def check(args: argparse.Namespace) -> None:
 
 
 def _scorer(args: argparse.Namespace) -> Any:
-    from evaluation.generation.lexical import Lexical
-    from evaluation.generation.nli import Nli
-    from evaluation.generation.scorers import Cached
+    from parapet.evaluation.generation.lexical import Lexical
+    from parapet.evaluation.generation.nli import Nli
+    from parapet.evaluation.generation.scorers import Cached
 
     if (args.scorer == "nli") != (args.nli_model is not None):
         reason = "a folder with a model is needed" if args.scorer == "nli" else "is of --scorer nli: add it"
@@ -86,13 +86,13 @@ def _scorer(args: argparse.Namespace) -> Any:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Scores, writes and tells."""
-    from evaluation.generation import further
-    from evaluation.generation.outputs import files_of, numbers_of
-    from evaluation.generation.scoring import evaluate
-    from evaluation.running import header
-    from evaluation.writing import publish
-    from pipelines.progress import Progress
-    from transforms.plugins import recorded
+    from parapet.evaluation.generation import further
+    from parapet.evaluation.generation.outputs import files_of, numbers_of
+    from parapet.evaluation.generation.scoring import evaluate
+    from parapet.evaluation.running import header
+    from parapet.evaluation.writing import publish
+    from parapet.pipelines.progress import Progress
+    from parapet.transforms.plugins import recorded
 
     judge, validation = args.judge, not args.no_validation
     with Progress("evaluate generation", enabled=not args.quiet and sys.stderr.isatty()) as shown:
@@ -118,7 +118,7 @@ def act(args: argparse.Namespace, _: list[str]) -> None:
 
 
 def _say(metrics: dict[str, Any], details: dict[str, Any], further: Sequence[str]) -> None:
-    from evaluation.pages import percent, plain
+    from parapet.evaluation.pages import percent, plain
 
     covered = details["coverage"]
     turns, acts = counted(details["turns"], "system turn"), counted(covered["acts"], "act")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, check_apart, counted, run_checked
+from parapet.pipelines.command import StrictParser, check_apart, counted, run_checked
 
 DESCRIPTION = """\
 Predicted intents -> accuracy and macro-F1, by set and by intent. The active intents of dialogues in the SGD format
@@ -35,7 +35,7 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads. Raises InputError for files that cannot be scored."""
-    from evaluation.intent.outputs import read_items
+    from parapet.evaluation.intent.outputs import read_items
 
     check_apart(args.output, predictions=args.predictions, reference=args.reference, intents=args.intents)
     args.items = read_items(args.predictions, args.reference, args.intents)
@@ -43,10 +43,10 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Scores, writes and tells."""
-    from evaluation.intent.outputs import evaluate, files_of
-    from evaluation.lines import ALL
-    from evaluation.running import header
-    from evaluation.writing import publish
+    from parapet.evaluation.intent.outputs import evaluate, files_of
+    from parapet.evaluation.lines import ALL
+    from parapet.evaluation.running import header
+    from parapet.evaluation.writing import publish
 
     metrics, details = evaluate(args.items)
     paths = {"predictions": args.predictions, "reference": args.reference, "intents": args.intents}

@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
-from schemas.errors import InputError
-from schemas.layout import SPLITS
+from parapet.pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS
 
 DESCRIPTION = """\
 Scores or labels of turns -> precision, recall, F1, AUROC, AUPR, FPR95, by set. The threshold is tuned on --dev, never
@@ -47,10 +47,10 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads. Raises InputError for files that cannot be scored."""
-    from evaluation.ood.reading import read_truth, read_turns
-    from evaluation.ood.scoring import Settings, tuned
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
+    from parapet.evaluation.ood.reading import read_truth, read_turns
+    from parapet.evaluation.ood.scoring import Settings, tuned
+    from parapet.evaluation.writing import sha256_of
+    from parapet.schemas.layout import as_path
 
     check_apart(args.output, predictions=args.predictions, reference=args.reference, dev=args.dev)
     sets = [name.strip() for name in args.sets.split(",") if name.strip()]
@@ -81,11 +81,11 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Scores, writes and tells."""
-    from evaluation.ood.outputs import about_threshold, files_of
-    from evaluation.ood.scoring import evaluate
-    from evaluation.pages import percent
-    from evaluation.running import header
-    from evaluation.writing import publish
+    from parapet.evaluation.ood.outputs import about_threshold, files_of
+    from parapet.evaluation.ood.scoring import evaluate
+    from parapet.evaluation.pages import percent
+    from parapet.evaluation.running import header
+    from parapet.evaluation.writing import publish
 
     metrics, groups = evaluate(args.turns, args.settings)
     predicted = any(turn.predicted is not None for turn in args.turns.values())

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, check_apart, counted, run_checked
+from parapet.pipelines.command import StrictParser, check_apart, counted, run_checked
 
 DESCRIPTION = """\
 Answers of a system to bAbI dialog tasks -> accuracy per response and per dialogue, by file, OOV beside plain; API calls
@@ -36,7 +36,7 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads. Raises InputError for files that cannot be scored."""
-    from evaluation.ranking.reading import pair_up, read_candidates, read_test
+    from parapet.evaluation.ranking.reading import pair_up, read_candidates, read_test
 
     check_apart(args.output, candidates=args.candidates)
     for path in (*args.reference, *args.predictions):
@@ -50,11 +50,11 @@ def act(args: argparse.Namespace, _: list[str]) -> None:
     """Scores, writes and tells."""
     import logging
 
-    from evaluation.pages import percent
-    from evaluation.ranking.outputs import details_of, files_of
-    from evaluation.ranking.scoring import evaluate
-    from evaluation.running import header
-    from evaluation.writing import publish
+    from parapet.evaluation.pages import percent
+    from parapet.evaluation.ranking.outputs import details_of, files_of
+    from parapet.evaluation.ranking.scoring import evaluate
+    from parapet.evaluation.running import header
+    from parapet.evaluation.writing import publish
 
     metrics, rows = evaluate(args.files)
     details = details_of(args.files, args.allowed)

@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
-from schemas.errors import InputError
-from schemas.layout import sample_root
+from parapet.pipelines.command import StrictParser, add_split, check_apart, counted, run_checked
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
 
 DESCRIPTION = """\
 Responses of a system -> Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against
@@ -51,7 +51,7 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads. Raises InputError for files that cannot be scored."""
-    from evaluation.response.predictions import own_responses, read_responses
+    from parapet.evaluation.response.predictions import own_responses, read_responses
 
     if args.reference is not None and args.goals is not None:
         raise InputError("give one of the two: a corpus, or goals", "--reference, --goals")
@@ -70,10 +70,10 @@ def check(args: argparse.Namespace) -> None:
 
 
 def _of_corpus(args: argparse.Namespace) -> object:
-    from evaluation.response.multiwoz import read_entities
-    from evaluation.response.sgd import reference_of
-    from schemas.layout import read_root, services_by_name
-    from transforms.corpora import dialogues_of, read_corpus
+    from parapet.evaluation.response.multiwoz import read_entities
+    from parapet.evaluation.response.sgd import reference_of
+    from parapet.schemas.layout import read_root, services_by_name
+    from parapet.transforms.corpora import dialogues_of, read_corpus
 
     corpus = read_corpus(args.reference, [args.split])
     dialogues = []
@@ -91,18 +91,18 @@ def _of_corpus(args: argparse.Namespace) -> object:
 
 
 def _of_files(args: argparse.Namespace) -> object:
-    from evaluation.response.multiwoz import read_reference
+    from parapet.evaluation.response.multiwoz import read_reference
 
     return read_reference(args.goals, args.knowledge_base, args.responses)
 
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Scores, writes and tells."""
-    from evaluation.lines import ALL
-    from evaluation.pages import percent, plain
-    from evaluation.response.outputs import evaluate, files_of
-    from evaluation.running import header
-    from evaluation.writing import publish
+    from parapet.evaluation.lines import ALL
+    from parapet.evaluation.pages import percent, plain
+    from parapet.evaluation.response.outputs import evaluate, files_of
+    from parapet.evaluation.running import header
+    from parapet.evaluation.writing import publish
 
     result = evaluate(args.truth, args.said, args.tokenizer)
     options = {"split": args.split if args.reference else None, "bleu_signature": result.signature}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipelines.dispatch import hand_over
+from parapet.pipelines.dispatch import hand_over
 
 ACTIONS = {
     "publish": "the HITs of a 'hits' folder, each once; shows the cost first",
@@ -43,4 +43,4 @@ example:
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet mturk``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    return hand_over("parapet mturk", "action", ACTIONS, "pipelines.mturk", USAGE, argv)
+    return hand_over("parapet mturk", "action", ACTIONS, "parapet.pipelines.mturk", USAGE, argv)

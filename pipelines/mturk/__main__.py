@@ -1,7 +1,7 @@
-"""``python -m pipelines.mturk``."""
+"""``python -m parapet.pipelines.mturk``."""
 
 import sys
 
-from pipelines.mturk import run
+from parapet.pipelines.mturk import run
 
 sys.exit(run())

@@ -6,8 +6,8 @@ import argparse
 import logging
 from collections.abc import Sequence
 
-from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
-from pipelines.mturk import session
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
 Reads what workers have handed in so far into DIR/assignments.jsonl, which 'parapet compose --responses' takes as it is.
@@ -30,9 +30,9 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError where a flag or file cannot be used."""
-    from transforms.crowd.worker_key import load_worker_key
-    from transforms.mturk.batch import Batch
-    from transforms.mturk.grants import read_block_list
+    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.mturk.batch import Batch
+    from parapet.transforms.mturk.grants import read_block_list
 
     session.check_network(args)
     Batch(args.batch, writable=False)
@@ -42,9 +42,9 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> int:
     """Collects."""
-    from transforms.mturk import collected
-    from transforms.mturk.collect import collect
-    from transforms.mturk.grants import grant
+    from parapet.transforms.mturk import collected
+    from parapet.transforms.mturk.collect import collect
+    from parapet.transforms.mturk.grants import grant
 
     with session.open_batch(args.batch) as batch:
         client = session.client_for(batch, args, args.key)

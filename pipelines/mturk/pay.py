@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
-from pipelines.mturk import session
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
 Settles the assignments that compose has audited: all are approved and paid, also those whose answers cannot be used.
@@ -46,11 +46,11 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
-    from schemas.errors import InputError
-    from transforms.crowd.worker_key import load_worker_key
-    from transforms.mturk import collected
-    from transforms.mturk.bonus import read_bonuses, unsent
-    from transforms.mturk.decide import Payment
+    from parapet.schemas.errors import InputError
+    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.mturk import collected
+    from parapet.transforms.mturk.bonus import read_bonuses, unsent
+    from parapet.transforms.mturk.decide import Payment
 
     session.check_network(args)
     args.key = load_worker_key()
@@ -75,7 +75,7 @@ def check(args: argparse.Namespace) -> None:
 
 def _payments(args: argparse.Namespace) -> dict[str, Any]:
     """What becomes of each assignment that the audit judged, if it is still the same worker's work."""
-    from transforms.mturk.decide import check_named, decide, is_of, read_audit, read_rejections
+    from parapet.transforms.mturk.decide import check_named, decide, is_of, read_audit, read_rejections
 
     audit = read_audit(args.audit)
     named = read_rejections(args.rejections) if args.rejections else {}
@@ -89,8 +89,8 @@ def _payments(args: argparse.Namespace) -> dict[str, Any]:
 
 def act(args: argparse.Namespace, _: list[str]) -> int:
     """Pays."""
-    from transforms.mturk.bonus import Sent, send
-    from transforms.mturk.pay import Paid, pay, unsettled
+    from parapet.transforms.mturk.bonus import Sent, send
+    from parapet.transforms.mturk.pay import Paid, pay, unsettled
 
     with session.open_batch(args.batch, args.dry_run) as batch:
         waiting = unsettled(batch, args.payments, args.lines)
@@ -110,7 +110,7 @@ def act(args: argparse.Namespace, _: list[str]) -> int:
 
 def _announce(args: argparse.Namespace, batch: Any, waiting: Sequence[Any]) -> Decimal:
     """Says what will be paid to whom; gives the amount in dollars, fees included."""
-    from transforms.hits.terms import up_to_cent
+    from parapet.transforms.hits.terms import up_to_cent
 
     hits = batch.hits()
     approved = [hits[args.lines[each.assignment_id]["HITId"]] for each in waiting if each.verdict == "approve"]
@@ -148,8 +148,8 @@ def _announce(args: argparse.Namespace, batch: Any, waiting: Sequence[Any]) -> D
 
 
 def _of_bonuses(bonuses: Sequence[Any]) -> Decimal:
-    from transforms.hits.terms import up_to_cent
-    from transforms.mturk.ledger import bonus_fee
+    from parapet.transforms.hits.terms import up_to_cent
+    from parapet.transforms.mturk.ledger import bonus_fee
 
     return up_to_cent(sum((bonus.amount + bonus_fee(bonus.amount) for bonus in bonuses), Decimal(0)))
 

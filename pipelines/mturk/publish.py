@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
-from pipelines.mturk import session
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
 Publishes the HITs of a 'hits' folder, each once: run it again after whatever went wrong. Shows the cost and checks the
@@ -58,12 +58,12 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
-    from schemas.errors import InputError
-    from transforms.crowd.worker_key import load_worker_key
-    from transforms.mturk.batch import Settings
-    from transforms.mturk.client import endpoint_of
-    from transforms.mturk.grants import read_block_list
-    from transforms.mturk.hits_folder import read_hits
+    from parapet.schemas.errors import InputError
+    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.mturk.batch import Settings
+    from parapet.transforms.mturk.client import endpoint_of
+    from parapet.transforms.mturk.grants import read_block_list
+    from parapet.transforms.mturk.hits_folder import read_hits
 
     session.check_network(args)
     args.endpoint = endpoint_of(args.production, args.endpoint_url)
@@ -91,7 +91,7 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> int:
     """Publishes."""
-    from transforms.mturk import batch as batches
+    from parapet.transforms.mturk import batch as batches
 
     if not args.dry_run:
         batches.begin(args.batch, args.endpoint, args.given)
@@ -103,9 +103,9 @@ def act(args: argparse.Namespace, _: list[str]) -> int:
 
 
 def _publish(args: argparse.Namespace, folder: str) -> int:
-    from transforms.mturk import collected
-    from transforms.mturk.collect import collect
-    from transforms.mturk.publish import adopt, cost_of, unpublished
+    from parapet.transforms.mturk import collected
+    from parapet.transforms.mturk.collect import collect
+    from parapet.transforms.mturk.publish import adopt, cost_of, unpublished
 
     with session.open_batch(folder) as batch:
         lines = collected.load(batch.folder)
@@ -136,9 +136,9 @@ def publish_round(
     args: argparse.Namespace, batch: Any, client: Any, pages: Sequence[Any], round_: int, lines: Sequence[Any]
 ) -> int:
     """Types, grants, HITs; says what was done."""
-    from transforms.mturk.grants import grant
-    from transforms.mturk.publish import publish, type_names
-    from transforms.mturk.qualifications import make_types
+    from parapet.transforms.mturk.grants import grant
+    from parapet.transforms.mturk.publish import publish, type_names
+    from parapet.transforms.mturk.qualifications import make_types
 
     types = make_types(client, batch, type_names(pages, round_), args.parallel_calls)
     # Before the HITs: who may not do them must not see them for a minute.

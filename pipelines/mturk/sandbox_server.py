@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from pipelines.command import StrictParser, run_checked
+from parapet.pipelines.command import StrictParser, run_checked
 
 DESCRIPTION = """\
 Runs a local MTurk until Ctrl-C: it speaks MTurk's protocol to boto3, shows workers the HITs in a browser, and takes
@@ -41,8 +41,8 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError where a flag cannot be used."""
-    from schemas.errors import InputError
-    from transforms.mturk_server.faults import Faults
+    from parapet.schemas.errors import InputError
+    from parapet.transforms.mturk_server.faults import Faults
 
     args.faults = Faults(**{name: getattr(args, name) for name in _RATES})
     if not 0 <= args.port <= 65_535:
@@ -57,7 +57,7 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> int:
     """Serves."""
-    from transforms.mturk_server.practice import serve
+    from parapet.transforms.mturk_server.practice import serve
 
     return serve(Path(args.state), args.port, args.seed, args.faults, args.balance)
 

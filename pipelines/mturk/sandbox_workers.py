@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.command import EXIT_FAILURE, StrictParser, run_checked
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, run_checked
 
 DESCRIPTION = """\
 Plays workers against a local MTurk ('parapet mturk sandbox-server'): they accept HITs, fill in the forms as they are
@@ -32,8 +32,8 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError where there is no address."""
-    from schemas.errors import InputError
-    from transforms.mturk.client import ENDPOINT_VARIABLE, PRODUCTION, SANDBOX
+    from parapet.schemas.errors import InputError
+    from parapet.transforms.mturk.client import ENDPOINT_VARIABLE, PRODUCTION, SANDBOX
 
     args.url = args.url or os.environ.get(ENDPOINT_VARIABLE)
     if not args.url or args.url.rstrip("/") in (PRODUCTION, SANDBOX):
@@ -42,7 +42,7 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> int:
     """Plays."""
-    from transforms.mturk_server.practice import simulate
+    from parapet.transforms.mturk_server.practice import simulate
 
     report = simulate(args.url, Path(args.answers) if args.answers else None, args.workers, args.seed)
     if not args.quiet:

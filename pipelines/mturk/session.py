@@ -14,12 +14,12 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from pipelines.command import StrictParser, counted
-from schemas.errors import InputError
-from transforms.mturk import client as mturk_client
-from transforms.mturk import collected
-from transforms.mturk.batch import Batch, write_whole
-from transforms.mturk.calls import Failure, Told
+from parapet.pipelines.command import StrictParser, counted
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk import client as mturk_client
+from parapet.transforms.mturk import collected
+from parapet.transforms.mturk.batch import Batch, write_whole
+from parapet.transforms.mturk.calls import Failure, Told
 
 _SHOWN = 10  # of a list on the terminal
 _MAX_PARALLEL = 32
@@ -109,7 +109,7 @@ def open_batch(folder: str, dry_run: bool = False, writable: bool = True) -> Ite
 def client_for(batch: Batch, args: argparse.Namespace, key: bytes, lines: Sequence[collected.Line] = ()) -> Any:
     """The boto3 client of a batch; for a dry run one that prints its calls and sends nothing."""
     if getattr(args, "dry_run", False):
-        from transforms.mturk.rehearsal import rehearsing_client
+        from parapet.transforms.mturk.rehearsal import rehearsing_client
 
         return rehearsing_client(batch.endpoint, lines, key, print)
     return mturk_client.connect(batch.endpoint, args.parallel_calls)
@@ -195,7 +195,7 @@ def finish(batch: Batch, lines: Sequence[collected.Line], key: bytes, warn: bool
     """Writes ledger and status page, warns of what is urgent; gives the status table to whoever prints it."""
     from datetime import UTC, datetime
 
-    from transforms.mturk import ledger, status, status_page
+    from parapet.transforms.mturk import ledger, status, status_page
 
     now = status.status_of(batch, lines, key)
     ledger.write(batch, ledger.rows_of(batch, lines, key))

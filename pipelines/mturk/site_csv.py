@@ -7,8 +7,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
-from pipelines.mturk import session
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
 For batches made on the requester site: fills the Approve and Reject columns of a batch results CSV from compose's
@@ -35,9 +35,9 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
-    from schemas.errors import InputError
-    from transforms.mturk.decide import check_named, decide, read_audit, read_rejections
-    from transforms.mturk.site_csv import fill_in
+    from parapet.schemas.errors import InputError
+    from parapet.transforms.mturk.decide import check_named, decide, read_audit, read_rejections
+    from parapet.transforms.mturk.site_csv import fill_in
 
     named = read_rejections(args.rejections) if args.rejections else {}
     audit = read_audit(args.audit)
@@ -55,7 +55,7 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> int:
     """Writes."""
-    from transforms.mturk.batch import write_whole
+    from parapet.transforms.mturk.batch import write_whole
 
     filled = args.filled
     write_whole(Path(args.output), filled.data, private=True)

@@ -6,8 +6,8 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, run_checked
-from pipelines.mturk import session
+from parapet.pipelines.command import StrictParser, run_checked
+from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
 Shows per task what is out, in, paid and about to end, and what it has cost, as of the last 'collect'. Asks MTurk
@@ -28,8 +28,8 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError where there is no batch."""
-    from transforms.crowd.worker_key import load_worker_key
-    from transforms.mturk.batch import Batch
+    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.mturk.batch import Batch
 
     Batch(args.batch, writable=False)
     args.key = load_worker_key()
@@ -37,8 +37,8 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Shows."""
-    from transforms.mturk import collected
-    from transforms.mturk.status import status_of, to_json
+    from parapet.transforms.mturk import collected
+    from parapet.transforms.mturk.status import status_of, to_json
 
     with session.open_batch(args.batch, writable=False) as batch:
         lines = collected.load(batch.folder)

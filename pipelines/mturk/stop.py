@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
-from pipelines.mturk import session
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
 Takes every HIT of the batch off offer. Who is working on one may still hand it in, and is to be paid; nobody else can
@@ -29,8 +29,8 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError where there is no batch."""
-    from transforms.crowd.worker_key import load_worker_key
-    from transforms.mturk.batch import Batch
+    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.mturk.batch import Batch
 
     session.check_network(args)
     Batch(args.batch, writable=False)
@@ -39,8 +39,8 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> int:
     """Stops."""
-    from transforms.mturk import collected
-    from transforms.mturk.stop import open_hits, stop
+    from parapet.transforms.mturk import collected
+    from parapet.transforms.mturk.stop import open_hits, stop
 
     now = datetime.now(UTC)
     with session.open_batch(args.batch, args.dry_run) as batch:

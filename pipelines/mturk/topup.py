@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
-from pipelines.mturk import session
-from pipelines.mturk.publish import publish_round
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.mturk import session
+from parapet.pipelines.mturk.publish import publish_round
 
 DESCRIPTION = """\
 Asks for more answers where compose found elements short of them. Either more workers for the HITs that are out
@@ -39,11 +39,11 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
-    from schemas.errors import InputError
-    from transforms.crowd.worker_key import load_worker_key
-    from transforms.mturk.grants import read_block_list
-    from transforms.mturk.hits_folder import read_hits
-    from transforms.mturk.top_up import read_lacks
+    from parapet.schemas.errors import InputError
+    from parapet.transforms.crowd.worker_key import load_worker_key
+    from parapet.transforms.mturk.grants import read_block_list
+    from parapet.transforms.mturk.hits_folder import read_hits
+    from parapet.transforms.mturk.top_up import read_lacks
 
     session.check_network(args)
     if bool(args.shortfall) == bool(args.hits):
@@ -64,9 +64,9 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> int:
     """Tops up."""
-    from transforms.mturk import collected
-    from transforms.mturk.collect import collect
-    from transforms.mturk.top_up import look_up
+    from parapet.transforms.mturk import collected
+    from parapet.transforms.mturk.collect import collect
+    from parapet.transforms.mturk.top_up import look_up
 
     with session.open_batch(args.batch, args.dry_run) as batch:
         lines = collected.load(batch.folder)
@@ -81,7 +81,7 @@ def act(args: argparse.Namespace, _: list[str]) -> int:
 
 
 def _new_hits(args: argparse.Namespace, batch: Any, client: Any, lines: Sequence[Any]) -> int:
-    from transforms.mturk.publish import adopt, cost_of, round_of, unpublished
+    from parapet.transforms.mturk.publish import adopt, cost_of, round_of, unpublished
 
     round_ = round_of(batch, args.pages)
     if not args.dry_run:
@@ -96,8 +96,8 @@ def _new_hits(args: argparse.Namespace, batch: Any, client: Any, lines: Sequence
 
 
 def _more_workers(args: argparse.Namespace, batch: Any, client: Any, lines: Sequence[Any]) -> int:
-    from transforms.mturk import top_up
-    from transforms.mturk.grants import grant
+    from parapet.transforms.mturk import top_up
+    from parapet.transforms.mturk.grants import grant
 
     now = datetime.now(UTC)
     plan = top_up.plan(batch, args.digest, args.lacks, Counter(line["HITId"] for line in lines), now)

@@ -6,10 +6,10 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import run_command
-from pipelines.dispatch import hand_over
-from pipelines.train import FAMILIES as TRAINERS
-from pipelines.train import MODELS
+from parapet.pipelines.command import run_command
+from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.train import FAMILIES as TRAINERS
+from parapet.pipelines.train import MODELS
 
 # Each model to the module that runs it, which has what run_command takes.
 FAMILIES = {**TRAINERS, **dict.fromkeys(("tiny_dst", "t5dst", "sgp_dst"), "dst")}
@@ -34,6 +34,6 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv and argv[0] in MODELS:
-        of = importlib.import_module(f"pipelines.predict.{FAMILIES[argv[0]]}")
+        of = importlib.import_module(f"parapet.pipelines.predict.{FAMILIES[argv[0]]}")
         return run_command(of.parser(argv[0]), argv[1:], of.build, of.check, of.report, of.files_read)
-    return hand_over("parapet predict", "model", MODELS, "pipelines.predict", USAGE, argv)
+    return hand_over("parapet predict", "model", MODELS, "parapet.pipelines.predict", USAGE, argv)

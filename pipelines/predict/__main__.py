@@ -1,7 +1,7 @@
-"""``python -m pipelines.predict``."""
+"""``python -m parapet.pipelines.predict``."""
 
 import sys
 
-from pipelines.predict import run
+from parapet.pipelines.predict import run
 
 sys.exit(run())

@@ -6,10 +6,11 @@ import argparse
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, check_apart, counted
-from pipelines.predict.flags import add_computing, add_model, check_numbers, job_of
-from pipelines.predict.manifest import counts_of
-from schemas.errors import InputError
+from parapet.pipelines.command import Parser, check_apart, counted
+from parapet.pipelines.predict.flags import add_computing, add_model, check_numbers, job_of
+from parapet.pipelines.predict.manifest import counts_of
+from parapet.schemas.distribution import parapet_version
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -38,10 +39,10 @@ def parser(model: str) -> Parser:
 
 def check(args: argparse.Namespace) -> None:
     """Looks at the model and the files. Raises InputError for what cannot work."""
-    from evaluation.models.babi.data import task_of
-    from evaluation.models.babi.saving import load
-    from evaluation.models.packages import check_installed
-    from schemas.layout import as_path, is_there
+    from parapet.evaluation.models.babi.data import task_of
+    from parapet.evaluation.models.babi.saving import load
+    from parapet.evaluation.models.packages import check_installed
+    from parapet.schemas.layout import as_path, is_there
 
     check_numbers(args)
     check_apart(args.output, model=args.model)
@@ -68,9 +69,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files -> chunks of dialogues -> answers -> a file for each."""
     from functools import partial
 
-    from evaluation.models.babi.inference import Job, Predict
-    from evaluation.models.inference import check_balance
-    from transforms import files
+    from parapet.evaluation.models.babi.inference import Job, Predict
+    from parapet.evaluation.models.inference import check_balance
+    from parapet.transforms import files
 
     files.prepare(args.output, f"predict_{args.name}")
     job = Job(**job_of(args), model=args.name, memory=args.memory, inputs=args.inputs)
@@ -82,16 +83,14 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from importlib.metadata import version
-
-    from evaluation.models.saving import MODEL, WEIGHTS
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
+    from parapet.evaluation.models.saving import MODEL, WEIGHTS
+    from parapet.evaluation.writing import sha256_of
+    from parapet.schemas.layout import as_path
 
     there = {name: as_path(args.model) / name for name in (MODEL, WEIGHTS)}
     return {
         "pipeline": f"predict_{args.name}",
-        "version": version("parapet"),
+        "version": parapet_version(),
         "model": {name: sha256_of(path) for name, path in there.items() if path.is_file()},
         "inputs": [{"name": as_path(path).name, "sha256": sha256_of(as_path(path))} for path, _ in args.inputs],
     }

@@ -6,10 +6,10 @@ import argparse
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_split, check_apart, counted, run_header
-from pipelines.predict.flags import add_computing, add_model, check_numbers, check_torch, job_of
-from pipelines.predict.manifest import counts_of
-from schemas.errors import InputError
+from parapet.pipelines.command import Parser, add_split, check_apart, counted, run_header
+from parapet.pipelines.predict.flags import add_computing, add_model, check_numbers, check_torch, job_of
+from parapet.pipelines.predict.manifest import counts_of
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -42,9 +42,9 @@ def parser(model: str = "classifier") -> Parser:
 
 def check(args: argparse.Namespace) -> None:
     """Looks at the model and the files. Raises InputError for what cannot work."""
-    from evaluation.dst.sets import Given, parse_sets
-    from schemas.layout import sample_root, split_of_folder
-    from transforms.corpora import listed
+    from parapet.evaluation.dst.sets import Given, parse_sets
+    from parapet.schemas.layout import sample_root, split_of_folder
+    from parapet.transforms.corpora import listed
 
     check_numbers(args)
     args.reference = args.reference or str(sample_root())
@@ -53,8 +53,8 @@ def check(args: argparse.Namespace) -> None:
     for root in others.values():
         check_apart(args.output, sets=root)
     check_torch(args)
-    from evaluation.models.classifier.asking import find
-    from evaluation.models.classifier.saving import load
+    from parapet.evaluation.models.classifier.asking import find
+    from parapet.evaluation.models.classifier.saving import load
 
     args.card, _ = load(args.model, "cpu", args.batch_size)
     args.task = args.task or args.card.task
@@ -69,8 +69,8 @@ def check(args: argparse.Namespace) -> None:
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files -> chunks of turns -> answers -> one file."""
-    from evaluation.models.classifier.inference import Job, Predict, check_counts
-    from transforms import files
+    from parapet.evaluation.models.classifier.inference import Job, Predict, check_counts
+    from parapet.transforms import files
 
     files.prepare(args.output, "predict_classifier")
     job = Job(
@@ -86,10 +86,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from evaluation.models.saving import MODEL, WEIGHTS
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
-    from transforms.checkpoints import digest
+    from parapet.evaluation.models.saving import MODEL, WEIGHTS
+    from parapet.evaluation.writing import sha256_of
+    from parapet.schemas.layout import as_path
+    from parapet.transforms.checkpoints import digest
 
     there = {MODEL: sha256_of(as_path(args.model) / MODEL)}
     if args.card.checkpoint:

@@ -6,9 +6,17 @@ import argparse
 import logging
 from typing import TYPE_CHECKING
 
-from pipelines.command import Parser, counted
-from pipelines.predict.flags import add_computing, add_model, add_sets, check_numbers, check_torch, job_of, plan_sets
-from pipelines.predict.manifest import counts_of, header_of_sets
+from parapet.pipelines.command import Parser, counted
+from parapet.pipelines.predict.flags import (
+    add_computing,
+    add_model,
+    add_sets,
+    check_numbers,
+    check_torch,
+    job_of,
+    plan_sets,
+)
+from parapet.pipelines.predict.manifest import counts_of, header_of_sets
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -34,7 +42,7 @@ def parser(model: str) -> Parser:
 
 def check(args: argparse.Namespace) -> None:
     """Looks at the model and the sets. Raises InputError for what cannot work."""
-    from evaluation.models.dst.loading import check as check_model
+    from parapet.evaluation.models.dst.loading import check as check_model
 
     check_numbers(args)
     check_torch(args)
@@ -46,9 +54,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files of all sets -> chunks of dialogues -> states -> files."""
     from functools import partial
 
-    from evaluation.models.dst.inference import Job, Predict
-    from evaluation.models.inference import check_balance
-    from transforms import files
+    from parapet.evaluation.models.dst.inference import Job, Predict
+    from parapet.evaluation.models.inference import check_balance
+    from parapet.transforms import files
 
     files.prepare(args.output, f"predict_{args.name}")
     job = Job(**job_of(args), model=args.name, sets=args.plan.sets, inputs=args.inputs)

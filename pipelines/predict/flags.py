@@ -6,9 +6,9 @@ import argparse
 import logging
 from typing import Any
 
-from pipelines.command import Parser, add_split, check_apart
-from schemas.errors import InputError
-from schemas.layout import sample_root, split_of_folder
+from parapet.pipelines.command import Parser, add_split, check_apart
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root, split_of_folder
 
 
 def add_model(made: Parser, model: str) -> None:
@@ -45,16 +45,16 @@ def check_numbers(args: argparse.Namespace, **least: int) -> None:
 
 def check_torch(args: argparse.Namespace, *packages: str) -> None:
     """Raises InputError where torch, one of the packages or the GPU that is asked for is not there."""
-    from evaluation.models.packages import check_installed
+    from parapet.evaluation.models.packages import check_installed
 
     check_installed("torch", "safetensors", *packages)
-    from evaluation.models.devices import check_device
+    from parapet.evaluation.models.devices import check_device
 
     check_device(args.device)
 
 
 def job_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What all jobs have (:class:`evaluation.models.inference.Job`), by its name there."""
+    """What all jobs have (:class:`parapet.evaluation.models.inference.Job`), by its name there."""
     return {
         "output": args.output,
         "folder": args.model,
@@ -73,8 +73,8 @@ def plan_sets(args: argparse.Namespace) -> None:
     Raises:
       InputError: something is missing, or the output is one of them.
     """
-    from evaluation.dst.sets import Given, make_plan, parse_sets
-    from transforms.corpora import listed
+    from parapet.evaluation.dst.sets import Given, make_plan, parse_sets
+    from parapet.transforms.corpora import listed
 
     args.reference = str(args.reference or sample_root())
     others = parse_sets(args.sets)

@@ -7,16 +7,16 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, add_split, check_apart, counted, run_header
-from pipelines.predict.flags import add_computing, add_model, check_numbers, check_torch
-from pipelines.predict.manifest import counts_of, model_of
-from schemas.errors import InputError
-from schemas.layout import sample_root
+from parapet.pipelines.command import Parser, add_split, check_apart, counted, run_header
+from parapet.pipelines.predict.flags import add_computing, add_model, check_numbers, check_torch
+from parapet.pipelines.predict.manifest import counts_of, model_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from evaluation.models.generation.inference import Reranker
+    from parapet.evaluation.models.generation.inference import Reranker
 
 
 def parser(model: str) -> Parser:
@@ -55,9 +55,9 @@ def parser(model: str) -> Parser:
 
 def check(args: argparse.Namespace) -> None:
     """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
-    from evaluation.dst.sets import parse_sets
-    from evaluation.models.generation import saving
-    from evaluation.models.generation.sources import sources
+    from parapet.evaluation.dst.sets import parse_sets
+    from parapet.evaluation.models.generation import saving
+    from parapet.evaluation.models.generation.sources import sources
 
     check_numbers(args, candidates=0, beams=1)
     others = parse_sets(args.sets)
@@ -75,9 +75,9 @@ def check(args: argparse.Namespace) -> None:
 
 
 def _reranker(args: argparse.Namespace, names: Sequence[str]) -> Reranker | None:
-    from evaluation.models.generation.inference import PREDICTIONS, Reranker
-    from evaluation.models.generation.ranking import scorer_of
-    from schemas.layout import as_path, is_there
+    from parapet.evaluation.models.generation.inference import PREDICTIONS, Reranker
+    from parapet.evaluation.models.generation.ranking import scorer_of
+    from parapet.schemas.layout import as_path, is_there
 
     if (args.rerank == "nli") != (args.nli_model is not None):
         reason = "a folder with a model is needed" if args.rerank == "nli" else "is of --rerank nli: add it"
@@ -103,10 +103,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files of all sets -> chunks of turns -> candidates -> a file for each set."""
     from functools import partial
 
-    from evaluation.models.generation.decoding import Search
-    from evaluation.models.generation.inference import Job, Predict
-    from evaluation.models.inference import check_balance
-    from transforms import files
+    from parapet.evaluation.models.generation.decoding import Search
+    from parapet.evaluation.models.generation.inference import Job, Predict
+    from parapet.evaluation.models.inference import check_balance
+    from parapet.transforms import files
 
     files.prepare(args.output, f"predict_{args.name}")
     args.search = Search(args.batch_size, args.beams or max(1, args.candidates), args.candidates)
@@ -129,9 +129,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    from evaluation.models.generation.ranking import scorer_of
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
+    from parapet.evaluation.models.generation.ranking import scorer_of
+    from parapet.evaluation.writing import sha256_of
+    from parapet.schemas.layout import as_path
 
     of = args.reranker
     options = {
@@ -166,7 +166,7 @@ NOTES = {
 
 def report(args: argparse.Namespace, _: dict[str, int]) -> None:
     """Says what was written."""
-    from evaluation.models.generation.inference import relative_of
+    from parapet.evaluation.models.generation.inference import relative_of
 
     counts = counts_of(args)
     for one in args.sources:

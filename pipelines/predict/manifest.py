@@ -6,14 +6,14 @@ import argparse
 import json
 from typing import Any
 
-from pipelines.command import run_header
+from parapet.pipelines.command import run_header
 
 
 def model_of(folder: str) -> dict[str, str]:
     """The hash of a model's own ``run.json``, which has those of all that it has."""
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
-    from transforms.files import MANIFEST
+    from parapet.evaluation.writing import sha256_of
+    from parapet.schemas.layout import as_path
+    from parapet.transforms.files import MANIFEST
 
     path = as_path(folder) / MANIFEST
     return {path.name: sha256_of(path)} if path.is_file() else {}
@@ -23,11 +23,11 @@ def header_of_sets(args: argparse.Namespace, **options: Any) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts, of a model that writes dialogues with states.
 
     Args:
-      args: as :func:`pipelines.predict.flags.plan_sets` leaves them.
+      args: as :func:`parapet.pipelines.predict.flags.plan_sets` leaves them.
       options: that shape the content, besides the sets.
     """
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
+    from parapet.evaluation.writing import sha256_of
+    from parapet.schemas.layout import as_path
 
     read = [(name, as_path(path)) for name, path, _ in args.inputs]
     return {
@@ -39,7 +39,7 @@ def header_of_sets(args: argparse.Namespace, **options: Any) -> dict[str, Any]:
 
 def counts_of(args: argparse.Namespace) -> dict[str, int]:
     """The counts in the ``run.json`` that was written."""
-    from transforms.files import MANIFEST, read_written
+    from parapet.transforms.files import MANIFEST, read_written
 
     found: dict[str, int] = json.loads(read_written(args.output, MANIFEST))["counts"]
     return found

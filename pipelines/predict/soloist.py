@@ -6,10 +6,18 @@ import argparse
 import logging
 from typing import TYPE_CHECKING
 
-from pipelines.command import Parser, check_apart, counted
-from pipelines.predict.flags import add_computing, add_model, add_sets, check_numbers, check_torch, job_of, plan_sets
-from pipelines.predict.manifest import counts_of, header_of_sets
-from schemas.errors import InputError
+from parapet.pipelines.command import Parser, check_apart, counted
+from parapet.pipelines.predict.flags import (
+    add_computing,
+    add_model,
+    add_sets,
+    check_numbers,
+    check_torch,
+    job_of,
+    plan_sets,
+)
+from parapet.pipelines.predict.manifest import counts_of, header_of_sets
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -44,10 +52,10 @@ def parser(model: str = "soloist") -> Parser:
 
 def check(args: argparse.Namespace) -> None:
     """Looks at the model and the sets. Raises InputError for what cannot work."""
-    from evaluation.dst.sets import ORIGINAL, RELEASE
-    from evaluation.models.soloist.data import read_source
-    from evaluation.models.soloist.saving import check as check_model
-    from schemas.layout import as_path, is_there
+    from parapet.evaluation.dst.sets import ORIGINAL, RELEASE
+    from parapet.evaluation.models.soloist.data import read_source
+    from parapet.evaluation.models.soloist.saving import check as check_model
+    from parapet.schemas.layout import as_path, is_there
 
     check_numbers(args)
     if not 0 <= args.top_p <= 1:
@@ -65,10 +73,10 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files of all sets -> chunks of dialogues -> states and responses -> files."""
     from functools import partial
 
-    from evaluation.models.inference import check_balance
-    from evaluation.models.soloist.decoding import Sampling
-    from evaluation.models.soloist.inference import Job, Predict
-    from transforms import files
+    from parapet.evaluation.models.inference import check_balance
+    from parapet.evaluation.models.soloist.decoding import Sampling
+    from parapet.evaluation.models.soloist.inference import Job, Predict
+    from parapet.transforms import files
 
     files.prepare(args.output, "predict_soloist")
     job = Job(

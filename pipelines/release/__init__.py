@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pipelines.dispatch import hand_over
+from parapet.pipelines.dispatch import hand_over
 
 ACTIONS = {
     "build": "outputs of the pipelines + release.toml -> OUT/NAME/VERSION, with card, manifest and checksums",
@@ -35,4 +35,4 @@ example:
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet release``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    return hand_over("parapet release", "action", ACTIONS, "pipelines.release", USAGE, argv)
+    return hand_over("parapet release", "action", ACTIONS, "parapet.pipelines.release", USAGE, argv)

@@ -1,7 +1,7 @@
-"""``python -m pipelines.release``."""
+"""``python -m parapet.pipelines.release``."""
 
 import sys
 
-from pipelines.release import run
+from parapet.pipelines.release import run
 
 sys.exit(run())

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import Parser, counted, run_command
-from schemas.errors import InputError
+from parapet.pipelines.command import Parser, counted, run_command
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from schemas.release_config import ReleaseConfig
-    from schemas.release_manifest import Manifest
-    from transforms.release.opening import Release
+    from parapet.schemas.release_config import ReleaseConfig
+    from parapet.schemas.release_manifest import Manifest
+    from parapet.transforms.release.opening import Release
 
 EXAMPLE = """\
   parapet release build --config release.toml --output releases
@@ -40,11 +40,11 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """Reads the configuration, the schemas and what there is. Raises InputError where no release can come of it."""
-    from schemas.layout import as_path
-    from schemas.release_config import read_config
-    from transforms.release.checks import check_kinds
-    from transforms.release.documents import licences
-    from transforms.release.plan import make_plan
+    from parapet.schemas.layout import as_path
+    from parapet.schemas.release_config import read_config
+    from parapet.transforms.release.checks import check_kinds
+    from parapet.transforms.release.documents import licences
+    from parapet.transforms.release.plan import make_plan
 
     args.release = config = read_config(args.config)
     base = as_path(args.config).parent
@@ -70,7 +70,7 @@ def _text(path: Any) -> str:
 
 
 def _numbers(path: Any) -> Any:
-    from schemas.layout import parse_json
+    from parapet.schemas.layout import parse_json
 
     path = path / "statistics.json" if path.is_dir() else path
     if not path.is_file():
@@ -79,9 +79,9 @@ def _numbers(path: Any) -> Any:
 
 
 def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
-    from schemas.layout import as_path
-    from transforms.release.opening import latest_version, open_release
-    from transforms.release.versions import level_between
+    from parapet.schemas.layout import as_path
+    from parapet.transforms.release.opening import latest_version, open_release
+    from parapet.transforms.release.versions import level_between
 
     if config.parent == "none":
         return None
@@ -97,8 +97,8 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files -> rows -> shards; what stands goes into a summary, from which ``finish`` makes the release."""
-    from transforms.release.publishing import prepare, staging_of
-    from transforms.release.summary import BuildData
+    from parapet.transforms.release.publishing import prepare, staging_of
+    from parapet.transforms.release.summary import BuildData
 
     if pipeline.options.get_all_options().get("template_location"):
         raise InputError("a release is finished by the command that ran its job: leave it out", "--template_location")
@@ -108,8 +108,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
 def finish(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Checks what the pipeline made, writes the documents, publishes. Raises InputError where nothing may be."""
-    from transforms.files import clear
-    from transforms.release import publishing
+    from parapet.transforms.files import clear
+    from parapet.transforms.release import publishing
 
     staging = publishing.staging_of(args.output, args.release)
     folder = publishing.folder_of(args.output, args.release)
@@ -126,8 +126,8 @@ def finish(args: argparse.Namespace, counters: dict[str, int]) -> None:
 
 
 def _manifest(args: argparse.Namespace, staging: str) -> Manifest:
-    from transforms.release import manifest
-    from transforms.release.summary import read_summary
+    from parapet.transforms.release import manifest
+    from parapet.transforms.release.summary import read_summary
 
     summary = read_summary(staging)
     manifest.check_faults(summary, args.release.allow_problems)

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, run_checked
+from parapet.pipelines.command import StrictParser, run_checked
 
 DESCRIPTION = """\
 Compares two releases row by row, by the keys of their rows: what came, went and changed, where the first of the
@@ -32,7 +32,7 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError where one of the two is no release."""
-    from transforms.release.opening import open_release
+    from parapet.transforms.release.opening import open_release
 
     args.releases = open_release(args.old), open_release(args.new)
 
@@ -43,8 +43,8 @@ def act(args: argparse.Namespace, _: list[str]) -> None:
 
     import msgspec
 
-    from transforms.release.diff.compare import compare
-    from transforms.release.diff.text import diff_lines, diff_page
+    from parapet.transforms.release.diff.compare import compare
+    from parapet.transforms.release.diff.text import diff_lines, diff_page
 
     difference = compare(*args.releases)
     if difference.old.name != difference.new.name:
@@ -54,7 +54,7 @@ def act(args: argparse.Namespace, _: list[str]) -> None:
     else:
         print("\n".join(diff_lines(difference)))
     if args.output:
-        from transforms.files import whole
+        from parapet.transforms.files import whole
 
         with whole(args.output) as handle:
             handle.write(diff_page(difference).encode())

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import StrictParser, run_checked
+from parapet.pipelines.command import StrictParser, run_checked
 
 DESCRIPTION = """\
 Shows what a release says of itself: licence, what it follows, configurations, splits, rows, counts, sources. Of a
@@ -28,10 +28,10 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError where there is no release."""
-    from schemas.layout import as_path
-    from schemas.release_manifest import MANIFEST
-    from transforms.release.opening import read_manifest
-    from transforms.release.show import read_dataset
+    from parapet.schemas.layout import as_path
+    from parapet.schemas.release_manifest import MANIFEST
+    from parapet.transforms.release.opening import read_manifest
+    from parapet.transforms.release.show import read_dataset
 
     root = as_path(args.release)
     one = (root / MANIFEST).is_file()
@@ -40,7 +40,7 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Shows."""
-    from transforms.release import show
+    from parapet.transforms.release import show
 
     if args.manifest is not None:
         found, lines = show.overview(args.manifest), show.release_lines(args.manifest)

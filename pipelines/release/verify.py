@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
 
 DESCRIPTION = """\
 Checks every file, row and number of a release: against its checksums and its manifest, dialogues against their
@@ -34,7 +34,7 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raises InputError where there is no release."""
-    from transforms.release.verify.examine import find_release
+    from parapet.transforms.release.verify.examine import find_release
 
     args.root = find_release(args.release)
 
@@ -43,8 +43,8 @@ def act(args: argparse.Namespace, _: list[str]) -> int:
     """Checks and tells."""
     import msgspec
 
-    from pipelines.progress import Progress
-    from transforms.release.verify.examine import examine
+    from parapet.pipelines.progress import Progress
+    from parapet.transforms.release.verify.examine import examine
 
     with Progress("release verify", enabled=not args.quiet and sys.stderr.isatty()) as shown:
         done = examine(args.root, shown.stage if shown.enabled else lambda _: None)

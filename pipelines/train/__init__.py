@@ -6,8 +6,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from pipelines.command import run_checked
-from pipelines.dispatch import hand_over
+from parapet.pipelines.command import run_checked
+from parapet.pipelines.dispatch import hand_over
 
 _BABI = dict.fromkeys(("rules", "tfidf", "nearest", "embeddings", "memn2n"), "babi")
 _GENERATION = dict.fromkeys(("ft_t5", "pt_t5"), "generation")
@@ -61,6 +61,6 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet train``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv and argv[0] in MODELS:
-        of = importlib.import_module(f"pipelines.train.{FAMILIES[argv[0]]}")
+        of = importlib.import_module(f"parapet.pipelines.train.{FAMILIES[argv[0]]}")
         return run_checked(of.parser(argv[0]), argv[1:], of.check, of.act, STOPPED)
-    return hand_over("parapet train", "model", MODELS, "pipelines.train", USAGE, argv)
+    return hand_over("parapet train", "model", MODELS, "parapet.pipelines.train", USAGE, argv)

@@ -1,7 +1,7 @@
-"""``python -m pipelines.train``."""
+"""``python -m parapet.pipelines.train``."""
 
 import sys
 
-from pipelines.train import run
+from parapet.pipelines.train import run
 
 sys.exit(run())

@@ -5,13 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pipelines.command import StrictParser, check_apart
-from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, check_torch, training_of
-from pipelines.train.publishing import begin, end
-from schemas.errors import InputError
+from parapet.pipelines.command import StrictParser, check_apart
+from parapet.pipelines.train.flags import (
+    RESUMED,
+    TRAINING,
+    Defaults,
+    add_training,
+    check_numbers,
+    check_torch,
+    training_of,
+)
+from parapet.pipelines.train.publishing import begin, end
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.models.babi.saving import Card
+    from parapet.evaluation.models.babi.saving import Card
 
 NETS = ("embeddings", "memn2n")
 MATCHING = ("tfidf", *NETS)
@@ -75,7 +83,7 @@ OPTIONS = (*TRAINING, *LEAST, "margin", "input")  # that shape the content; a mo
 
 def check(args: argparse.Namespace) -> None:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
-    from evaluation.models.packages import check_installed
+    from parapet.evaluation.models.packages import check_installed
 
     check_numbers(args, LEAST, ["margin"])
     args.given = [(flag, path) for flag in PLACES for path in _paths(getattr(args, flag, None))]
@@ -85,8 +93,8 @@ def check(args: argparse.Namespace) -> None:
     if args.model == "rules":
         args.card = _rules(args.ontology)
         return
-    from evaluation.models.babi import data
-    from evaluation.models.babi.saving import Card
+    from parapet.evaluation.models.babi import data
+    from parapet.evaluation.models.babi.saving import Card
 
     if args.model == "tfidf":
         check_installed("torch")
@@ -94,7 +102,7 @@ def check(args: argparse.Namespace) -> None:
         knowledge = data.read_knowledge(args.match, texts)
         args.card = Card(model=args.model, history=args.input == "history", candidates=texts, knowledge=knowledge)
     elif args.model == "nearest":
-        from evaluation.models.babi.nearest import Nearest
+        from parapet.evaluation.models.babi.nearest import Nearest
 
         dialogues = [dialogue for path in args.train for dialogue in data.read_dialogues(path)]
         args.card = Card(model=args.model, task=data.task_of(args.train), pairs=Nearest.of(dialogues).pairs)
@@ -109,9 +117,9 @@ def _paths(given: str | list[str] | None) -> list[str]:
 
 def _rules(ontology: str | None) -> Card:
     """What a rule-based bot needs to know. Raises InputError for an ontology that cannot be."""
-    from evaluation.models.babi.saving import Card
-    from schemas.layout import as_path, is_there
-    from transforms.restaurants.ontology import read_ontology
+    from parapet.evaluation.models.babi.saving import Card
+    from parapet.schemas.layout import as_path, is_there
+    from parapet.transforms.restaurants.ontology import read_ontology
 
     if ontology is None:
         return Card(model="rules")
@@ -123,16 +131,16 @@ def _rules(ontology: str | None) -> Card:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
-    from evaluation.models.babi import saving
+    from parapet.evaluation.models.babi import saving
 
     if args.corpus is None:
-        from evaluation.writing import publish
+        from parapet.evaluation.writing import publish
 
         publish(args.output, saving.files_of(args.card), begin(args, OPTIONS, args.given))
         if not args.quiet:
             print(f"{args.model}: the model is in {args.output}")
         return
-    from evaluation.models.babi.learning import Settings, train
+    from parapet.evaluation.models.babi.learning import Settings, train
 
     head = begin(args, OPTIONS, args.given, "torch")
     net = {flag: getattr(args, flag) for flag in ("size", "hops", "memory") if hasattr(args, flag)}

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from pipelines.command import StrictParser, add_split, check_apart, counted
-from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, check_torch, training_of
-from pipelines.train.publishing import begin, end
-from schemas.errors import InputError
-from schemas.layout import TRAIN, sample_root
+from parapet.pipelines.command import StrictParser, add_split, check_apart, counted
+from parapet.pipelines.train.flags import (
+    RESUMED,
+    TRAINING,
+    Defaults,
+    add_training,
+    check_numbers,
+    check_torch,
+    training_of,
+)
+from parapet.pipelines.train.publishing import begin, end
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import TRAIN, sample_root
 
 DESCRIPTION = """\
 A text classifier of user turns: by the intent that is active in them, or by whether they are out of domain. It begins
@@ -74,12 +82,12 @@ def check(args: argparse.Namespace) -> None:
     check_apart(args.output, checkpoint=args.checkpoint)
     args.found = None
     if args.checkpoint:
-        from evaluation.models.classifier.saving import KINDS
-        from transforms.checkpoints import inspect
+        from parapet.evaluation.models.classifier.saving import KINDS
+        from parapet.transforms.checkpoints import inspect
 
         args.found = inspect(args.checkpoint, KINDS, "--checkpoint")
     check_torch(args, *(["transformers"] if args.checkpoint else []))
-    from evaluation.models.classifier.corpus import read_corpus
+    from parapet.evaluation.models.classifier.corpus import read_corpus
 
     args.read = read_corpus(
         args.task, args.train, args.split, args.dev, args.foreign, args.dev_split, HELD_OUT, args.seed
@@ -88,8 +96,8 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
-    from evaluation.models.classifier import saving
-    from evaluation.models.classifier.learning import Settings, train
+    from parapet.evaluation.models.classifier import saving
+    from parapet.evaluation.models.classifier.learning import Settings, train
 
     head = begin(args, OPTIONS, args.read.files, "torch")
     settings = Settings(

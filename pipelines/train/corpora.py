@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from pipelines.command import StrictParser, add_split, check_apart
-from schemas.errors import InputError
-from schemas.layout import TRAIN, sample_root
+from parapet.pipelines.command import StrictParser, add_split, check_apart
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import TRAIN, sample_root
 
 if TYPE_CHECKING:
-    from evaluation.models.dst.data import Labelled
+    from parapet.evaluation.models.dst.data import Labelled
 
 OPTIONS = ("split", "dev_split", "held_out")
 Row = TypeVar("Row")
@@ -41,7 +41,7 @@ def read_corpora(
     Raises:
       InputError: a corpus cannot be read or has nothing to learn.
     """
-    from evaluation.models.holding_out import held_out
+    from parapet.evaluation.models.holding_out import held_out
 
     roots = args.train or [str(sample_root())]
     for root in roots:
@@ -66,7 +66,7 @@ def read_corpora(
 
 def read_frames(args: argparse.Namespace) -> tuple[list[Labelled], list[Labelled]]:
     """As :func:`read_corpora`, for a model of dialogue states."""
-    from evaluation.models.dst.data import read_labels
+    from parapet.evaluation.models.dst.data import read_labels
 
     def read(root: str, split: str) -> tuple[list[Labelled], list[str]]:
         found = read_labels(root, split)

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import StrictParser, check_apart
-from pipelines.train.flags import Add, check_numbers, check_torch, training_of
-from schemas.errors import InputError
+from parapet.pipelines.command import StrictParser, check_apart
+from parapet.pipelines.train.flags import Add, check_numbers, check_torch, training_of
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
-    from transforms.checkpoints import Checkpoint
+    from parapet.transforms.checkpoints import Checkpoint
 
 
 def add_checkpoint(made: StrictParser, told: str) -> None:
@@ -64,7 +64,7 @@ def read_checkpoint(args: argparse.Namespace, kinds: Sequence[str], *packages: s
     Raises:
       InputError: it cannot be trained here.
     """
-    from transforms.checkpoints import inspect
+    from parapet.transforms.checkpoints import inspect
 
     check_apart(args.output, checkpoint=args.checkpoint)
     found = inspect(args.checkpoint, kinds, "--checkpoint")

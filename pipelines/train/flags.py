@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from pipelines.command import StrictParser
-from schemas.errors import InputError
+from parapet.pipelines.command import StrictParser
+from parapet.schemas.errors import InputError
 
 RESUMED = """\
 OUT/.training has the state after each epoch: a training that was stopped goes on from it when the same command is run
@@ -80,16 +80,16 @@ def check_torch(args: argparse.Namespace, *packages: str) -> None:
     Raises:
       InputError: a package is missing, or the GPU that is asked for.
     """
-    from evaluation.models.packages import check_installed
+    from parapet.evaluation.models.packages import check_installed
 
     check_installed("torch", "safetensors", *packages)
-    from evaluation.models.devices import device_of
+    from parapet.evaluation.models.devices import device_of
 
     args.device = device_of(args.device).type
 
 
 def training_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What all settings of a training have (:class:`evaluation.models.training.Settings`), by its name there."""
+    """What every :class:`parapet.evaluation.models.training.Settings` has, by its name there."""
     return {
         "batch": args.batch_size,
         "rate": args.learning_rate,

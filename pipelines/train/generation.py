@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pipelines.command import StrictParser
-from pipelines.train import corpora
-from pipelines.train.fine_tuning import add_checkpoint, read_checkpoint
-from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, training_of
-from pipelines.train.publishing import begin, end
+from parapet.pipelines.command import StrictParser
+from parapet.pipelines.train import corpora
+from parapet.pipelines.train.fine_tuning import add_checkpoint, read_checkpoint
+from parapet.pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, training_of
+from parapet.pipelines.train.publishing import begin, end
 
 if TYPE_CHECKING:
-    from evaluation.models.generation.data import Example
+    from parapet.evaluation.models.generation.data import Example
 
 DESCRIPTIONS = {
     "ft_t5": """\
@@ -54,8 +54,8 @@ def parser(model: str) -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads what is trained on, and looks at the checkpoint. Raises InputError for what cannot work."""
-    from evaluation.models.generation.data import read_examples
-    from evaluation.models.generation.saving import ARCHITECTURES
+    from parapet.evaluation.models.generation.data import read_examples
+    from parapet.evaluation.models.generation.saving import ARCHITECTURES
 
     def read(root: str, split: str) -> tuple[list[Example], list[str]]:
         found = read_examples(root, split)
@@ -68,7 +68,7 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
-    from evaluation.models.generation.learning import Settings, train
+    from parapet.evaluation.models.generation.learning import Settings, train
 
     head = begin(args, OPTIONS, args.given, "torch", "transformers")
     own = {flag: getattr(args, flag) for flag in LEAST if hasattr(args, flag)}

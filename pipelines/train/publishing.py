@@ -6,11 +6,12 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.command import UsageError, counted
-from schemas.errors import InputError
+from parapet.pipelines.command import UsageError, counted
+from parapet.schemas.distribution import parapet_version
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.models.training import Trained
+    from parapet.evaluation.models.training import Trained
 
 
 def begin(
@@ -32,9 +33,9 @@ def begin(
     """
     from importlib.metadata import version
 
-    from evaluation.writing import sha256_of
-    from schemas.layout import as_path
-    from transforms import checkpoints, files
+    from parapet.evaluation.writing import sha256_of
+    from parapet.schemas.layout import as_path
+    from parapet.transforms import checkpoints, files
 
     try:
         files.prepare(args.output, f"train_{args.model}")
@@ -42,7 +43,7 @@ def begin(
         raise UsageError(error.reason, error.path, error.where) from None
     head: dict[str, Any] = {
         "pipeline": f"train_{args.model}",
-        "version": version("parapet"),
+        "version": parapet_version(),
         "options": {flag: getattr(args, flag) for flag in sorted(options) if hasattr(args, flag)},
         "inputs": [
             {"flag": flag, "name": as_path(path).name, "sha256": sha256_of(as_path(path))} for flag, path in given
@@ -72,9 +73,9 @@ def end(
       told: what is right on dev; nothing is said where it is empty.
       result: what ``run.json`` says of the result besides the best epoch.
     """
-    from evaluation.models import resuming
-    from evaluation.models.training import log_bytes
-    from evaluation.writing import publish
+    from parapet.evaluation.models import resuming
+    from parapet.evaluation.models.training import log_bytes
+    from parapet.evaluation.writing import publish
 
     best = trained.best
     of_best = {"epoch": best.epoch, "epochs": len(trained.log), "dev": best.dev}

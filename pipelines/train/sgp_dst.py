@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from pipelines.command import StrictParser
-from pipelines.train.corpora import OPTIONS as CORPORA
-from pipelines.train.corpora import add_corpora, read_frames
-from pipelines.train.fine_tuning import (
+from parapet.pipelines.command import StrictParser
+from parapet.pipelines.train.corpora import OPTIONS as CORPORA
+from parapet.pipelines.train.corpora import add_corpora, read_frames
+from parapet.pipelines.train.fine_tuning import (
     FINE_TUNING,
     add_checkpoint,
     add_fine_tuning,
@@ -15,8 +15,8 @@ from pipelines.train.fine_tuning import (
     fine_tuning_of,
     read_checkpoint,
 )
-from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training
-from pipelines.train.publishing import begin, end
+from parapet.pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training
+from parapet.pipelines.train.publishing import begin, end
 
 DESCRIPTION = """\
 Fine-tunes BERT encoders for intents, categorical slots, free slots and slot transfer, which rules combine (Ruan, Ling,
@@ -42,7 +42,7 @@ def parser(model: str = "sgp_dst") -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
-    from evaluation.models.dst.sgp.saving import TYPES
+    from parapet.evaluation.models.dst.sgp.saving import TYPES
 
     check_fine_tuning(args)
     args.found = read_checkpoint(args, TYPES)
@@ -51,8 +51,8 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
-    from evaluation.models.dst.sgp.learning import Settings, train
-    from evaluation.models.dst.sgp.saving import files_of
+    from parapet.evaluation.models.dst.sgp.learning import Settings, train
+    from parapet.evaluation.models.dst.sgp.saving import files_of
 
     head = begin(args, OPTIONS, args.given, "torch", "transformers")
     settings = Settings(**fine_tuning_of(args), shared=args.shared)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from pipelines.command import StrictParser, check_apart
-from pipelines.train.corpora import OPTIONS as CORPORA
-from pipelines.train.corpora import add_corpora, read_corpora
-from pipelines.train.fine_tuning import add_checkpoint, read_checkpoint
-from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, training_of
-from pipelines.train.publishing import begin, end
-from schemas.errors import InputError
+from parapet.pipelines.command import StrictParser, check_apart
+from parapet.pipelines.train.corpora import OPTIONS as CORPORA
+from parapet.pipelines.train.corpora import add_corpora, read_corpora
+from parapet.pipelines.train.fine_tuning import add_checkpoint, read_checkpoint
+from parapet.pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, training_of
+from parapet.pipelines.train.publishing import begin, end
+from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.models.soloist.data import Step
+    from parapet.evaluation.models.soloist.data import Step
 
 DESCRIPTION = """\
 A GPT-2 that goes on writing: after what was said the belief state, after what the database has for it the response,
@@ -55,8 +55,8 @@ def check(args: argparse.Namespace) -> None:
         if not 0 <= getattr(args, flag) <= most:
             raise InputError(f"{getattr(args, flag)}: give a number from 0 to {most:g}", f"--{flag}")
     check_apart(args.output, knowledge_base=args.knowledge_base)
-    from evaluation.models.soloist.data import read_source, steps_of
-    from evaluation.models.soloist.saving import KINDS
+    from parapet.evaluation.models.soloist.data import read_source, steps_of
+    from parapet.evaluation.models.soloist.saving import KINDS
 
     def read(root: str, split: str) -> tuple[list[Step], list[str]]:
         source = read_source(root, split, args.knowledge_base)
@@ -71,8 +71,8 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
-    from evaluation.models.soloist import saving
-    from evaluation.models.soloist.learning import Settings, train
+    from parapet.evaluation.models.soloist import saving
+    from parapet.evaluation.models.soloist.learning import Settings, train
 
     head = begin(args, OPTIONS, args.given, "torch", "transformers")
     settings = Settings(

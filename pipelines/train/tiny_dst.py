@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from pipelines.command import StrictParser
-from pipelines.train.corpora import OPTIONS as CORPORA
-from pipelines.train.corpora import add_corpora, read_frames
-from pipelines.train.flags import RESUMED, TRAINING, Defaults, add_training, check_numbers, check_torch, training_of
-from pipelines.train.publishing import begin, end
-from schemas.errors import InputError
+from parapet.pipelines.command import StrictParser
+from parapet.pipelines.train.corpora import OPTIONS as CORPORA
+from parapet.pipelines.train.corpora import add_corpora, read_frames
+from parapet.pipelines.train.flags import (
+    RESUMED,
+    TRAINING,
+    Defaults,
+    add_training,
+    check_numbers,
+    check_torch,
+    training_of,
+)
+from parapet.pipelines.train.publishing import begin, end
+from parapet.schemas.errors import InputError
 
 DESCRIPTION = """\
 A small net that reads schema and dialogue: what in the dialogue may be a value is weighed against what the schema says
@@ -33,7 +41,7 @@ def parser(model: str = "tiny_dst") -> StrictParser:
 
 def check(args: argparse.Namespace) -> None:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
-    from evaluation.models.dst.tiny.saving import LARGEST
+    from parapet.evaluation.models.dst.tiny.saving import LARGEST
 
     check_numbers(args, {"size": 1})
     if args.size > LARGEST:
@@ -44,9 +52,9 @@ def check(args: argparse.Namespace) -> None:
 
 def act(args: argparse.Namespace, _: list[str]) -> None:
     """Trains and writes."""
-    from evaluation.models.dst.tiny.learning import Settings, train
-    from evaluation.models.dst.tiny.saving import Card
-    from evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
+    from parapet.evaluation.models.dst.tiny.learning import Settings, train
+    from parapet.evaluation.models.dst.tiny.saving import Card
+    from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
 
     head = begin(args, OPTIONS, args.given, "torch")
     settings = Settings(size=args.size, **training_of(args))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from pipelines.main import main
+from parapet.pipelines.main import main
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def run(tmp_path: Path, *responses: Path, schemas: Path | None = None) -> tuple[
     out = tmp_path / "out"
     flags = ["--schemas", str(schemas)] if schemas else []
     if not schemas:
-        from schemas.layout import sample_root
+        from parapet.schemas.layout import sample_root
 
         flags = ["--schemas", str(sample_root())]
     assert main(["compose", "--output", str(out), *flags, "--responses", *map(str, responses), "--quiet"]) == 1

@@ -16,8 +16,8 @@ import pytest
 from folders import files_of
 from two_workers import TWO_WORKERS
 
-from pipelines.main import main
-from schemas import layout
+from parapet.pipelines.main import main
+from parapet.schemas import layout
 
 
 def compose(output: Path, *flags: object) -> int:
@@ -68,7 +68,7 @@ def test_every_answer_ends_once_and_where_it_belongs(composed: Path, crowd: Path
 
 
 def test_variants_are_named_ranked_and_referenced_right(composed: Path, sample: Path) -> None:
-    from transforms.distance import Method
+    from parapet.transforms.distance import Method
 
     rows = {(r["element_id"], r["field"], r["variant"]): r for r in rows_of(composed) if r["variant"]}
     method, seen = Method(), 0

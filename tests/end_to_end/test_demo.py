@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from two_workers import THOROUGH
 
-import pipelines.demo
-from pipelines.demo_reuse import RECORD, Made
-from pipelines.main import main
+from parapet.pipelines import demo as command
+from parapet.pipelines.demo_reuse import RECORD, Made
+from parapet.pipelines.main import main
+from parapet.schemas.distribution import install_line
 
 ROOT = Path(__file__).parents[2]
 # Speech and training take more than all else together; their pages' examples run in test_docs.py.
@@ -108,20 +109,20 @@ def test_what_is_changed_is_made_again(tmp_path: Path) -> None:
 
 
 def test_without_an_extra_its_stage_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setitem(pipelines.demo.EXTRAS, "speech", "a_package_that_nobody_has")
-    args, _ = pipelines.demo.parser().parse(["--output", str(tmp_path)])
-    left = [stage.pipeline for stage in pipelines.demo._possible(args)]
-    every = [stage.pipeline for stage in pipelines.demo.stages(str(tmp_path))]
+    monkeypatch.setitem(command.EXTRAS, "speech", "a_package_that_nobody_has")
+    args, _ = command.parser().parse(["--output", str(tmp_path)])
+    left = [stage.pipeline for stage in command._possible(args)]
+    every = [stage.pipeline for stage in command.stages(str(tmp_path))]
     assert left == [name for name in every if name != "speech_errors"]
-    assert capsys.readouterr().out == "without speech_errors: pip install 'parapet[speech]' adds it\n"
+    assert capsys.readouterr().out == f"without speech_errors: {install_line('speech')} adds it\n"
 
 
 def test_the_core_scores_the_key_words_instead_of_a_model(tmp_path: Path, capsys) -> None:
-    args, _ = pipelines.demo.parser().parse(["--core", "--output", str(tmp_path)])
-    left = pipelines.demo._possible(args)
+    args, _ = command.parser().parse(["--core", "--output", str(tmp_path)])
+    left = command._possible(args)
     assert {"speech_errors", "train", "predict"}.isdisjoint(stage.pipeline for stage in left)
     (scored,) = (stage for stage in left if stage.pipeline == "evaluate")
-    assert "evaluation.dst.baseline:Keywords" in scored.flags
+    assert "parapet.evaluation.dst.baseline:Keywords" in scored.flags
     assert "--predictions" not in scored.flags
     assert capsys.readouterr().out == ""
 

@@ -23,27 +23,27 @@ import pytest
 import yaml
 from two_workers import TWO_PROCESSES, TWO_WORKERS
 
-from pipelines.command import StrictParser, _beam_flags
-from pipelines.evaluate import TASKS
-from pipelines.main import PIPELINES, main
-from pipelines.mturk import ACTIONS, sandbox_server
-from pipelines.predict import FAMILIES as PREDICTORS
-from pipelines.release import ACTIONS as RELEASE_ACTIONS
-from pipelines.train import FAMILIES as TRAINERS
-from pipelines.train import MODELS
-from schemas.decisions import COLUMNS
-from schemas.json_schemas import RECORDS
-from schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
-from transforms.crowd.agreement import ADJUDICATE_COLUMNS
-from transforms.crowd.review import SHEET_COLUMNS
-from transforms.crowd.summary import SHORTFALL_COLUMNS
-from transforms.crowd.vet import EXPLANATIONS
-from transforms.mturk import collected, decide
-from transforms.mturk.journal import Entry, Event
-from transforms.mturk.ledger import Row
-from transforms.mturk.status import Status, TaskStatus
-from transforms.mturk_server.practice import greeting
-from transforms.mturk_server.server import LocalMTurk
+from parapet.pipelines.command import StrictParser, _beam_flags
+from parapet.pipelines.evaluate import TASKS
+from parapet.pipelines.main import PIPELINES, main
+from parapet.pipelines.mturk import ACTIONS, sandbox_server
+from parapet.pipelines.predict import FAMILIES as PREDICTORS
+from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
+from parapet.pipelines.train import FAMILIES as TRAINERS
+from parapet.pipelines.train import MODELS
+from parapet.schemas.decisions import COLUMNS
+from parapet.schemas.json_schemas import RECORDS
+from parapet.schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
+from parapet.transforms.crowd.agreement import ADJUDICATE_COLUMNS
+from parapet.transforms.crowd.review import SHEET_COLUMNS
+from parapet.transforms.crowd.summary import SHORTFALL_COLUMNS
+from parapet.transforms.crowd.vet import EXPLANATIONS
+from parapet.transforms.mturk import collected, decide
+from parapet.transforms.mturk.journal import Entry, Event
+from parapet.transforms.mturk.ledger import Row
+from parapet.transforms.mturk.status import Status, TaskStatus
+from parapet.transforms.mturk_server.practice import greeting
+from parapet.transforms.mturk_server.server import LocalMTurk
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -230,8 +230,8 @@ COMMANDS = [
 def parser_of(name: str) -> StrictParser:
     group, _, action = name.partition(" ")
     if group in FAMILIES:
-        return importlib.import_module(f"pipelines.{group}.{FAMILIES[group][action]}").parser(action)
-    return importlib.import_module(f"pipelines.{name.replace(' ', '.').replace('-', '_')}").parser()
+        return importlib.import_module(f"parapet.pipelines.{group}.{FAMILIES[group][action]}").parser(action)
+    return importlib.import_module(f"parapet.pipelines.{name.replace(' ', '.').replace('-', '_')}").parser()
 
 
 def flags_of(name: str) -> set[str]:

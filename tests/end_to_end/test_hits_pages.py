@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from page_recorder import Recorder, serve
 
-from pipelines.main import main
+from parapet.pipelines.main import main
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -14,10 +14,10 @@ import pytest
 from folders import files_of
 from two_workers import THOROUGH
 
-from pipelines.main import main
-from schemas import layout
-from schemas.elements import elements_of
-from transforms.hits.ambiguity import AUTO, ambiguous_elements
+from parapet.pipelines.main import main
+from parapet.schemas import layout
+from parapet.schemas.elements import elements_of
+from parapet.transforms.hits.ambiguity import AUTO, ambiguous_elements
 
 
 def text_of(page: str) -> str:

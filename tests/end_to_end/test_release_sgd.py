@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from two_workers import TWO_PROCESSES
 
-from pipelines.main import main
-from schemas import layout
-from schemas.dialogue_table import DIALOGUES, dialogue_file, schema_file
+from parapet.pipelines.main import main
+from parapet.schemas import layout
+from parapet.schemas.dialogue_table import DIALOGUES, dialogue_file, schema_file
 
 TOML = """
 name = "sgd_slice"

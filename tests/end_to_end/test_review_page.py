@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from schemas.decisions import Decision, decisions_csv, parse_decisions
-from transforms.crowd.review import ReviewItem, review_csv, review_pages
+from parapet.schemas.decisions import Decision, decisions_csv, parse_decisions
+from parapet.transforms.crowd.review import ReviewItem, review_csv, review_pages
 
 CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium on PATH, and PARAPET_CHROMIUM is not set")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from evaluation.compare.leaderboard import files_of, heads, leaderboard, macro_average, untested
-from evaluation.compare.results import Column, Outcome, check_same_sets, columns_of, read_outcome
-from evaluation.rows import rows_bytes
-from schemas.errors import InputError
+from parapet.evaluation.compare.leaderboard import files_of, heads, leaderboard, macro_average, untested
+from parapet.evaluation.compare.results import Column, Outcome, check_same_sets, columns_of, read_outcome
+from parapet.evaluation.rows import rows_bytes
+from parapet.schemas.errors import InputError
 
 KEYS = [("a", "d0", 0), ("a", "d1", 0), ("b", "d0", 2)]
 

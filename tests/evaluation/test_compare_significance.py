@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from evaluation import bootstrap
-from evaluation.compare.results import Sums
-from evaluation.compare.significance import coins_of, differences, holm
+from parapet.evaluation import bootstrap
+from parapet.evaluation.compare.results import Sums
+from parapet.evaluation.compare.significance import coins_of, differences, holm
 
 
 def mean_of(sums: Sums) -> float:

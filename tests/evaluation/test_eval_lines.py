@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.lines import ALL, MEAN, Keyed, check_same, groups_of, read_keyed, with_mean
-from schemas.errors import InputError
+from parapet.evaluation.lines import ALL, MEAN, Keyed, check_same, groups_of, read_keyed, with_mean
+from parapet.schemas.errors import InputError
 
 
 class Row(Keyed, kw_only=True):

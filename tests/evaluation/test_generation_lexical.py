@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.generation.lexical import Lexical
-from evaluation.generation.scorers import entails
+from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.scorers import entails
 
 CLASSES = ("entailment", "neutral", "contradiction")
 

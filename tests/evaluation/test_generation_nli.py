@@ -13,8 +13,8 @@ pytest.importorskip("transformers")
 
 from tiny_nli import save_roberta
 
-from evaluation.generation.nli import Nli, inspect
-from schemas.errors import InputError
+from parapet.evaluation.generation.nli import Nli, inspect
+from parapet.schemas.errors import InputError
 
 PAIRS = [
     ("How about Opa?", "Name of the restaurant is Opa"),

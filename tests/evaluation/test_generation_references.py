@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.generation.references import PHRASES, Act, listed, references
-from evaluation.generation.tampering import tampered
-from evaluation.generation.turns import Pools
-from evaluation.generation.words import Kind, Words, in_words, kind_of, varied_words, words_of
-from schemas.errors import InputError
-from schemas.layout import SplitSchemas
-from schemas.service import Intent, Service, Slot
+from parapet.evaluation.generation.references import PHRASES, Act, listed, references
+from parapet.evaluation.generation.tampering import tampered
+from parapet.evaluation.generation.turns import Pools
+from parapet.evaluation.generation.words import Kind, Words, in_words, kind_of, varied_words, words_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SplitSchemas
+from parapet.schemas.service import Intent, Service, Slot
 
 RESTAURANTS = Service(
     "Restaurants_1",

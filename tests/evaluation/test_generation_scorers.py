@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.generation.scorers import Cached, Judgement, Pair
-from schemas.errors import InputError
+from parapet.evaluation.generation.scorers import Cached, Judgement, Pair
+from parapet.schemas.errors import InputError
 
 
 class Counting:

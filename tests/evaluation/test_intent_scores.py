@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from evaluation.intent import scores
+from parapet.evaluation.intent import scores
 
 LABELS = st.sampled_from(["a", "b", "c", "d", "only predicted"])
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from evaluation.ood import curves
-from evaluation.ood.reading import Turn
-from evaluation.ood.scoring import Settings, metrics_of, tuned
+from parapet.evaluation.ood import curves
+from parapet.evaluation.ood.reading import Turn
+from parapet.evaluation.ood.scoring import Settings, metrics_of, tuned
 
 # Few different scores, so that ties are many.
 SCORES = st.one_of(st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0]), st.floats(-1e6, 1e6))

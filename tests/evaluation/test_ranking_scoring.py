@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.lines import ALL
-from evaluation.ranking.outputs import by_task, details_of
-from evaluation.ranking.reading import Response, pair_up, read_test
-from evaluation.ranking.scoring import METRICS, call_values, evaluate, means, values_of
-from schemas.errors import InputError
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.ranking.outputs import by_task, details_of
+from parapet.evaluation.ranking.reading import Response, pair_up, read_test
+from parapet.evaluation.ranking.scoring import METRICS, call_values, evaluate, means, values_of
+from parapet.schemas.errors import InputError
 
 TEST = """\
 1 r_1 R_phone r_1_phone

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.response.goals import Goal, Request, Said, Search, judge
-from evaluation.response.knowledge import Knowledge, satisfies
-from evaluation.response.mentions import is_said, placeholders, placeholders_of
+from parapet.evaluation.response.goals import Goal, Request, Said, Search, judge
+from parapet.evaluation.response.knowledge import Knowledge, satisfies
+from parapet.evaluation.response.mentions import is_said, placeholders, placeholders_of
 
 ROWS = [
     {"name": "Anchor", "city": "Rome", "price": "10", "phone": "123"},

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from evaluation.lines import ALL
-from evaluation.response.goals import END, Goal, Request, Search
-from evaluation.response.multiwoz import read_entities, read_reference
-from evaluation.response.outputs import evaluate
-from evaluation.response.predictions import own_responses, read_responses
-from evaluation.response.sgd import naming_slots, reference_of
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError
-from schemas.service import Service, parse_service
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.response.goals import END, Goal, Request, Search
+from parapet.evaluation.response.multiwoz import read_entities, read_reference
+from parapet.evaluation.response.outputs import evaluate
+from parapet.evaluation.response.predictions import own_responses, read_responses
+from parapet.evaluation.response.sgd import naming_slots, reference_of
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service, parse_service
 
 SLOTS = ["city", "stars", "inn_name", "fare", "phone", "has_bath"]
 SCHEMA = {

@@ -10,11 +10,11 @@ import pytest
 from folders import files_of
 from two_workers import TWO_WORKERS
 
-from pipelines.anonymise import run as command
-from schemas.errors import InputError
-from transforms.anonymise.balance import check_counts
-from transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
-from transforms.babi.reading import Exchange, parse_dialogues
+from parapet.pipelines.anonymise import run as command
+from parapet.schemas.errors import InputError
+from parapet.transforms.anonymise.balance import check_counts
+from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
+from parapet.transforms.babi.reading import Exchange, parse_dialogues
 
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 

@@ -16,12 +16,12 @@ from folders import files_of
 from two_workers import TWO_WORKERS
 
 from benchmarks.rewrite_reference import names_of, rename
-from pipelines import augment
-from pipelines.main import main
-from schemas import layout
-from schemas.dialogue import problems_of, read_dialogues
-from schemas.dialogue_table import dialogue_of
-from transforms.variants import compose_variant
+from parapet.pipelines import augment
+from parapet.pipelines.main import main
+from parapet.schemas import layout
+from parapet.schemas.dialogue import problems_of, read_dialogues
+from parapet.schemas.dialogue_table import dialogue_of
+from parapet.transforms.variants import compose_variant
 
 ALL = "none,backtrans,oracle,corrupted,backtrans+oracle"
 VERSIONS = {
@@ -165,7 +165,7 @@ def test_references_hold_ids_are_unique_and_rows_are_the_json(name: str, made: P
 
 
 def test_two_workers_and_many_shards_give_the_same_bytes(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transforms.augment.plan.SHARD_BYTES", 700_000)
+    monkeypatch.setattr("parapet.transforms.augment.plan.SHARD_BYTES", 700_000)
     edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[3].update(services=["None_1"]))
     flags = ["--max_bad", "100%", "--quiet"]
     assert run(corpus, *flags, sets="corrupted") == 0
@@ -194,8 +194,8 @@ def test_corruptions_are_variants_for_the_other_pipelines(made: Path, tmp_path: 
 
 def test_no_test_word_comes_into_training(made: Path) -> None:
     """Words that replace others are train's, also in the corrupted test schemas."""
-    from transforms.augment.corrupt import vocabulary_of
-    from transforms.naming import Conventions, name_words
+    from parapet.transforms.augment.corrupt import vocabulary_of
+    from parapet.transforms.naming import Conventions, name_words
 
     train, test = (layout.read_root(made / "sgd" / split)[0].services for split in ("train", "test"))
     seen = vocabulary_of(train, Conventions())

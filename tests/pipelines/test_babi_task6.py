@@ -10,11 +10,11 @@ import pytest
 from dstc2_calls import WELCOME, asian_oriental, cheap_chinese, write_lists
 from two_workers import TWO_WORKERS
 
-from pipelines.babi_task6 import run as command
-from schemas.dialogue import Dialogue, parse_dialogues, problems_of
-from schemas.layout import read_root, services_by_name
-from transforms.corpora import dialogues_of, read_corpus
-from transforms.variations.said import said_by_user
+from parapet.pipelines.babi_task6 import run as command
+from parapet.schemas.dialogue import Dialogue, parse_dialogues, problems_of
+from parapet.schemas.layout import read_root, services_by_name
+from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.variations.said import said_by_user
 
 CHEAP = f"""\
 1 <SILENCE>\t{WELCOME}

@@ -19,12 +19,12 @@ from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 from two_workers import TWO_WORKERS
 
-from pipelines.main import main
-from schemas import layout
-from schemas.service import parse_service
-from transforms.naming import name_words
-from transforms.translation.batches import make_batches
-from transforms.translation.engine import Limits
+from parapet.pipelines.main import main
+from parapet.schemas import layout
+from parapet.schemas.service import parse_service
+from parapet.transforms.naming import name_words
+from parapet.transforms.translation.batches import make_batches
+from parapet.transforms.translation.engine import Limits
 
 PIVOTS = ("zh", "ja", "ko")
 

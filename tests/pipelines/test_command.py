@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from pipelines.main import main
-from schemas.layout import sample_root
+from parapet.pipelines.main import main
+from parapet.schemas.layout import sample_root
 
 
 @pytest.fixture(autouse=True)

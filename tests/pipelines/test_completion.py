@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.completion import SHELLS, tree
-from pipelines.evaluate import TASKS
-from pipelines.main import PIPELINES, main
-from pipelines.mturk import ACTIONS
-from pipelines.release import ACTIONS as RELEASE_ACTIONS
+from parapet.pipelines.completion import SHELLS, tree
+from parapet.pipelines.evaluate import TASKS
+from parapet.pipelines.main import PIPELINES, main
+from parapet.pipelines.mturk import ACTIONS
+from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
 
 # Sources the script, then asks what may follow each line that it reads.
 ASK = r"""
@@ -95,15 +95,15 @@ GROUPS = {"mturk": ACTIONS, "release": RELEASE_ACTIONS}
 @pytest.mark.parametrize("name", [name for name in PIPELINES if name not in ("evaluate", "train", "predict")])
 def test_every_flag_of_every_command_is_offered(name: str) -> None:
     if name not in GROUPS:
-        assert flags_of(leaf([name])) == flags_of(importlib.import_module(f"pipelines.{name}").parser())
+        assert flags_of(leaf([name])) == flags_of(importlib.import_module(f"parapet.pipelines.{name}").parser())
     for action in GROUPS.get(name, ()):
-        module = importlib.import_module(f"pipelines.{name}.{action.replace('-', '_')}")
+        module = importlib.import_module(f"parapet.pipelines.{name}.{action.replace('-', '_')}")
         assert flags_of(leaf([name, action])) == flags_of(module.parser())
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_flags_of_evaluate_are_those_of_the_task(task: str) -> None:
-    flags = flags_of(importlib.import_module(f"pipelines.evaluate.{task}").parser())
+    flags = flags_of(importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser())
     assert flags_of(leaf(["evaluate", "--task", task])) == flags | {"--task"}
     assert flags_of(leaf(["evaluate", f"--task={task}", "--quiet"])) == flags | {"--task"}
     assert flags_of(leaf(["evaluate"])) == {"-h", "--help", "--task"}
@@ -111,7 +111,7 @@ def test_the_flags_of_evaluate_are_those_of_the_task(task: str) -> None:
 
 @pytest.mark.parametrize("group", ["train", "predict"])
 def test_each_model_has_flags_of_its_own(group: str) -> None:
-    for model in importlib.import_module(f"pipelines.{group}").MODELS:
+    for model in importlib.import_module(f"parapet.pipelines.{group}").MODELS:
         assert {"--output"} <= flags_of(leaf([group, model]))
 
 

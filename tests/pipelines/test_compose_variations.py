@@ -15,12 +15,12 @@ import pytest
 from folders import files_of
 from two_workers import TWO_WORKERS
 
-from pipelines.compose_variations import run as command
-from pipelines.hits import run as hits
-from schemas.dialogue import Dialogue, read_dialogues
-from schemas.layout import sample_root
-from schemas.rewritings import REWRITINGS
-from transforms.mturk.top_up import read_lacks
+from parapet.pipelines.compose_variations import run as command
+from parapet.pipelines.hits import run as hits
+from parapet.schemas.dialogue import Dialogue, read_dialogues
+from parapet.schemas.layout import sample_root
+from parapet.schemas.rewritings import REWRITINGS
+from parapet.transforms.mturk.top_up import read_lacks
 
 CROWD = sample_root() / "crowd"
 COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase", "Answer.typos", "Answer.simplified"]

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from pipelines import doctor
-from pipelines.main import main
-from transforms.crowd import worker_key
-from transforms.doctor import credentials, machine, models, requirements
-from transforms.doctor.findings import Finding
+from parapet.pipelines import doctor
+from parapet.pipelines.main import main
+from parapet.schemas.distribution import DISTRIBUTION, install_line
+from parapet.transforms.crowd import worker_key
+from parapet.transforms.doctor import credentials, machine, models, requirements
+from parapet.transforms.doctor.findings import Finding
 
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAHUSHHUSH",
@@ -77,7 +78,7 @@ def test_it_works_here(capsys: pytest.CaptureFixture[str]) -> None:
     found = report(capsys)
     assert found["core_works"] is True
     assert list(found) == ["core_works", "core", "extras", "models", "credentials", "plug-ins", "machine"]
-    assert [one["name"] for one in found["extras"]] == sorted(metadata("parapet").get_all("Provides-Extra") or [])
+    assert [one["name"] for one in found["extras"]] == sorted(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
     assert told.startswith("Core\n")
@@ -87,7 +88,7 @@ def test_it_works_here(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_extra_is_said_to_be_for_something() -> None:
-    assert set(requirements.ENABLES) >= set(metadata("parapet").get_all("Provides-Extra") or [])
+    assert set(requirements.ENABLES) >= set(metadata(DISTRIBUTION).get_all("Provides-Extra") or [])
 
 
 def test_a_core_requirement_that_is_missing_is_a_failure(
@@ -103,7 +104,7 @@ def test_a_core_requirement_that_is_missing_is_a_failure(
 
 
 def specifier_of(name: str) -> str:
-    return next(str(one.specifier) for one in requirements.requirements_of("parapet") if one.name == name)
+    return next(str(one.specifier) for one in requirements.requirements_of(DISTRIBUTION) if one.name == name)
 
 
 def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,9 +118,7 @@ def test_levenshtein_may_be_absent(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def test_extras_that_are_missing_and_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     absent(monkeypatch, boto3=None, google_cloud_translate="1.0")
     found = by_name(requirements.extras())
-    assert found["mturk"] == Finding(
-        "mturk", "missing", "mturk", "boto3 is not installed", "pip install 'parapet[mturk]'"
-    )
+    assert found["mturk"] == Finding("mturk", "missing", "mturk", "boto3 is not installed", install_line("mturk"))
     assert found["google"].state == "wrong"
     assert found["google"].detail.startswith("google-cloud-translate 1.0 is not ")
     assert found["speech"].state == "there"
@@ -130,7 +129,7 @@ def test_an_extra_of_a_requirement_is_looked_into(monkeypatch: pytest.MonkeyPatc
     absent(monkeypatch, google_cloud_storage=None)
     assert "google-cloud-storage is not installed" in list(requirements.problems(Requirement("apache-beam[gcp]>=2")))
     assert list(requirements.problems(Requirement("apache-beam>=2"))) == []
-    assert by_name(requirements.extras())["gcp"].next == "pip install 'parapet[gcp]'"
+    assert by_name(requirements.extras())["gcp"].next == install_line("gcp")
 
 
 def test_another_python_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

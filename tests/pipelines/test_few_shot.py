@@ -11,9 +11,9 @@ from folders import files_of
 from multiwoz_corpus import write_corpus
 from two_workers import TWO_WORKERS
 
-from pipelines.few_shot import run as run_few_shot
-from schemas.layout import read_root
-from transforms.rewrite.text import dialogue_text
+from parapet.pipelines.few_shot import run as run_few_shot
+from parapet.schemas.layout import read_root
+from parapet.transforms.rewrite.text import dialogue_text
 
 FLAGS = ["--sizes", "1,3,4", "--test", "2"]
 

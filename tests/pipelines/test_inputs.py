@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.command import StrictParser, run_checked
-from schemas.errors import InputError, MissingExtra
+from parapet.pipelines.command import StrictParser, run_checked
+from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import InputError, MissingExtra
 
 COMMANDS = [
     *("rewrite --sgd X --variants .", "rewrite --variants X", "statistics --sgd X --variants .", "augment --sgd X"),
@@ -34,7 +35,7 @@ COMMANDS = [
 ]
 ALL = """
 import contextlib, io, json, sys
-from pipelines.main import main
+from parapet.pipelines.main import main
 found = {}
 for line in json.loads(sys.argv[1]):
     told = io.StringIO()
@@ -81,4 +82,4 @@ def test_a_missing_extra_is_the_user_s_whenever_it_is_found(
     assert run_checked(parser, [], check, act, "") == 2
     assert str(error) in capsys.readouterr().err
     if isinstance(error, MissingExtra):
-        assert str(error) == "boto3 is not installed: pip install 'parapet[mturk]'"
+        assert str(error) == f"boto3 is not installed: {install_line('mturk')}"

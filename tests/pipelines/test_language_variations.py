@@ -15,10 +15,10 @@ import pytest
 from folders import files_of
 from two_workers import TWO_PROCESSES
 
-from pipelines.language_variations import run as command
-from schemas.layout import sample_root
-from schemas.varied_turns import VARIED_TURNS
-from transforms.perturb.edits import Edit, edited, moved
+from parapet.pipelines.language_variations import run as command
+from parapet.schemas.layout import sample_root
+from parapet.schemas.varied_turns import VARIED_TURNS
+from parapet.transforms.perturb.edits import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}

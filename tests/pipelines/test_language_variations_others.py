@@ -15,14 +15,14 @@ from libretranslate_server import LibreTranslateServer, Request
 from pseudo_translator import translate
 from two_workers import TWO_WORKERS
 
-from pipelines.language_variations import run as command
-from schemas.dialogue import Dialogue, read_dialogues
-from schemas.layout import sample_root
-from schemas.varied_turns import VARIED_TURNS
-from transforms.perturb.edits import Edit, edited
-from transforms.variations.kinds import Settings, vary
-from transforms.variations.paraphrase import hidden as hidden_form
-from transforms.variations.said import said_by_user
+from parapet.pipelines.language_variations import run as command
+from parapet.schemas.dialogue import Dialogue, read_dialogues
+from parapet.schemas.layout import sample_root
+from parapet.schemas.varied_turns import VARIED_TURNS
+from parapet.transforms.perturb.edits import Edit, edited
+from parapet.transforms.variations.kinds import Settings, vary
+from parapet.transforms.variations.paraphrase import hidden as hidden_form
+from parapet.transforms.variations.said import said_by_user
 
 Turn = tuple[str, int]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.main import main
+from parapet.pipelines.main import main
 
 PIPELINES = {
     "rewrite": ["--variants", "{sample}/sgd_x"],

@@ -11,11 +11,11 @@ import sys
 
 import pytest
 
-from pipelines.main import main
-from pipelines.mturk import ACTIONS
-from transforms.mturk_server import marketplace
-from transforms.mturk_server.server import LocalMTurk
-from transforms.mturk_server.workers import Script, play
+from parapet.pipelines.main import main
+from parapet.pipelines.mturk import ACTIONS
+from parapet.transforms.mturk_server import marketplace
+from parapet.transforms.mturk_server.server import LocalMTurk
+from parapet.transforms.mturk_server.workers import Script, play
 
 BATCH_ACTIONS = ("collect", "status", "topup", "pay", "stop")
 
@@ -153,7 +153,7 @@ def test_a_batch_of_another_version_is_told(action, tmp_path):
 
 LOADED = """
 import sys
-from pipelines.main import main
+from parapet.pipelines.main import main
 try:
     main(sys.argv[1:])
 finally:
@@ -179,7 +179,7 @@ def test_every_action_shows_its_flags_and_an_example_of_its_own(action):
     examples = told.out.partition("example:")[2]
     assert f"parapet mturk {action}" in examples
     # Examples have no flag that the action does not take.
-    parser = importlib.import_module(f"pipelines.mturk.{action.replace('-', '_')}").parser()
+    parser = importlib.import_module(f"parapet.pipelines.mturk.{action.replace('-', '_')}").parser()
     known = {flag for each in parser._actions for flag in each.option_strings}
     for line in examples.splitlines():
         if f"parapet mturk {action}" in line:
@@ -188,7 +188,7 @@ def test_every_action_shows_its_flags_and_an_example_of_its_own(action):
 
 
 def test_the_module_runs_by_itself():
-    told = subprocess.run([sys.executable, "-m", "pipelines.mturk", "nothing"], capture_output=True, text=True)
+    told = subprocess.run([sys.executable, "-m", "parapet.pipelines.mturk", "nothing"], capture_output=True, text=True)
     assert told.returncode == 2
     assert "there is no action 'nothing'" in told.stderr
 
@@ -293,7 +293,7 @@ def test_ctrl_c_says_how_to_go_on(hits, tmp_path, monkeypatch):
     with LocalMTurk(tmp_path / "server.db") as server:
         where = ["--batch", tmp_path / "batch"]
         assert Told("publish", *where, "--hits", hits, "--endpoint_url", server.url).status == 0
-        monkeypatch.setattr("transforms.mturk.collect.collect", pressed)
+        monkeypatch.setattr("parapet.transforms.mturk.collect.collect", pressed)
         told = Told("collect", *where)
         assert told.status == 1
         assert "stopped; run the same command again: it goes on where it was" in told.err

@@ -13,12 +13,12 @@ import pytest
 from multiwoz_corpus import write_corpus
 from two_workers import TWO_WORKERS
 
-from pipelines.ood import run as run_ood
-from schemas.dialogue import Dialogue, problems_of
-from schemas.layout import read_root
-from schemas.ood_turns import OOD_TURNS
-from transforms.ood.fallbacks import FALLBACKS
-from transforms.ood.texts import key_of
+from parapet.pipelines.ood import run as run_ood
+from parapet.schemas.dialogue import Dialogue, problems_of
+from parapet.schemas.layout import read_root
+from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.transforms.ood.fallbacks import FALLBACKS
+from parapet.transforms.ood.texts import key_of
 
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 
@@ -122,7 +122,7 @@ def check_dialogues(originals: dict[str, Any], new: dict[str, Any], rows: list[d
 
 
 def sample_of(_: object) -> Path:
-    from schemas.layout import sample_root
+    from parapet.schemas.layout import sample_root
 
     return sample_root()
 
@@ -162,7 +162,7 @@ def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_p
 
 def test_own_other_domains(sample: Path, tmp_path: Path) -> None:
     """Each utterance stands in a dialogue of the same split, or of one not written, that shares no domain."""
-    from transforms.touching import domains_of
+    from parapet.transforms.touching import domains_of
 
     assert run(tmp_path / "a", "--rates", "0.2", "--place", "append", "--seed", "x", "--quiet") == 0
     found = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.progress import step_name
+from parapet.pipelines.progress import step_name
 
 
 @pytest.mark.parametrize(

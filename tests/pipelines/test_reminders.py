@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from two_workers import TWO_WORKERS
 
-from pipelines.hits import run as run_hits
-from pipelines.reminders import run
-from pipelines.unseen_entities import run as run_unseen_entities
-from schemas.dialogue import problems_of, read_dialogues
-from schemas.layout import read_root, services_by_name
+from parapet.pipelines.hits import run as run_hits
+from parapet.pipelines.reminders import run
+from parapet.pipelines.unseen_entities import run as run_unseen_entities
+from parapet.schemas.dialogue import problems_of, read_dialogues
+from parapet.schemas.layout import read_root, services_by_name
 
 SIZES = ["--dialogues", "40,0,12"]
 

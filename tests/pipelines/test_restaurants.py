@@ -12,17 +12,17 @@ import pytest
 from folders import files_of
 from two_workers import TWO_WORKERS
 
-from pipelines.language_variations import run as run_language_variations
-from pipelines.restaurants import run as run_restaurants
-from schemas.dialogue import problems_of, read_dialogues
-from schemas.layout import read_root, services_by_name
-from transforms.babi.names import FACTS, SPLITS, TASKS, dialogues_name
-from transforms.babi.reading import SILENCE, BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
-from transforms.restaurants import apart, balance, plan, simulating
-from transforms.restaurants.ontology import default_ontology
-from transforms.restaurants.published import lines_of
-from transforms.restaurants.statistics import PUBLISHED, PUBLISHED_STRUCTURE
-from transforms.restaurants.world import World, knowledge_base
+from parapet.pipelines.language_variations import run as run_language_variations
+from parapet.pipelines.restaurants import run as run_restaurants
+from parapet.schemas.dialogue import problems_of, read_dialogues
+from parapet.schemas.layout import read_root, services_by_name
+from parapet.transforms.babi.names import FACTS, SPLITS, TASKS, dialogues_name
+from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
+from parapet.transforms.restaurants import apart, balance, plan, simulating
+from parapet.transforms.restaurants.ontology import default_ontology
+from parapet.transforms.restaurants.published import lines_of
+from parapet.transforms.restaurants.statistics import PUBLISHED, PUBLISHED_STRUCTURE
+from parapet.transforms.restaurants.world import World, knowledge_base
 
 FIELDS = ("R_cuisine", "R_location", "R_number", "R_price")
 SIZES = {"train": 24, "dev": 8, "test": 8, "oov": 12}

@@ -19,9 +19,9 @@ from folders import files_of
 from two_workers import TWO_WORKERS
 
 from benchmarks.rewrite_reference import rewrite as reference
-from pipelines.main import main
-from schemas import layout
-from transforms.variants import compose_variant
+from parapet.pipelines.main import main
+from parapet.schemas import layout
+from parapet.transforms.variants import compose_variant
 
 
 def variant_of(raw: dict[str, Any], variant: int) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus: Path, capsys: py
 
 def test_the_output_is_a_set_of_corpora_and_of_variants(corpus: Path) -> None:
     """It can be read as a corpus, and what was recorded leads back to the original."""
-    from schemas.dialogue import problems_of, read_dialogues
+    from parapet.schemas.dialogue import problems_of, read_dialogues
 
     assert run(corpus, "--quiet") == 0
     out = corpus / "out"

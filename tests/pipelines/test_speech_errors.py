@@ -18,13 +18,13 @@ import soundfile
 from azure_speech_server import KEY
 from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_dialogues, write_corpus
 
-from transforms.speech.alignment import align
-from transforms.speech.audio import digest, read_sound
-from transforms.speech.calibrate import share
-from transforms.speech.espeak import Espeak
-from transforms.speech.noise import plain, through_noise
-from transforms.speech.sphinx import Sphinx
-from transforms.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.speech.alignment import align
+from parapet.transforms.speech.audio import digest, read_sound
+from parapet.transforms.speech.calibrate import share
+from parapet.transforms.speech.espeak import Espeak
+from parapet.transforms.speech.noise import plain, through_noise
+from parapet.transforms.speech.sphinx import Sphinx
+from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 
 EMBEDDED = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--sample", "4"]
 

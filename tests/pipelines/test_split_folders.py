@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.main import PIPELINES, main
-from pipelines.train import MODELS
-from schemas import layout
-from transforms.variants import compose_variant
+from parapet.pipelines.main import PIPELINES, main
+from parapet.pipelines.train import MODELS
+from parapet.schemas import layout
+from parapet.transforms.variants import compose_variant
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,13 @@ def test_evaluate(sample: Path, variants: Path, tmp_path: Path) -> None:
     assert main(["rewrite", *rewritten]) == 0
     scores = []
     for reference in (["--reference", str(sample / "dev")], ["--reference", str(sample), "--split", "dev"]):
-        flags = [*reference, "--variants", str(tmp_path / "rewritten"), "--model", "evaluation.dst.baseline:Keywords"]
+        flags = [
+            *reference,
+            "--variants",
+            str(tmp_path / "rewritten"),
+            "--model",
+            "parapet.evaluation.dst.baseline:Keywords",
+        ]
         out = tmp_path / f"scores{len(scores)}"
         assert main(["evaluate", "--task", "dst", *flags, "--output", str(out), "--quiet"]) == 0
         scores.append(json.loads((out / "metrics.json").read_bytes()))
@@ -109,7 +115,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
     modules = [*PIPELINES, *(f"train.{model}" for model in MODELS), "evaluate.dst", "evaluate.generation"]
     for name in [*modules, "evaluate.ood", "evaluate.response"]:
         try:
-            module = import_module(f"pipelines.{name}")
+            module = import_module(f"parapet.pipelines.{name}")
         except ModuleNotFoundError:
             continue
         parser = getattr(module, "parser", None)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from two_workers import TWO_PROCESSES
 
-from pipelines.main import main
+from parapet.pipelines.main import main
 
 FILES = ("statistics.json", "report.html", "run.json")
 
@@ -268,7 +268,7 @@ def test_variants_are_required(tmp_path: Path, capfd: pytest.CaptureFixture[str]
 def test_help_is_quick() -> None:
     started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "pipelines.statistics", "--help"], capture_output=True
+        [sys.executable, "-X", "importtime", "-m", "parapet.pipelines.statistics", "--help"], capture_output=True
     )
     assert done.returncode == 0
     assert b"--variants DIR" in done.stdout

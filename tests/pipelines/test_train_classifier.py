@@ -16,12 +16,12 @@ from tiny_bert import save_bert
 from torch import Tensor
 from two_workers import TWO_WORKERS
 
-from evaluation.models.classifier.data import Turn
-from evaluation.models.classifier.learning import ClassifierLearner
-from pipelines.evaluate import run as evaluate
-from pipelines.predict import run as predict
-from schemas.ood_turns import OOD_TURNS
-from transforms.parquet import parquet_bytes
+from parapet.evaluation.models.classifier.data import Turn
+from parapet.evaluation.models.classifier.learning import ClassifierLearner
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
+from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.transforms.parquet import parquet_bytes
 
 SMALL = ["--buckets", "2048", "--size", "16", "--batch_size", "16", "--quiet"]
 ALL_FOREIGN = 0.31  # F1 on the sets where all turns are called out of domain

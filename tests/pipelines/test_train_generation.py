@@ -14,11 +14,11 @@ from seeding import train
 from tiny_t5 import save_t5
 from two_workers import TWO_WORKERS
 
-from evaluation.models.generation import learning
-from evaluation.models.saving import MODEL, WEIGHTS
-from pipelines.evaluate import run as evaluate
-from pipelines.predict import run as predict
-from transforms.checkpoints import digest
+from parapet.evaluation.models.generation import learning
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
+from parapet.transforms.checkpoints import digest
 
 LEARNING = ["--batch_size", "10", "--patience", "50", "--max_input", "64", "--max_output", "16", "--quiet"]
 LEARNED = 0.7  # of the utterances; half are so for each act, and a T5 that learned the other way says a fifth

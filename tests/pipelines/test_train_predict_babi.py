@@ -15,11 +15,11 @@ from folders import files_of
 from seeding import train
 from two_workers import TWO_WORKERS
 
-from evaluation.models.saving import MODEL, WEIGHTS
-from pipelines.evaluate import run as evaluate
-from pipelines.predict import run as predict
-from transforms.babi.reading import SILENCE, parse_dialogues
-from transforms.babi.writing import dialogue_text
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
+from parapet.transforms.babi.reading import SILENCE, parse_dialogues
+from parapet.transforms.babi.writing import dialogue_text
 
 SMALL = ["--size", "32", "--batch_size", "8", "--epochs", "60", "--patience", "60", "--quiet"]
 LEARNED = 0.8  # of the answers; 0.6 are so without a memory, which the calls need
@@ -68,7 +68,7 @@ def right(answers: list[list[str]], toy_set: list) -> float:  # type: ignore[typ
 def test_learns_a_toy_set(model: str, match: bool, toy: tuple[Path, list[str]], tmp_path: Path) -> None:
     flags = ["--match", str(toy[0] / "kb.txt")] if match else []
     assert train([model, *toy[1], *flags, *SMALL, *RATES[model], "--output", str(tmp_path / "model")]) == 0
-    from evaluation.models.babi.saving import load
+    from parapet.evaluation.models.babi.saving import load
 
     _, loaded = load(str(tmp_path / "model"), model, "cpu", 16)
     assert right(loaded.answers(dialogues()), dialogues()) > LEARNED
@@ -92,7 +92,7 @@ def test_what_a_training_writes(memn2n: Path, toy: tuple[Path, list[str]]) -> No
 
 def trained_for(steps: int, flags: list[str]) -> None:
     """In a process of its own, which it kills at that step."""
-    from evaluation.models.babi import learning
+    from parapet.evaluation.models.babi import learning
 
     done, loss = [], learning.BabiLearner.loss
 

@@ -13,10 +13,10 @@ from seeding import train
 from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
-from evaluation.models.dst.data import read_labels
-from evaluation.models.dst.sgp import learning, saving
-from pipelines.evaluate import run as evaluate
-from pipelines.predict import run as predict
+from parapet.evaluation.models.dst.data import read_labels
+from parapet.evaluation.models.dst.sgp import learning, saving
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
 
 SMALL = ["--batch_size", "16", "--learning_rate", "0.003", "--max_length", "128", "--quiet"]
 LEARNED = 0.6  # of the goals; after the first epoch hardly one is right

@@ -14,9 +14,9 @@ from tiny_gpt2 import save_gpt2
 from torch import Tensor
 from two_workers import TWO_WORKERS
 
-from evaluation.models.soloist.learning import SoloistLearner
-from pipelines.evaluate import run as evaluate
-from pipelines.predict import run as predict
+from parapet.evaluation.models.soloist.learning import SoloistLearner
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
 
 LEARNED = 0.6  # of the states and goals; a new model writes none
 FLAGS = ["--max_length", "100", "--learning_rate", "0.006", "--epochs", "60", "--patience", "60", "--batch_size", "4"]

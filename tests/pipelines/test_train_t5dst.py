@@ -14,11 +14,11 @@ from tiny_dialogues import FOOD, texts, write_corpus
 from tiny_t5 import save_t5
 from two_workers import TWO_WORKERS
 
-from evaluation.models.dst.data import read_labels
-from evaluation.models.dst.t5 import learning, saving
-from evaluation.models.dst.t5.prompts import prompts_of, turn_text
-from pipelines.evaluate import run as evaluate
-from pipelines.predict import run as predict
+from parapet.evaluation.models.dst.data import read_labels
+from parapet.evaluation.models.dst.t5 import learning, saving
+from parapet.evaluation.models.dst.t5.prompts import prompts_of, turn_text
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
 
 SMALL = ["--batch_size", "8", "--learning_rate", "0.005", "--warmup", "0.1", "--quiet"]
 LEARNED = 0.6  # of the goals; of a new model none is right, and of what is most frequent a sixth

@@ -11,10 +11,10 @@ from folders import files_of
 from seeding import train
 from tiny_dialogues import FOOD, write_corpus
 
-from evaluation.models.dst.data import read_labels
-from evaluation.models.dst.tiny import learning, saving
-from pipelines.evaluate import run as evaluate
-from pipelines.predict import run as predict
+from parapet.evaluation.models.dst.data import read_labels
+from parapet.evaluation.models.dst.tiny import learning, saving
+from parapet.pipelines.evaluate import run as evaluate
+from parapet.pipelines.predict import run as predict
 
 
 def flags(corpus: Path, out: Path, *more: str) -> list[str]:

@@ -13,7 +13,7 @@ from folders import files_of
 from multiwoz_corpus import write_corpus
 from two_workers import TWO_WORKERS
 
-from pipelines.unseen_entities import run as command
+from parapet.pipelines.unseen_entities import run as command
 
 
 def run(out: Path, *flags: str) -> int:

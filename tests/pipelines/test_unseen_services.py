@@ -10,9 +10,9 @@ import pytest
 from folders import files_of
 from two_workers import TWO_WORKERS
 
-from pipelines.unseen_services import run
-from schemas.layout import read_root
-from transforms.table1 import count_seen, names_of
+from parapet.pipelines.unseen_services import run
+from parapet.schemas.layout import read_root
+from parapet.transforms.table1 import count_seen, names_of
 
 
 def dialogues_of(folder: Path) -> list[Any]:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.decisions import MAX_CELL, VERDICTS, Decision, decisions_csv, neutralise, parse_decisions, restore
-from schemas.errors import InputError
+from parapet.schemas.decisions import MAX_CELL, VERDICTS, Decision, decisions_csv, neutralise, parse_decisions, restore
+from parapet.schemas.errors import InputError
 
 HEADER = "response_id,decision,text,reason,reviewer\n"
 # Texts that provoke the guard and the CSV quoting more often than chance would.

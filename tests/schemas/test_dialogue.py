@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from schemas import dialogue, layout
-from schemas.errors import InputError
-from schemas.service import Intent, Service, Slot
+from parapet.schemas import dialogue, layout
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Intent, Service, Slot
 
 SERVICES = {
     "Taxi_1": Service(

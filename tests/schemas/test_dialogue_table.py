@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.dialogue_table import (
+from parapet.schemas.dialogue_table import (
     DIALOGUES,
     SERVICES,
     dialogue_file,
@@ -24,7 +24,7 @@ from schemas.dialogue_table import (
     service_row,
     service_rows,
 )
-from schemas.layout import dialogue_bytes, schema_bytes
+from parapet.schemas.layout import dialogue_bytes, schema_bytes
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 TEXTS = st.lists(TEXT, max_size=3)

@@ -1,7 +1,7 @@
 import pytest
 
-from schemas.elements import FIELD, Element, elements_of, response_id, task_id
-from schemas.service import Intent, Service, Slot
+from parapet.schemas.elements import FIELD, Element, elements_of, response_id, task_id
+from parapet.schemas.service import Intent, Service, Slot
 
 SERVICE = Service(
     "Taxi_1",
@@ -57,7 +57,7 @@ def test_fields_of_others(field):
 
 
 def test_every_element_has_a_field_of_ours_and_an_id_of_its_own(sample):
-    from schemas.layout import read_root, services_by_name
+    from parapet.schemas.layout import read_root, services_by_name
 
     for service in services_by_name(read_root(sample)).values():
         elements = elements_of(service, "descriptions")

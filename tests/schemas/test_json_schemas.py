@@ -6,12 +6,14 @@ import json
 
 import pytest
 
-from schemas.json_schemas import FOLDER, RECORDS, json_schema
+from parapet.schemas.json_schemas import FOLDER, RECORDS, json_schema
 
 
 @pytest.mark.parametrize("name", sorted(RECORDS))
 def test_the_published_schema_is_that_of_the_record(name: str) -> None:
-    assert (FOLDER / f"{name}.schema.json").read_bytes() == json_schema(name), "run python -m schemas.json_schemas"
+    assert (FOLDER / f"{name}.schema.json").read_bytes() == json_schema(name), (
+        "run python -m parapet.schemas.json_schemas"
+    )
 
 
 def test_nothing_else_is_published() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import layout
-from schemas.errors import InputError
+from parapet.schemas import layout
+from parapet.schemas.errors import InputError
 
 
 def service(name="Taxi_1", description="Get a taxi", **more):
@@ -292,7 +292,7 @@ def test_a_bucket_is_a_path_too():
 def test_a_bucket_without_its_client(monkeypatch):
     monkeypatch.setitem(sys.modules, "gcsfs", None)
     monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, "gs", raising=False)
-    with pytest.raises(InputError, match=r"^gs://corpora/sgd: cannot be read \(.*\): pip install 'parapet\[gcp\]'$"):
+    with pytest.raises(InputError, match=r"^gs://corpora/sgd: cannot be read \(.*\): pip install .*\[gcp\]'$"):
         layout.as_path("gs://corpora/sgd")
     with pytest.raises(InputError, match=r"^strange://corpora/sgd: cannot be read: Protocol not known"):
         layout.as_path("strange://corpora/sgd")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import InputError
-from schemas.release_config import read_config
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_config import read_config
 
 GOOD = """
 name = "my_set"

@@ -2,8 +2,8 @@ import copy
 
 import pytest
 
-from schemas.errors import InputError
-from schemas.service import Intent, Service, Slot, parse_service, variant_service_name
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Intent, Service, Slot, parse_service, variant_service_name
 
 RAW = {
     "service_name": "Hotels_1",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.command import add_max_bad
-from schemas.errors import InputError
-from transforms.dead_letters import (
+from parapet.pipelines.command import add_max_bad
+from parapet.schemas.errors import InputError
+from parapet.transforms.dead_letters import (
     DeadLetter,
     Tally,
     check_bad,

@@ -4,9 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms import distance
-from transforms.distance import ARTICLES, Method, jaccard, lemma_set, levenshtein, levenshtein_ratio, load_stopwords
+from parapet.schemas.errors import InputError
+from parapet.transforms import distance
+from parapet.transforms.distance import (
+    ARTICLES,
+    Method,
+    jaccard,
+    lemma_set,
+    levenshtein,
+    levenshtein_ratio,
+    load_stopwords,
+)
 
 SHORT = st.text(st.sampled_from("abé_😀"), max_size=8) | st.text(max_size=8)
 SETS = st.frozensets(st.sampled_from("abcdef"))
@@ -120,7 +128,7 @@ def test_a_model_that_is_not_installed():
 
 def test_names_of_the_release_are_ordered_by_raw_levenshtein(real_data):
     """DESIGN.md: this reproduces the published order for every element of the services at hand."""
-    from schemas.layout import read_schema_file
+    from parapet.schemas.layout import read_schema_file
 
     checked = 0
     for split in ("train", "dev"):

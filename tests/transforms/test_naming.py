@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from transforms.naming import Convention, find_convention, join_words, name_words
+from parapet.transforms.naming import Convention, find_convention, join_words, name_words
 
 FORM = {
     Convention.SNAKE: r"[a-z0-9]+(_[a-z0-9]+)*",
@@ -146,7 +146,7 @@ def test_the_convention_of_names_that_all_follow_one_is_found(names):
 
 
 def test_names_of_the_corpora_are_canonical_already(sample, real_data):
-    from schemas.layout import read_root, services_by_name
+    from parapet.schemas.layout import read_root, services_by_name
 
     for root in (sample, real_data / "sgd"):
         services = services_by_name(read_root(root)).values()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from transforms import reports
+from parapet.transforms import reports
 
 DISPOSITIONS = ("used", "surplus", "duplicate", "rejected", "review")
 

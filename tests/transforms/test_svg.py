@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from transforms import svg
+from parapet.transforms import svg
 
 LABEL = st.text(max_size=12)
 VALUE = st.none() | st.floats(0, 1e6) | st.just(float("nan"))

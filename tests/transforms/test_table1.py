@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
-from schemas.errors import InputError
-from schemas.service import Intent, Service, Slot
-from transforms import table1
-from transforms.distance import levenshtein_ratio
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms import table1
+from parapet.transforms.distance import levenshtein_ratio
 
 # Words, so that n-grams of higher orders match, and what tokenizers stumble on.
 WORDS = st.sampled_from(

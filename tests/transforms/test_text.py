@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from transforms.text import as_description, cached_words, clean, words
+from parapet.transforms.text import as_description, cached_words, clean, words
 
 # What typed text has seen: spaces of all kinds, zero-width and direction marks, controls, combining marks,
 # compatibility forms, fillers, surrogates, private use.

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multiwoz_corpus import DOMAINS, dialogue
 
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.touching import (
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.touching import (
     Used,
     domains_of,
     services_in_turns,

@@ -1,10 +1,10 @@
 import copy
 import json
 
-from schemas.elements import elements_of
-from schemas.layout import read_root, read_schema_file
-from schemas.service import parse_service
-from transforms.variants import compose_variant
+from parapet.schemas.elements import elements_of
+from parapet.schemas.layout import read_root, read_schema_file
+from parapet.schemas.service import parse_service
+from parapet.transforms.variants import compose_variant
 
 RAW = {
     "owner": "someone",

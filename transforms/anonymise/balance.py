@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.errors import InputError
-from transforms.dead_letters import Tally, of_files
+from parapet.schemas.errors import InputError
+from parapet.transforms.dead_letters import Tally, of_files
 
 
 def suspects_of(counts: Mapping[str, int]) -> int:

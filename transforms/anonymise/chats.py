@@ -13,11 +13,11 @@ import msgspec
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import as_path, is_there, parse_json_line
-from transforms.babi.reading import SILENCE, Fact, parse_dialogues
-from transforms.corpora import hashed
-from transforms.files import read_bytes
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import as_path, is_there, parse_json_line
+from parapet.transforms.babi.reading import SILENCE, Fact, parse_dialogues
+from parapet.transforms.corpora import hashed
+from parapet.transforms.files import read_bytes
 
 JSON_LINES, CSV, BABI = "JSON lines", "CSV", "dialog bAbI"
 USER, BOT = "user", "bot"

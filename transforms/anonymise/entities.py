@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from transforms.anonymise.mentions import KINDS, Mention
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.transforms.anonymise.mentions import KINDS, Mention
 
 _TOKEN = re.compile(r"\w+")
 _KIND = re.compile(r"[A-Z]{2,20}")

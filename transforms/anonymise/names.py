@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from transforms.anonymise.mentions import Mention
+from parapet.transforms.anonymise.mentions import Mention
 
 _WORD = r"[^\W\d_](?:[^\W\d_]|['’.-](?=[^\W\d_])){0,40}"
 _NAME = rf"(?P<name>{_WORD}(?: {_WORD}){{0,3}})"

@@ -9,8 +9,8 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from schemas.errors import InputError
-from transforms.anonymise.mentions import Mention
+from parapet.schemas.errors import InputError
+from parapet.transforms.anonymise.mentions import Mention
 
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _SPELLED_EMAIL = re.compile(
@@ -113,7 +113,7 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
     """Mentions by form; they may overlap.
 
     Args:
-      text: cleaned, see ``transforms.text.clean``.
+      text: cleaned, see ``parapet.transforms.text.clean``.
       regions: where phone numbers without a country code may be from: ``US``, ``GB``.
     """
     for kind, pattern in _SIMPLE:

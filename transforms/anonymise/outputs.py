@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from transforms.anonymise import second_look
-from transforms.anonymise.mentions import KINDS
-from transforms.markdown import table
-from transforms.pages import render
-from transforms.reports import plural
+from parapet.transforms.anonymise import second_look
+from parapet.transforms.anonymise.mentions import KINDS
+from parapet.transforms.markdown import table
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
 
 _SUMS = ("files", "broken_files", "chats", "written", "left_out", "turns", "facts_left_out", "chats_with_suspects")
 _NOTES = (

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from transforms.anonymise.chats import API_CALL, BOT, Chat
-from transforms.anonymise.entities import Entry, Gazetteer, recognised
-from transforms.anonymise.mentions import Mention, settled
-from transforms.anonymise.names import is_no_name, names_in
-from transforms.anonymise.numbers import numbers_in
-from transforms.crowd.lexicon import word_frequency
-from transforms.perturb.edits import Edit, edited
-from transforms.text import clean
+from parapet.transforms.anonymise.chats import API_CALL, BOT, Chat
+from parapet.transforms.anonymise.entities import Entry, Gazetteer, recognised
+from parapet.transforms.anonymise.mentions import Mention, settled
+from parapet.transforms.anonymise.names import is_no_name, names_in
+from parapet.transforms.anonymise.numbers import numbers_in
+from parapet.transforms.crowd.lexicon import word_frequency
+from parapet.transforms.perturb.edits import Edit, edited
+from parapet.transforms.text import clean
 
 PLACEHOLDER = re.compile(r"<[A-Z]{2,20}_[0-9]{1,6}>")
 _TOKEN = re.compile(r"[^\W_]+")

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterator
 
 import msgspec
 
-from transforms.anonymise.given_names import GIVEN_NAMES
-from transforms.crowd.lexicon import word_frequency
+from parapet.transforms.anonymise.given_names import GIVEN_NAMES
+from parapet.transforms.crowd.lexicon import word_frequency
 
 DIGITS, AT, LINK, CAPITAL, GIVEN, CARRIED = "digits", "at", "link", "capital", "given_name", "carried"
 KINDS = {

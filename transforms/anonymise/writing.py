@@ -12,14 +12,14 @@ import orjson
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
-from transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
-from transforms.anonymise.second_look import Suspect, suspects_in
-from transforms.babi.reading import SILENCE, Exchange
-from transforms.babi.writing import dialogue_text
-from transforms.dead_letters import DeadLetter, storable
-from transforms.files import HashingWriter, Written, staged
+from parapet.schemas.errors import InputError
+from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
+from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
+from parapet.transforms.anonymise.second_look import Suspect, suspects_in
+from parapet.transforms.babi.reading import SILENCE, Exchange
+from parapet.transforms.babi.writing import dialogue_text
+from parapet.transforms.dead_letters import DeadLetter, storable
+from parapet.transforms.files import HashingWriter, Written, staged
 
 DEAD, COUNTS = "dead", "counts"
 SUSPECTS = "suspects"  # the folder of what a second look found
@@ -121,7 +121,7 @@ class FileOfChats:
 
     Attributes:
       letters: chats that were left out, and why; never a word of theirs.
-      counts: see ``transforms.anonymise.balance``.
+      counts: see ``parapet.transforms.anonymise.balance``.
     """
 
     def __init__(self, file: ChatFile, task: Task, names: frozenset[str]) -> None:

@@ -12,16 +12,16 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.dialogue import typed
-from schemas.errors import InputError
-from transforms.augment.plan import ORIGINAL, TrainingSet, Work
-from transforms.augment.tables import Part, ShardKey, batch_of, row_of, write_parts
-from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from transforms.files import HashingWriter, Written, staged
-from transforms.rewrite.places import Places
-from transforms.rewrite.plan import DialogueFile, Variant
-from transforms.rewrite.rewriting import places_of, read_file, text_under
-from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, read_each
+from parapet.schemas.dialogue import typed
+from parapet.schemas.errors import InputError
+from parapet.transforms.augment.plan import ORIGINAL, TrainingSet, Work
+from parapet.transforms.augment.tables import Part, ShardKey, batch_of, row_of, write_parts
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.files import HashingWriter, Written, staged
+from parapet.transforms.rewrite.places import Places
+from parapet.transforms.rewrite.plan import DialogueFile, Variant
+from parapet.transforms.rewrite.rewriting import places_of, read_file, text_under
+from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, read_each
 
 ROWS, DEAD, COUNTS, IDS = "rows", "dead", "counts", "ids"
 

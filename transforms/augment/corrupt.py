@@ -15,9 +15,9 @@ from typing import Literal, get_args
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.naming import Convention, Conventions, join_words, name_words
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.naming import Convention, Conventions, join_words, name_words
 
 Operation = Literal["replace", "order", "both"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from schemas.dialogue import MARKERS
-from schemas.elements import Element, elements_of
-from schemas.service import parse_service
-from transforms.augment.corrupt import (
+from parapet.schemas.dialogue import MARKERS
+from parapet.schemas.elements import Element, elements_of
+from parapet.schemas.service import parse_service
+from parapet.transforms.augment.corrupt import (
     Operation,
     Rates,
     Vocabulary,
@@ -21,8 +21,8 @@ from transforms.augment.corrupt import (
     name_of,
     split_name,
 )
-from transforms.naming import Conventions
-from transforms.variants import compose_variant
+from parapet.transforms.naming import Conventions
+from parapet.transforms.variants import compose_variant
 
 _ATTEMPTS = 20
 

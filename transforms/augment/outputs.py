@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import orjson
 
-from transforms.augment.corrupt import OPERATIONS
-from transforms.augment.corrupted import counts_of
-from transforms.augment.plan import Plan
-from transforms.rewrite.names import mapping_bytes
-from transforms.rewrite.variants import MAPPING
+from parapet.transforms.augment.corrupt import OPERATIONS
+from parapet.transforms.augment.corrupted import counts_of
+from parapet.transforms.augment.plan import Plan
+from parapet.transforms.rewrite.names import mapping_bytes
+from parapet.transforms.rewrite.variants import MAPPING
 
 CORRUPTIONS = "corruptions"
 CHANGES = "changes.jsonl"

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import (
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import (
     SINGLE,
     SplitSchemas,
     as_path,
@@ -20,16 +20,16 @@ from schemas.layout import (
     services_by_name,
     split_of_folder,
 )
-from schemas.service import Service, parse_service
-from transforms.augment.corrupt import Operation, Rates, vocabulary_of
-from transforms.augment.corrupted import Change, Corruption, corrupted
-from transforms.augment.sets import Kind
-from transforms.naming import conventions_of
-from transforms.rewrite.names import Mapped, Names, by_position, known_names, marker_names
-from transforms.rewrite.places import Known
-from transforms.rewrite.plan import DialogueFile, Variant, dialogue_folders, list_files, match_services
-from transforms.rewrite.variants import find_mapping, find_variants
-from transforms.table1 import name_suffix
+from parapet.schemas.service import Service, parse_service
+from parapet.transforms.augment.corrupt import Operation, Rates, vocabulary_of
+from parapet.transforms.augment.corrupted import Change, Corruption, corrupted
+from parapet.transforms.augment.sets import Kind
+from parapet.transforms.naming import conventions_of
+from parapet.transforms.rewrite.names import Mapped, Names, by_position, known_names, marker_names
+from parapet.transforms.rewrite.places import Known
+from parapet.transforms.rewrite.plan import DialogueFile, Variant, dialogue_folders, list_files, match_services
+from parapet.transforms.rewrite.variants import find_mapping, find_variants
+from parapet.transforms.table1 import name_suffix
 
 ORIGINAL = "original"
 

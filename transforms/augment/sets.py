@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
-from schemas.errors import InputError
-from transforms.augment.corrupt import OPERATIONS, Operation
+from parapet.schemas.errors import InputError
+from parapet.transforms.augment.corrupt import OPERATIONS, Operation
 
 Kind = Literal["backtrans", "oracle", "corrupted"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

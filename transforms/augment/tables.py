@@ -19,11 +19,11 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.dialogue_table import DIALOGUES, dialogue_row
-from schemas.errors import InputError
-from transforms.augment.plan import TrainingSet
-from transforms.files import STAGING, HashingWriter, join, staged
-from transforms.release.shards import ROWS_OF_A_GROUP, parts, unpack
+from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
+from parapet.schemas.errors import InputError
+from parapet.transforms.augment.plan import TrainingSet
+from parapet.transforms.files import STAGING, HashingWriter, join, staged
+from parapet.transforms.release.shards import ROWS_OF_A_GROUP, parts, unpack
 
 COUNTS = "counts"
 

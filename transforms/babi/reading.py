@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 SILENCE = "<SILENCE>"
 

@@ -1,10 +1,10 @@
-"""Texts in the file format of the bAbI dialog tasks, see ``transforms.babi.reading``."""
+"""Texts in the file format of the bAbI dialog tasks, see ``parapet.transforms.babi.reading``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from transforms.babi.reading import Exchange, Fact
+from parapet.transforms.babi.reading import Exchange, Fact
 
 
 def dialogue_text(lines: Iterable[Fact | Exchange]) -> str:

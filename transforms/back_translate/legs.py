@@ -9,12 +9,12 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.translation import Translation
-from transforms.back_translate.texts import ENGLISH
-from transforms.translation.batches import Batch, make_batches
-from transforms.translation.engine import Engine
-from transforms.translation.memory import Texts, missing
-from transforms.translation.translate import DEAD, Translate, Untranslated, in_groups
+from parapet.schemas.translation import Translation
+from parapet.transforms.back_translate.texts import ENGLISH
+from parapet.transforms.translation.batches import Batch, make_batches
+from parapet.transforms.translation.engine import Engine
+from parapet.transforms.translation.memory import Texts, missing
+from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, in_groups
 
 ROWS = "rows"
 

@@ -12,20 +12,20 @@ import msgspec
 import orjson
 import pyarrow as pa
 
-from schemas.layout import schema_bytes
-from schemas.service import Service, parse_service
-from schemas.translation import AUDIT, BackTranslation, Translation
-from transforms import table1
-from transforms.back_translate.composing import Legs, back_translated
-from transforms.back_translate.report import report_page
-from transforms.back_translate.texts import ENGLISH, texts_of
-from transforms.dead_letters import DEAD_LETTERS, Tally, check_bad
-from transforms.naming import Conventions
-from transforms.parquet import parquet_bytes
-from transforms.rewrite.names import by_position, mapping_bytes
-from transforms.rewrite.variants import MAPPING
-from transforms.translation.memory import MEMORY_FILE, by_languages, memory_bytes, merge
-from transforms.translation.translate import Untranslated
+from parapet.schemas.layout import schema_bytes
+from parapet.schemas.service import Service, parse_service
+from parapet.schemas.translation import AUDIT, BackTranslation, Translation
+from parapet.transforms import table1
+from parapet.transforms.back_translate.composing import Legs, back_translated
+from parapet.transforms.back_translate.report import report_page
+from parapet.transforms.back_translate.texts import ENGLISH, texts_of
+from parapet.transforms.dead_letters import DEAD_LETTERS, Tally, check_bad
+from parapet.transforms.naming import Conventions
+from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.rewrite.names import by_position, mapping_bytes
+from parapet.transforms.rewrite.variants import MAPPING
+from parapet.transforms.translation.memory import MEMORY_FILE, by_languages, memory_bytes, merge
+from parapet.transforms.translation.translate import Untranslated
 
 AUDIT_FILE = "translations.parquet"
 KEPT = "translated (what was translated is kept: run the same command again for the rest)"

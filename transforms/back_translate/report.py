@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from schemas.translation import BackTranslation
-from transforms import svg
-from transforms.back_translate.composing import REASONS
-from transforms.pages import render
-from transforms.reports import plural
+from parapet.schemas.translation import BackTranslation
+from parapet.transforms import svg
+from parapet.transforms.back_translate.composing import REASONS
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
 
 EXAMPLES = 200  # rows of the table of names; a page with more is slow to open
 

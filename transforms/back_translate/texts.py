@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from schemas.elements import elements_of
-from schemas.service import Service
-from transforms.naming import name_words
+from parapet.schemas.elements import elements_of
+from parapet.schemas.service import Service
+from parapet.transforms.naming import name_words
 
 ENGLISH = "en"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from schemas.decisions import COLUMNS, Decision, csv_bytes
-from transforms.text import clean
+from parapet.schemas.decisions import COLUMNS, Decision, csv_bytes
+from parapet.transforms.text import clean
 
 ADJUDICATE_COLUMNS = (
     *COLUMNS,

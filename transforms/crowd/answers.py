@@ -12,15 +12,15 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from schemas.decisions import Decision
-from schemas.elements import Element, Task, response_id
-from schemas.responses import Assignment, DeadLetter, Disposition
-from transforms.crowd import vet
-from transforms.crowd.dedupe import spelling_rank
-from transforms.crowd.ingest.fields import payload
-from transforms.crowd.merge import no_answer, unusable_decision
-from transforms.naming import Convention, Conventions, join_words, name_words
-from transforms.text import as_description, clean, words
+from parapet.schemas.decisions import Decision
+from parapet.schemas.elements import Element, Task, response_id
+from parapet.schemas.responses import Assignment, DeadLetter, Disposition
+from parapet.transforms.crowd import vet
+from parapet.transforms.crowd.dedupe import spelling_rank
+from parapet.transforms.crowd.ingest.fields import payload
+from parapet.transforms.crowd.merge import no_answer, unusable_decision
+from parapet.transforms.naming import Convention, Conventions, join_words, name_words
+from parapet.transforms.text import as_description, clean, words
 
 
 class Entry(msgspec.Struct):

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.responses import RESPONSES, AuditRow, audit_table
+from parapet.schemas.responses import RESPONSES, AuditRow, audit_table
 
 FILE = "responses.parquet"
 _ROWS_OF_A_GROUP = 1 << 16

@@ -20,21 +20,27 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.decisions import Decision, parse_decisions
-from schemas.elements import VARIANTS
-from schemas.errors import DamagedFile, InputError
-from schemas.layout import SplitSchemas, schema_bytes
-from schemas.responses import RESPONSES, Assignment, DeadLetter
-from transforms.compressed import open_input
-from transforms.crowd import agreement, audit
-from transforms.crowd.ingest.api_assignments import read_assignments
-from transforms.crowd.ingest.batch_csv import read_batch
-from transforms.crowd.ingest.fields import SCHEMAS, Asked, payload
-from transforms.crowd.merge import merge_assignments, no_answer, settle_decisions, unknown_decisions, unusable_decision
-from transforms.crowd.settle import Outcome, Settings, settle_service
-from transforms.crowd.summary import summarise
-from transforms.dead_letters import storable
-from transforms.files import HashingWriter, Written, staged
+from parapet.schemas.decisions import Decision, parse_decisions
+from parapet.schemas.elements import VARIANTS
+from parapet.schemas.errors import DamagedFile, InputError
+from parapet.schemas.layout import SplitSchemas, schema_bytes
+from parapet.schemas.responses import RESPONSES, Assignment, DeadLetter
+from parapet.transforms.compressed import open_input
+from parapet.transforms.crowd import agreement, audit
+from parapet.transforms.crowd.ingest.api_assignments import read_assignments
+from parapet.transforms.crowd.ingest.batch_csv import read_batch
+from parapet.transforms.crowd.ingest.fields import SCHEMAS, Asked, payload
+from parapet.transforms.crowd.merge import (
+    merge_assignments,
+    no_answer,
+    settle_decisions,
+    unknown_decisions,
+    unusable_decision,
+)
+from parapet.transforms.crowd.settle import Outcome, Settings, settle_service
+from parapet.transforms.crowd.summary import summarise
+from parapet.transforms.dead_letters import storable
+from parapet.transforms.files import HashingWriter, Written, staged
 
 DEAD = "dead"
 COUNTS = "counts"

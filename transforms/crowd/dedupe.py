@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transforms.crowd import lexicon
+from parapet.transforms.crowd import lexicon
 
 
 def spelling_rank(canonical: str, words: tuple[str, ...], typed: str) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from schemas.decisions import Decision
-from schemas.responses import Assignment, DeadLetter
-from transforms.crowd.ingest.fields import payload
+from parapet.schemas.decisions import Decision
+from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.transforms.crowd.ingest.fields import payload
 
 
 def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignment], list[DeadLetter]]:

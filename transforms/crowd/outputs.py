@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from schemas.responses import DeadLetter
-from transforms.crowd import summary
-from transforms.crowd.review import review_csv, review_pages
-from transforms.crowd.vet import EXPLANATIONS
-from transforms.reports import compose_page
+from parapet.schemas.responses import DeadLetter
+from parapet.transforms.crowd import summary
+from parapet.transforms.crowd.review import review_csv, review_pages
+from parapet.transforms.crowd.vet import EXPLANATIONS
+from parapet.transforms.reports import compose_page
 
 _EXAMPLES = 2  # services whose paraphrases the report shows
 

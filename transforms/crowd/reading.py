@@ -8,9 +8,9 @@ import apache_beam as beam
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.layout import as_path
-from transforms.crowd import composing
-from transforms.crowd.ingest.fields import SCHEMAS, Asked
+from parapet.schemas.layout import as_path
+from parapet.transforms.crowd import composing
+from parapet.transforms.crowd.ingest.fields import SCHEMAS, Asked
 
 _BYTES_OF_A_BUCKET = 16 * 2**20
 

@@ -15,8 +15,8 @@ from itertools import groupby
 import msgspec
 from markupsafe import Markup
 
-from schemas.decisions import COLUMNS, MAX_CELL, csv_bytes
-from transforms.pages import render
+from parapet.schemas.decisions import COLUMNS, MAX_CELL, csv_bytes
+from parapet.transforms.pages import render
 
 SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", "answer", "neighbours")
 
@@ -297,7 +297,7 @@ def _digest(items: Sequence[ReviewItem]) -> str:
 @cache
 def _asset(name: str) -> Markup:
     """A style or script of the page. Line ends are made one: browsers do so before they hash."""
-    text = resources.files("crowd_templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
+    text = resources.files("parapet.crowd_templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
     return Markup(text)  # noqa: S704  # our own file
 
 

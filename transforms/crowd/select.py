@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from math import comb
 
-from transforms.distance import Metric
+from parapet.transforms.distance import Metric
 
 # Beyond this many subsets, the most distant five are approached one by one instead.
 _EXACT = 3_000

@@ -12,18 +12,18 @@ from typing import Any
 
 import msgspec
 
-from schemas.decisions import Decision
-from schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
-from schemas.responses import Assignment, AuditRow, DeadLetter
-from schemas.service import parse_service
-from transforms.crowd import vet
-from transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
-from transforms.crowd.rank import Candidates, assign_names, ranked
-from transforms.crowd.review import ReviewItem
-from transforms.crowd.select import draw, most_diverse
-from transforms.distance import Method
-from transforms.naming import Conventions
-from transforms.variants import compose_variant
+from parapet.schemas.decisions import Decision
+from parapet.schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
+from parapet.schemas.responses import Assignment, AuditRow, DeadLetter
+from parapet.schemas.service import parse_service
+from parapet.transforms.crowd import vet
+from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
+from parapet.transforms.crowd.rank import Candidates, assign_names, ranked
+from parapet.transforms.crowd.review import ReviewItem
+from parapet.transforms.crowd.select import draw, most_diverse
+from parapet.transforms.distance import Method
+from parapet.transforms.naming import Conventions
+from parapet.transforms.variants import compose_variant
 
 NEEDED = len(VARIANTS)
 

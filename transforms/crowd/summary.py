@@ -10,19 +10,19 @@ from typing import Any
 
 import msgspec
 
-from schemas.decisions import neutralise
-from schemas.elements import VARIANTS, task_id
-from schemas.errors import InputError
-from schemas.responses import DISPOSITIONS, DeadLetter
-from schemas.service import parse_service
-from transforms import table1
-from transforms.crowd.review import ReviewItem
-from transforms.crowd.settle import NEEDED, Outcome, Short
-from transforms.hits.plan import make_plan
-from transforms.hits.records import PageRecord
-from transforms.hits.records import Settings as HitSettings
-from transforms.hits.render_service import render_service
-from transforms.hits.shortfall import top_up_terms
+from parapet.schemas.decisions import neutralise
+from parapet.schemas.elements import VARIANTS, task_id
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import DISPOSITIONS, DeadLetter
+from parapet.schemas.service import parse_service
+from parapet.transforms import table1
+from parapet.transforms.crowd.review import ReviewItem
+from parapet.transforms.crowd.settle import NEEDED, Outcome, Short
+from parapet.transforms.hits.plan import make_plan
+from parapet.transforms.hits.records import PageRecord
+from parapet.transforms.hits.records import Settings as HitSettings
+from parapet.transforms.hits.render_service import render_service
+from parapet.transforms.hits.shortfall import top_up_terms
 
 SHORTFALL_COLUMNS = (
     "service_name",

@@ -14,12 +14,12 @@ from functools import lru_cache
 
 import msgspec
 
-from schemas.elements import Task
-from schemas.responses import Assignment
-from transforms.crowd import lexicon
-from transforms.distance import levenshtein_ratio
-from transforms.naming import name_words
-from transforms.text import cached_words
+from parapet.schemas.elements import Task
+from parapet.schemas.responses import Assignment
+from parapet.transforms.crowd import lexicon
+from parapet.transforms.distance import levenshtein_ratio
+from parapet.transforms.naming import name_words
+from parapet.transforms.text import cached_words
 
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {

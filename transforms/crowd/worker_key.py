@@ -6,7 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 VARIABLE = "PARAPET_WORKER_KEY"
 

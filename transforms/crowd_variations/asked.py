@@ -8,13 +8,13 @@ from functools import cached_property
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Frame
-from schemas.rewritings import Kind
-from transforms.crowd.ingest.fields import Asked
-from transforms.crowd_variations.values import Unit, units_of
-from transforms.hits.kept_values import find_word, speakable
-from transforms.hits.rewriting import FIELDS, Rewriting, ask_turn, services_of, turn_task_id
-from transforms.hits.terms import REWRITES
+from parapet.schemas.dialogue import Dialogue, Frame
+from parapet.schemas.rewritings import Kind
+from parapet.transforms.crowd.ingest.fields import Asked
+from parapet.transforms.crowd_variations.values import Unit, units_of
+from parapet.transforms.hits.kept_values import find_word, speakable
+from parapet.transforms.hits.rewriting import FIELDS, Rewriting, ask_turn, services_of, turn_task_id
+from parapet.transforms.hits.terms import REWRITES
 
 # What a form field of the page asks for.
 KIND_OF: Mapping[str, Kind] = {

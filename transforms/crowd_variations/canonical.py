@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
-from transforms.hits.kept_values import speakable
-from transforms.text import clean, words
+from parapet.transforms.hits.kept_values import speakable
+from parapet.transforms.text import clean, words
 
 _CURLY = "\u2018\u2019\u201c\u201d"
 _STRAIGHT = str.maketrans(_CURLY, "''\"\"")

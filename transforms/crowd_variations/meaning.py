@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transforms.text import words
+from parapet.transforms.text import words
 
 _YES_WORDS = "yes yeah yea yep yup"
 # Other words that agree; they may stand for a yes, or it for them.

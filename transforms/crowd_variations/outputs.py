@@ -6,12 +6,18 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.responses import DeadLetter
-from transforms.crowd.review import review_csv, review_pages
-from transforms.crowd.summary import dead_letters_jsonl
-from transforms.crowd_variations.report import report_page
-from transforms.crowd_variations.summary import Summary, other_examples, shortfall_csv, statistics, used_examples
-from transforms.crowd_variations.vet import EXPLANATIONS
+from parapet.schemas.responses import DeadLetter
+from parapet.transforms.crowd.review import review_csv, review_pages
+from parapet.transforms.crowd.summary import dead_letters_jsonl
+from parapet.transforms.crowd_variations.report import report_page
+from parapet.transforms.crowd_variations.summary import (
+    Summary,
+    other_examples,
+    shortfall_csv,
+    statistics,
+    used_examples,
+)
+from parapet.transforms.crowd_variations.vet import EXPLANATIONS
 
 
 def summary_files(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from transforms.corpora import hashed
-from transforms.crowd_variations.canonical import words_of
-from transforms.crowd_variations.vet import Answer
+from parapet.transforms.corpora import hashed
+from parapet.transforms.crowd_variations.canonical import words_of
+from parapet.transforms.crowd_variations.vet import Answer
 
 # "Yes please" is a good answer to many turns.
 LEAST_WORDS, LEAST_SENTENCES = 4, 3

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from transforms import svg
-from transforms.crowd_variations.summary import Example
-from transforms.crowd_variations.vet import EXPLANATIONS
-from transforms.pages import render
-from transforms.reports import DISPOSITIONS, disposition_bar, disposition_rows, plural, reason_rows, reviewer_rows
+from parapet.transforms import svg
+from parapet.transforms.crowd_variations.summary import Example
+from parapet.transforms.crowd_variations.vet import EXPLANATIONS
+from parapet.transforms.pages import render
+from parapet.transforms.reports import (
+    DISPOSITIONS,
+    disposition_bar,
+    disposition_rows,
+    plural,
+    reason_rows,
+    reviewer_rows,
+)
 
 _FILES = {
     "rewritten.jsonl": "the rewritings that are used: 'parapet language_variations --rewritten' takes it",

@@ -11,20 +11,20 @@ from typing import Any
 
 import msgspec
 
-from schemas.decisions import Decision
-from schemas.elements import response_id
-from schemas.responses import Assignment, DeadLetter, Disposition
-from schemas.rewritings import KINDS, Kind, RewrittenTurn
-from transforms.crowd import vet as crowd_vet
-from transforms.crowd.answers import settle_cluster
-from transforms.crowd.dedupe import spelling_rank
-from transforms.crowd.merge import unusable_decision
-from transforms.crowd.review import ReviewItem
-from transforms.crowd.select import draw
-from transforms.crowd_variations.asked import FIELD_OF, KIND_OF, AskedTurn
-from transforms.crowd_variations.canonical import canonical_text
-from transforms.crowd_variations.values import spans_of
-from transforms.crowd_variations.vet import Answer, cannot_stand, flags, vet_answer, vet_worker
+from parapet.schemas.decisions import Decision
+from parapet.schemas.elements import response_id
+from parapet.schemas.responses import Assignment, DeadLetter, Disposition
+from parapet.schemas.rewritings import KINDS, Kind, RewrittenTurn
+from parapet.transforms.crowd import vet as crowd_vet
+from parapet.transforms.crowd.answers import settle_cluster
+from parapet.transforms.crowd.dedupe import spelling_rank
+from parapet.transforms.crowd.merge import unusable_decision
+from parapet.transforms.crowd.review import ReviewItem
+from parapet.transforms.crowd.select import draw
+from parapet.transforms.crowd_variations.asked import FIELD_OF, KIND_OF, AskedTurn
+from parapet.transforms.crowd_variations.canonical import canonical_text
+from parapet.transforms.crowd_variations.values import spans_of
+from parapet.transforms.crowd_variations.vet import Answer, cannot_stand, flags, vet_answer, vet_worker
 
 Decisions = Mapping[str, Mapping[str, Decision]]  # assignment id to form field to decision
 Repeats = Callable[[str, Answer], bool]  # worker hash and answer to whether the worker gave it for other sentences too

@@ -18,23 +18,23 @@ import orjson
 import pyarrow as pa
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.decisions import Decision
-from schemas.dialogue import Dialogue, typed
-from schemas.errors import InputError
-from schemas.responses import Assignment, DeadLetter
-from schemas.rewritings import REWRITINGS
-from transforms.corpora import dialogues_of
-from transforms.crowd import audit
-from transforms.crowd.composing import AUDIT, COUNTS, SUMMARY, count, dead, given, unpack_of
-from transforms.crowd.ingest.fields import payload
-from transforms.crowd.merge import unusable_decision
-from transforms.crowd_variations.asked import AskedTurn, asked_turn, place_of
-from transforms.crowd_variations.repeats import Given, given_by, is_repeated, repeated
-from transforms.crowd_variations.settle import settle_turns
-from transforms.crowd_variations.summary import summarise
-from transforms.crowd_variations.tasks import Task, check_same
-from transforms.dead_letters import id_of
-from transforms.rewrite.plan import DialogueFile
+from parapet.schemas.decisions import Decision
+from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.schemas.rewritings import REWRITINGS
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.crowd import audit
+from parapet.transforms.crowd.composing import AUDIT, COUNTS, SUMMARY, count, dead, given, unpack_of
+from parapet.transforms.crowd.ingest.fields import payload
+from parapet.transforms.crowd.merge import unusable_decision
+from parapet.transforms.crowd_variations.asked import AskedTurn, asked_turn, place_of
+from parapet.transforms.crowd_variations.repeats import Given, given_by, is_repeated, repeated
+from parapet.transforms.crowd_variations.settle import settle_turns
+from parapet.transforms.crowd_variations.summary import summarise
+from parapet.transforms.crowd_variations.tasks import Task, check_same
+from parapet.transforms.dead_letters import id_of
+from parapet.transforms.rewrite.plan import DialogueFile
 
 REWRITTEN, GIVEN = "rewritten", "given"
 FILE = "rewritten.jsonl"

@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from schemas.decisions import csv_bytes
-from schemas.errors import InputError
-from schemas.responses import DISPOSITIONS
-from schemas.rewritings import KINDS, Kind
-from transforms.corpora import hashed
-from transforms.crowd import summary as crowd_summary
-from transforms.crowd.review import ReviewItem
-from transforms.crowd_variations.asked import FIELD_OF
-from transforms.crowd_variations.settle import Entry, Outcome, Short
-from transforms.distance import levenshtein
-from transforms.hits.rewriting import turn_task_id
-from transforms.hits.terms import REWRITES
+from parapet.schemas.decisions import csv_bytes
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import DISPOSITIONS
+from parapet.schemas.rewritings import KINDS, Kind
+from parapet.transforms.corpora import hashed
+from parapet.transforms.crowd import summary as crowd_summary
+from parapet.transforms.crowd.review import ReviewItem
+from parapet.transforms.crowd_variations.asked import FIELD_OF
+from parapet.transforms.crowd_variations.settle import Entry, Outcome, Short
+from parapet.transforms.distance import levenshtein
+from parapet.transforms.hits.rewriting import turn_task_id
+from parapet.transforms.hits.terms import REWRITES
 
 # ``service_name``, ``task``, ``field``, ``have`` and ``need`` are what 'parapet mturk topup' takes.
 SHORTFALL_COLUMNS = (
@@ -233,7 +233,7 @@ def shortfall_csv(short: Iterable[Short]) -> bytes:
 
 
 def check_balance(counts: Mapping[str, int]) -> dict[str, int]:
-    """As :func:`transforms.crowd.summary.check_balance`; and each used answer is a line of ``rewritten.jsonl``."""
+    """As that of :mod:`parapet.transforms.crowd.summary`; and each used answer is a line of ``rewritten.jsonl``."""
     if counts.get("used", 0) != counts.get("rewritten", 0):
         raise InputError(
             f"{counts.get('used', 0)} answers used, {counts.get('rewritten', 0)} written: nothing was published; "

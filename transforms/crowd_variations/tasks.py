@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.crowd_variations.asked import AskedTurn
-from transforms.files import join, read_bytes
-from transforms.hits.kept_values import KeptValue
-from transforms.hits.terms import REWRITES
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd_variations.asked import AskedTurn
+from parapet.transforms.files import join, read_bytes
+from parapet.transforms.hits.kept_values import KeptValue
+from parapet.transforms.hits.terms import REWRITES
 
 MANIFEST = "manifest.jsonl"
 

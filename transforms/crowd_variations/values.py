@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from transforms.hits.kept_values import Mark, find_word
-from transforms.hits.rewriting import Rewriting
+from parapet.transforms.hits.kept_values import Mark, find_word
+from parapet.transforms.hits.rewriting import Rewriting
 
 Place = tuple[int, int]
 

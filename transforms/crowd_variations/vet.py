@@ -12,10 +12,10 @@ from functools import cached_property
 
 import msgspec
 
-from schemas.responses import Assignment
-from schemas.rewritings import Kind
-from transforms.crowd import lexicon
-from transforms.crowd.vet import (
+from parapet.schemas.responses import Assignment
+from parapet.schemas.rewritings import Kind
+from parapet.transforms.crowd import lexicon
+from parapet.transforms.crowd.vet import (
     ENGLISH_FROM_WORDS,
     PASS,
     PLACEHOLDERS,
@@ -25,12 +25,12 @@ from transforms.crowd.vet import (
     is_single_character,
     is_too_fast,
 )
-from transforms.crowd_variations.asked import AskedTurn
-from transforms.crowd_variations.canonical import words_of
-from transforms.crowd_variations.meaning import other_numbers, turns_around, turns_on
-from transforms.crowd_variations.values import Place, find_units, interchangeable
-from transforms.distance import levenshtein
-from transforms.hits.kept_values import find_word
+from parapet.transforms.crowd_variations.asked import AskedTurn
+from parapet.transforms.crowd_variations.canonical import words_of
+from parapet.transforms.crowd_variations.meaning import other_numbers, turns_around, turns_on
+from parapet.transforms.crowd_variations.values import Place, find_units, interchangeable
+from parapet.transforms.distance import levenshtein
+from parapet.transforms.hits.kept_values import find_word
 
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {

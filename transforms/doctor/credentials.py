@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import InputError
-from transforms.crowd import worker_key
-from transforms.doctor.findings import Finding
-from transforms.doctor.requirements import installed
+from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd import worker_key
+from parapet.transforms.doctor.findings import Finding
+from parapet.transforms.doctor.requirements import installed
 
 # What botocore asks that needs neither a network nor another program.
 _QUIET = ("env", "shared-credentials-file", "config-file", "boto-config")
@@ -38,7 +39,7 @@ def credentials() -> list[Finding]:
 def _aws() -> Finding:
     enables = "mturk publish, collect, topup, pay, stop"
     if installed("boto3") is None:
-        return Finding("AWS", "missing", enables, "boto3 is not installed", "pip install 'parapet[mturk]'")
+        return Finding("AWS", "missing", enables, "boto3 is not installed", install_line("mturk"))
     try:
         source = aws_source()
     except Exception as error:  # of a profile that is not there, a file that cannot be read

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from transforms.doctor.findings import Finding
-from transforms.doctor.requirements import installed, python_is_enough
+from parapet.schemas.distribution import install_line
+from parapet.transforms.doctor.findings import Finding
+from parapet.transforms.doctor.requirements import installed, python_is_enough
 
 _GPUS = Path("/proc/driver/nvidia/gpus")
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -75,7 +76,7 @@ def _torch() -> Finding:
     cards, there = gpus(), installed("torch")
     has = ", ".join(cards) or "no NVIDIA GPU"
     if there is None:
-        enables, install = "train and predict with nets, --engine local, --scorer nli", "pip install 'parapet[local]'"
+        enables, install = "train and predict with nets, --engine local, --scorer nli", install_line("local")
         return Finding("torch", "missing", enables, f"not installed; {has}", install)
     cuda = torch_cuda()
     built = f"torch {there}, built for {f'CUDA {cuda}' if cuda else 'the CPU'}"

@@ -7,10 +7,9 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from transforms.doctor.findings import Finding
-from transforms.doctor.requirements import installed
-
-_SPEECH = "pip install 'parapet[speech]'"
+from parapet.schemas.distribution import install_line
+from parapet.transforms.doctor.findings import Finding
+from parapet.transforms.doctor.requirements import installed
 
 
 def installed_models() -> list[Finding]:
@@ -38,9 +37,11 @@ def _spacy() -> Iterator[Finding]:
 def _data(name: str, module: str, folder: str, enables: str) -> Finding:
     spec = find_spec(module)  # a package without a parent: nothing is imported
     if spec is None:
-        return Finding(name, "missing", enables, f"{module} is not installed", _SPEECH)
+        return Finding(name, "missing", enables, f"{module} is not installed", install_line("speech"))
     places = [Path(place) / folder for place in spec.submodule_search_locations or ()]
     there = next((place for place in places if place.is_dir()), None)
     if there is None:
-        return Finding(name, "wrong", enables, f"{module} has no {folder}", f"{_SPEECH} --force-reinstall")
+        return Finding(
+            name, "wrong", enables, f"{module} has no {folder}", f"{install_line('speech')} --force-reinstall"
+        )
     return Finding(name, "there", enables, str(there))

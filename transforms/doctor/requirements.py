@@ -10,9 +10,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from transforms.doctor.findings import Finding
-
-DISTRIBUTION = "parapet"
+from parapet.schemas.distribution import DISTRIBUTION, install_line
+from parapet.transforms.doctor.findings import Finding
 
 # What may be uninstalled, and why nothing is lost by it.
 SPARE = {"python-levenshtein": "absent: rapidfuzz gives the same values"}
@@ -69,7 +68,7 @@ def _extra(name: str) -> Finding:
     wanted = requirements_of(DISTRIBUTION, name)
     amiss = [problem for one in wanted for problem in problems(one)]
     enables = ENABLES.get(name, "")
-    install = f"pip install '{DISTRIBUTION}[{name}]'"
+    install = install_line(name)
     if amiss:
         # Of a version out of range something is broken; what is only not there was never asked for.
         broken = all(installed(one.name) is not None for one in wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from transforms.dead_letters import Tally
+from parapet.transforms.dead_letters import Tally
 
 
 def tallies(counts: Mapping[str, int], splits: Sequence[str]) -> list[Tally]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import parse_json
-from transforms.files import join, read_bytes
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import parse_json
+from parapet.transforms.files import join, read_bytes
 
 DONTCARE = "dontcare"
 LOG, LABEL = "log.json", "label.json"

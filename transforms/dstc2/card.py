@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from transforms.markdown import table
+from parapet.transforms.markdown import table
 
 # Bordes et al. 2017, Table 1, task 6: means of a dialogue, dialogues of a split, sizes of all.
 PAPER_MEANS = {"utterances": 54, "user_turns": 6, "bot_turns": 8, "facts": 40}

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import as_path, parse_json
-from transforms.babi import reading as babi
-from transforms.corpora import hashed
-from transforms.dstc2.calls import DONTCARE, Act, Call, Slots, one_line
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, parse_json
+from parapet.transforms.babi import reading as babi
+from parapet.transforms.corpora import hashed
+from parapet.transforms.dstc2.calls import DONTCARE, Act, Call, Slots, one_line
 
 QUERY = ("food", "area", "pricerange")  # what an API call is made of, in its order
 # Slot of DSTC2 to relation of dialog bAbI, in the order of the published facts.

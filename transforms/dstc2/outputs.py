@@ -9,15 +9,15 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
-from schemas.layout import schema_bytes
-from transforms.babi.names import SPLITS
-from transforms.babi.reading import Fact
-from transforms.babi.writing import candidates_text
-from transforms.dstc2.card import card
-from transforms.dstc2.corpus import schema_of
-from transforms.dstc2.knowledge import Said, facts_about
-from transforms.dstc2.report import report_page
-from transforms.dstc2.writing import BABI, CANDIDATE, COUNTS, EXAMPLES, SET, SHOWN, TEXTS, WORD, Maker, Task
+from parapet.schemas.layout import schema_bytes
+from parapet.transforms.babi.names import SPLITS
+from parapet.transforms.babi.reading import Fact
+from parapet.transforms.babi.writing import candidates_text
+from parapet.transforms.dstc2.card import card
+from parapet.transforms.dstc2.corpus import schema_of
+from parapet.transforms.dstc2.knowledge import Said, facts_about
+from parapet.transforms.dstc2.report import report_page
+from parapet.transforms.dstc2.writing import BABI, CANDIDATE, COUNTS, EXAMPLES, SET, SHOWN, TEXTS, WORD, Maker, Task
 
 FILE = "dialog-babi-task6-dstc2-{}.txt"
 _SUMS = (
@@ -59,7 +59,7 @@ def _of_split(split: str, texts: Iterable[tuple[int, str]]) -> tuple[str, bytes]
 
 
 def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
-    """What :class:`~transforms.dstc2.writing.WriteTask` found, as :func:`small_files` takes it after the facts."""
+    """What ``WriteTask`` found, as :func:`small_files` takes it after the facts."""
     counts = written[COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)
     texts = written[TEXTS] | "Sum texts" >> beam.CombinePerKey(sum)
     examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN)

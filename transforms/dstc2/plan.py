@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import SPLITS, as_path, is_there, parse_json
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json
 
 PAPER_DEV = 500  # Bordes et al. 2017, Table 1: DSTC2's 506 less six, which train has
 BATCH = 128  # calls, and so dialogues of a file in the SGD layout

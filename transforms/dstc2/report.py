@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transforms.dstc2.card import HEADINGS, PAPER_DIALOGUES, PAPER_SIZES, means_rows
-from transforms.pages import render
-from transforms.reports import plural
+from parapet.transforms.dstc2.card import HEADINGS, PAPER_DIALOGUES, PAPER_SIZES, means_rows
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
 
 TERMS = {
     "Utterances": "User turns, bot turns and lines of API results of a dialogue, as in Table 1 of Bordes et al. 2017.",

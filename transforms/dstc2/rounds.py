@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from transforms.dstc2.calls import DONTCARE, Call, CallTurn, Slots
-from transforms.dstc2.knowledge import QUERY, Knowledge, Rated, offered, ratings
+from parapet.transforms.dstc2.calls import DONTCARE, Call, CallTurn, Slots
+from parapet.transforms.dstc2.knowledge import QUERY, Knowledge, Rated, offered, ratings
 
 _ANSWERS = frozenset({"offer", "canthelp", "canthelp.exception"})  # that the system cannot give without a search
 

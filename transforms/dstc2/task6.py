@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from transforms.babi.reading import SILENCE, Exchange, Fact
-from transforms.dstc2.calls import Call, CallTurn
-from transforms.dstc2.knowledge import QUERY, RELATIONS, TOKENS, Knowledge, facts_about, offered, token
-from transforms.dstc2.rounds import Round, Search
+from parapet.transforms.babi.reading import SILENCE, Exchange, Fact
+from parapet.transforms.dstc2.calls import Call, CallTurn
+from parapet.transforms.dstc2.knowledge import QUERY, RELATIONS, TOKENS, Knowledge, facts_about, offered, token
+from parapet.transforms.dstc2.rounds import Round, Search
 
 FAREWELL = "you are welcome"  # what task 6 has the bot answer to the last words, which DSTC2 leaves unanswered
 NO_RESULT = Fact("api_call", "no", "result")  # a line of three words, as facts are

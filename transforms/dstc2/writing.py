@@ -12,19 +12,19 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from transforms.babi.reading import SILENCE, Exchange, Fact
-from transforms.babi.writing import dialogue_text as babi_text
-from transforms.dead_letters import DeadLetter, storable
-from transforms.dstc2.calls import Call, read_call
-from transforms.dstc2.corpus import dialogue_of, slots_of
-from transforms.dstc2.knowledge import Knowledge, Said, facts_of, gathered
-from transforms.dstc2.plan import Batch, Ontology
-from transforms.dstc2.rounds import Round, offers_of, rounds
-from transforms.dstc2.task6 import NO_RESULT, Words, lines_of
-from transforms.files import Written
-from transforms.rewrite.text import dialogue_text
-from transforms.set_files import SetFiles
+from parapet.schemas.errors import InputError
+from parapet.transforms.babi.reading import SILENCE, Exchange, Fact
+from parapet.transforms.babi.writing import dialogue_text as babi_text
+from parapet.transforms.dead_letters import DeadLetter, storable
+from parapet.transforms.dstc2.calls import Call, read_call
+from parapet.transforms.dstc2.corpus import dialogue_of, slots_of
+from parapet.transforms.dstc2.knowledge import Knowledge, Said, facts_of, gathered
+from parapet.transforms.dstc2.plan import Batch, Ontology
+from parapet.transforms.dstc2.rounds import Round, offers_of, rounds
+from parapet.transforms.dstc2.task6 import NO_RESULT, Words, lines_of
+from parapet.transforms.files import Written
+from parapet.transforms.rewrite.text import dialogue_text
+from parapet.transforms.set_files import SetFiles
 
 FACTS, TEXTS, BABI, DEAD, COUNTS, EXAMPLES = "facts", "texts", "babi", "dead", "counts", "examples"
 CANDIDATE, WORD = "candidate", "word"  # kinds of texts that are collected
@@ -164,7 +164,7 @@ class OfBatch:
       dialogues: in the format of dialog bAbI.
       texts: (kind, text) of candidates and words, with how often.
       letters: the calls that were left out.
-      counts: see ``transforms.dstc2.balance``.
+      counts: see ``parapet.transforms.dstc2.balance``.
     """
 
     def __init__(self, read: Read) -> None:

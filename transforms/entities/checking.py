@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.dialogue import Dialogue, Turn, typed
-from schemas.errors import InputError
-from transforms.entities.forms import is_relative
-from transforms.entities.groups import Found, Group, Slot, annotated
-from transforms.entities.kinds import is_none
-from transforms.entities.mentions import Mention, Table
-from transforms.entities.tokens import folded, is_number, words
+from parapet.schemas.dialogue import Dialogue, Turn, typed
+from parapet.schemas.errors import InputError
+from parapet.transforms.entities.forms import is_relative
+from parapet.transforms.entities.groups import Found, Group, Slot, annotated
+from parapet.transforms.entities.kinds import is_none
+from parapet.transforms.entities.mentions import Mention, Table
+from parapet.transforms.entities.tokens import folded, is_number, words
 
 
 def check_replaced(

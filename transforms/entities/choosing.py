@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 
-from transforms.corpora import hashed
-from transforms.entities import forms
-from transforms.entities.groups import Found, Group, Kinds
-from transforms.entities.kinds import CHOICE, FORMS
-from transforms.entities.sources import ATTEMPTS, Sources
-from transforms.entities.tokens import words
-from transforms.entities.training import Training
+from parapet.transforms.corpora import hashed
+from parapet.transforms.entities import forms
+from parapet.transforms.entities.groups import Found, Group, Kinds
+from parapet.transforms.entities.kinds import CHOICE, FORMS
+from parapet.transforms.entities.sources import ATTEMPTS, Sources
+from parapet.transforms.entities.tokens import words
+from parapet.transforms.entities.training import Training
 
 _WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
 _MINUTES = [minute for minute in range(-60, 61) if minute]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 
-from transforms.entities.kinds import ISO_DATE
+from parapet.transforms.entities.kinds import ISO_DATE
 
 _MONTHS = [
     "January",

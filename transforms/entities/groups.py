@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Frame, is_marker
-from transforms.entities.forms import minutes_of
-from transforms.entities.kinds import CHOICE, CLOSED, OTHER, REPLACED, SlotKind, is_none, kind_of_value
-from transforms.entities.tokens import folded, words
-from transforms.speech.spoken import Normalisation, load_normalisation, spoken_words
+from parapet.schemas.dialogue import Dialogue, Frame, is_marker
+from parapet.transforms.entities.forms import minutes_of
+from parapet.transforms.entities.kinds import CHOICE, CLOSED, OTHER, REPLACED, SlotKind, is_none, kind_of_value
+from parapet.transforms.entities.tokens import folded, words
+from parapet.transforms.speech.spoken import Normalisation, load_normalisation, spoken_words
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
-from transforms.entities import names
+from parapet.transforms.entities import names
 
 
 def _set(words: str) -> frozenset[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from transforms.entities import names
-from transforms.entities.tokens import words
+from parapet.transforms.entities import names
+from parapet.transforms.entities.tokens import words
 
 _TITLES = ("dr ", "dr. ", "mr. ", "mrs. ", "ms. ", "prof. ")
 _MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"

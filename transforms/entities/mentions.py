@@ -8,13 +8,13 @@ from typing import cast
 
 import msgspec
 
-from schemas.dialogue import Dialogue, SlotSpan, Turn
-from schemas.errors import InputError
-from transforms.entities import names
-from transforms.entities.forms import is_relative
-from transforms.entities.groups import Found, Group, Slot
-from transforms.entities.kinds import CHOICE, FORMS
-from transforms.entities.tokens import WORD, folded, is_number, plain
+from parapet.schemas.dialogue import Dialogue, SlotSpan, Turn
+from parapet.schemas.errors import InputError
+from parapet.transforms.entities import names
+from parapet.transforms.entities.forms import is_relative
+from parapet.transforms.entities.groups import Found, Group, Slot
+from parapet.transforms.entities.kinds import CHOICE, FORMS
+from parapet.transforms.entities.tokens import WORD, folded, is_number, plain
 
 _PIECE = re.compile(r"\w+")
 

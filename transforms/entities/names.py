@@ -7,7 +7,7 @@ from importlib import resources
 
 
 def _load() -> dict[str, list[str]]:
-    text = (resources.files("transforms.entities") / "names.toml").read_text(encoding="utf-8")
+    text = (resources.files("parapet.transforms.entities") / "names.toml").read_text(encoding="utf-8")
     return {name: words.split() for name, words in tomllib.loads(text).items()}
 
 

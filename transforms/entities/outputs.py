@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from transforms.entities.card import card
-from transforms.entities.replacing import PLACES
-from transforms.entities.report import report_page
-from transforms.entities.writing import Key
+from parapet.transforms.entities.card import card
+from parapet.transforms.entities.replacing import PLACES
+from parapet.transforms.entities.report import report_page
+from parapet.transforms.entities.writing import Key
 
 
 class About(msgspec.Struct, frozen=True):

@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue, is_marker
-from schemas.errors import InputError
-from transforms.entities.checking import check_replaced
-from transforms.entities.choosing import Chooser, leaks
-from transforms.entities.groups import Found, Group, Kinds, Slot, found_in, reason_of
-from transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind
-from transforms.entities.mentions import Mention, keep_unclear
-from transforms.entities.sources import Sources
-from transforms.entities.training import Training
-from transforms.entities.utterances import edits_of, text_for
-from transforms.perturb.edits import Edit, move_spans
+from parapet.schemas.dialogue import Dialogue, is_marker
+from parapet.schemas.errors import InputError
+from parapet.transforms.entities.checking import check_replaced
+from parapet.transforms.entities.choosing import Chooser, leaks
+from parapet.transforms.entities.groups import Found, Group, Kinds, Slot, found_in, reason_of
+from parapet.transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind
+from parapet.transforms.entities.mentions import Mention, keep_unclear
+from parapet.transforms.entities.sources import Sources
+from parapet.transforms.entities.training import Training
+from parapet.transforms.entities.utterances import edits_of, text_for
+from parapet.transforms.perturb.edits import Edit, move_spans
 
 # Where values stand: what is said, spans, and the parts of frames.
 PLACES = ("utterances", "spans", "state", "actions", "service_call", "results")
@@ -44,7 +44,7 @@ class Replaced(msgspec.Struct):
 
     Attributes:
       dialogue: as it goes into a file.
-      rows: a row for every value of every slot, as ``schemas.replacements`` has it.
+      rows: a row for every value of every slot, as ``parapet.schemas.replacements`` has it.
       changed: (position, edits) of each turn whose utterance is another.
       open: whether any value could have been replaced, as far as its slot goes.
       leaks: new values that training has; the run asserts that there are none.

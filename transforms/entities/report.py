@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transforms import svg
-from transforms.entities.card import REASONS, SOURCES
-from transforms.pages import render
-from transforms.reports import plural
+from parapet.transforms import svg
+from parapet.transforms.entities.card import REASONS, SOURCES
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
 
 TERMS = {
     "Value": "A value of a slot in a dialogue, whatever the number of ways and places in which it is written.",

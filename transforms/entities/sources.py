@@ -9,15 +9,15 @@ from fractions import Fraction
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from transforms.corpora import hashed
-from transforms.dead_letters import percent
-from transforms.entities.forms import amount_of, day_of, digits_of, minutes_of
-from transforms.entities.groups import Group
-from transforms.entities.kinds import FORMS, KINDS, NAMES, is_none
-from transforms.entities.made import made
-from transforms.entities.training import Training
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.transforms.corpora import hashed
+from parapet.transforms.dead_letters import percent
+from parapet.transforms.entities.forms import amount_of, day_of, digits_of, minutes_of
+from parapet.transforms.entities.groups import Group
+from parapet.transforms.entities.kinds import FORMS, KINDS, NAMES, is_none
+from parapet.transforms.entities.made import made
+from parapet.transforms.entities.training import Training
 
 GENERATED, CORPUS = "generated", "corpus"
 ATTEMPTS = 240  # to make a value that training does not have

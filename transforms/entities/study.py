@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from schemas.errors import InputError
-from schemas.layout import SplitSchemas
-from transforms.corpora import dialogues_of
-from transforms.entities.forms import step_of
-from transforms.entities.groups import Kinds, Slot, found_in, values_of
-from transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
-from transforms.entities.sources import Sources
-from transforms.entities.training import Training, texts_of, training_of
-from transforms.rewrite.plan import DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SplitSchemas
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.entities.forms import step_of
+from parapet.transforms.entities.groups import Kinds, Slot, found_in, values_of
+from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
+from parapet.transforms.entities.sources import Sources
+from parapet.transforms.entities.training import Training, texts_of, training_of
+from parapet.transforms.rewrite.plan import DialogueFile
 
 
 def learn_training(files: Sequence[DialogueFile], schemas: Iterable[SplitSchemas]) -> Training:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.errors import InputError
-from transforms.entities.tokens import words
-from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.rewriting import read_file
-from transforms.rewrite.text import read_each
+from parapet.schemas.errors import InputError
+from parapet.transforms.entities.tokens import words
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.rewrite.rewriting import read_file
+from parapet.transforms.rewrite.text import read_each
 
 
 class Training:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from schemas.errors import InputError
-from transforms.entities import names
-from transforms.entities.choosing import in_case_of
-from transforms.entities.forms import is_relative
-from transforms.entities.mentions import Mention
-from transforms.perturb.edits import Edit
+from parapet.schemas.errors import InputError
+from parapet.transforms.entities import names
+from parapet.transforms.entities.choosing import in_case_of
+from parapet.transforms.entities.forms import is_relative
+from parapet.transforms.entities.mentions import Mention
+from parapet.transforms.perturb.edits import Edit
 
 _ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
 _OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")

@@ -12,18 +12,18 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError
-from schemas.replacements import REPLACEMENTS
-from transforms.corpora import dialogues_of, hashed
-from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from transforms.dead_letters import storable as safe
-from transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
-from transforms.files import HashingWriter, Written, staged, write_staged
-from transforms.parquet import parquet_bytes
-from transforms.perturb.edits import Edit
-from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError
+from parapet.schemas.replacements import REPLACEMENTS
+from parapet.transforms.corpora import dialogues_of, hashed
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.dead_letters import storable as safe
+from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
+from parapet.transforms.files import HashingWriter, Written, staged, write_staged
+from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.perturb.edits import Edit
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
 FOLDER = "replacements"

@@ -6,9 +6,9 @@ import hashlib
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Frame, is_marker
-from transforms.corpora import domain_of, hashed
-from transforms.touching import Used
+from parapet.schemas.dialogue import Dialogue, Frame, is_marker
+from parapet.transforms.corpora import domain_of, hashed
+from parapet.transforms.touching import Used
 
 TRAIN, TEST = "train", "test"
 

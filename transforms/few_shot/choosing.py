@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from transforms.few_shot.candidates import TEST, Candidate, Rule
+from parapet.transforms.few_shot.candidates import TEST, Candidate, Rule
 
 
 class Chosen(msgspec.Struct, frozen=True):

@@ -11,16 +11,16 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.corpora import dialogues_of
-from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from transforms.few_shot.candidates import TEST, TRAIN, Candidate, Rule, candidates_of
-from transforms.few_shot.choosing import Chosen, choose
-from transforms.few_shot.statistics import card, statistics, without_training
-from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
-from transforms.touching import used_by
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.few_shot.candidates import TEST, TRAIN, Candidate, Rule, candidates_of
+from parapet.transforms.few_shot.choosing import Chosen, choose
+from parapet.transforms.few_shot.statistics import card, statistics, without_training
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
+from parapet.transforms.touching import used_by
 
 DEAD, COUNTS = "dead", "counts"
 FILE = "dialogues_001.json"
@@ -158,8 +158,8 @@ def small_files(
     domain_slots: Mapping[str, Sequence[str]],
 ) -> Iterator[tuple[str, bytes]]:
     """(path, bytes) of schemas, ``statistics.json`` and the card."""
-    from schemas.layout import schema_bytes
-    from transforms.corpora import domain_of
+    from parapet.schemas.layout import schema_bytes
+    from parapet.transforms.corpora import domain_of
 
     numbers = statistics(chosen, domain_slots, rule)
     yield "statistics.json", (json.dumps(numbers, indent=2) + "\n").encode()

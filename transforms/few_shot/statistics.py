@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from transforms.few_shot.candidates import Candidate, Rule
-from transforms.few_shot.choosing import Chosen
+from parapet.transforms.few_shot.candidates import Candidate, Rule
+from parapet.transforms.few_shot.choosing import Chosen
 
 
 def statistics(chosen: Mapping[str, Chosen], schema_slots: Mapping[str, Sequence[str]], rule: Rule) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from schemas.elements import Element, elements_of
-from schemas.errors import InputError
-from schemas.layout import as_path
-from schemas.service import Service
-from transforms.hits.questions import service_title
-from transforms.naming import name_words
+from parapet.schemas.elements import Element, elements_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.service import Service
+from parapet.transforms.hits.questions import service_title
+from parapet.transforms.naming import name_words
 
 AUTO = "auto"
 NONE = "none"

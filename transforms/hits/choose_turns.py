@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from schemas.dialogue import Dialogue
-from transforms.hits.page_names import page_name
-from transforms.hits.rewriting import Rewriting, ask_turn, turn_task_id, user_turns
+from parapet.schemas.dialogue import Dialogue
+from parapet.transforms.hits.page_names import page_name
+from parapet.transforms.hits.rewriting import Rewriting, ask_turn, turn_task_id, user_turns
 
 
 class Scan(msgspec.Struct, frozen=True):

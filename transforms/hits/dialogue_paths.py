@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
 
 
 class DialoguePath(msgspec.Struct, frozen=True):

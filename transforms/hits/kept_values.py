@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import UNSET
 
-from schemas.dialogue import Frame, Turn
-from transforms.hits.markup import shown
+from parapet.schemas.dialogue import Frame, Turn
+from parapet.transforms.hits.markup import shown
 
 # Actions on these name no slot: an offered intent, the number of results.
 _NO_SLOTS = frozenset({"", "intent", "count"})

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
 
-from schemas.dialogue import Dialogue, parse_dialogues
-from schemas.service import Service
-from transforms.files import read_bytes
-from transforms.hits.choose_turns import Choice, Scan, choose, scan
-from transforms.hits.dialogue_paths import DialoguePath
-from transforms.hits.records import Hits, Page, Settings
-from transforms.hits.render_dialogues import render_dialogues
-from transforms.hits.render_service import render_service
-from transforms.hits.summary_files import summary_files
+from parapet.schemas.dialogue import Dialogue, parse_dialogues
+from parapet.schemas.service import Service
+from parapet.transforms.files import read_bytes
+from parapet.transforms.hits.choose_turns import Choice, Scan, choose, scan
+from parapet.transforms.hits.dialogue_paths import DialoguePath
+from parapet.transforms.hits.records import Hits, Page, Settings
+from parapet.transforms.hits.render_dialogues import render_dialogues
+from parapet.transforms.hits.render_service import render_service
+from parapet.transforms.hits.summary_files import summary_files
 
 
 class MakeHits(beam.PTransform):

@@ -8,10 +8,10 @@ from decimal import ROUND_UP
 from functools import cache
 from typing import Any
 
-from transforms.hits.page import page_html
-from transforms.hits.question_xml import MAX_BYTES, question_xml
-from transforms.hits.records import Page, PageRecord, Settings
-from transforms.hits.terms import HOUR, WORDING, HitTask
+from parapet.transforms.hits.page import page_html
+from parapet.transforms.hits.question_xml import MAX_BYTES, question_xml
+from parapet.transforms.hits.records import Page, PageRecord, Settings
+from parapet.transforms.hits.terms import HOUR, WORDING, HitTask
 
 TOO_LARGE = f"too_large: the text alone passes the {MAX_BYTES:,} bytes of an HTMLQuestion"
 

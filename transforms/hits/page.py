@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
 
-from schemas.elements import Task
-from transforms.hits.markup import carriable, without_variables
-from transforms.hits.questions import Question
-from transforms.hits.terms import WORDING, HitTask
-from transforms.pages import render
+from parapet.schemas.elements import Task
+from parapet.transforms.hits.markup import carriable, without_variables
+from parapet.transforms.hits.questions import Question
+from parapet.transforms.hits.terms import WORDING, HitTask
+from parapet.transforms.pages import render
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
 SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"
@@ -45,7 +45,7 @@ def body_html(task: Task, questions: Sequence[Question], items: Sequence[str]) -
 
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
-    """A whole page around a body, ready for :func:`transforms.hits.question_xml.question_xml`.
+    """A whole page around a body, ready for :func:`parapet.transforms.hits.question_xml.question_xml`.
 
     Args:
       task: the task.

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.elements import TASKS
-from transforms.hits.questions import NotAsked
-from transforms.hits.records import PageRecord
-from transforms.hits.terms import CENT, HOUR, HitTask, Terms, plain
+from parapet.schemas.elements import TASKS
+from parapet.transforms.hits.questions import NotAsked
+from parapet.transforms.hits.records import PageRecord
+from parapet.transforms.hits.terms import CENT, HOUR, HitTask, Terms, plain
 
 
 class PlanRow(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ _AFTER = "]]></HTMLContent><FrameHeight>0</FrameHeight></HTMLQuestion>"
 
 
 def question_xml(html: str) -> bytes:
-    """The HTMLQuestion of a page that :func:`transforms.hits.markup.carriable` has prepared."""
+    """The HTMLQuestion of a page that :func:`parapet.transforms.hits.markup.carriable` has prepared."""
     # "]]>" would end the CDATA section: begin another one inside it.
     return (_BEFORE + html.replace("]]>", "]]]]><![CDATA[>") + _AFTER).encode("utf-8")
 

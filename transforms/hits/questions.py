@@ -6,9 +6,9 @@ import re
 
 import msgspec
 
-from schemas.elements import Kind, Task, elements_of, task_id
-from schemas.service import Service
-from transforms.hits.markup import shown
+from parapet.schemas.elements import Kind, Task, elements_of, task_id
+from parapet.schemas.service import Service
+from parapet.transforms.hits.markup import shown
 
 # Where people have nothing left to read, more values do not help them.
 MAX_VALUES = 60

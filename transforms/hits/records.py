@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.elements import TASKS
-from transforms.hits.ambiguity import AUTO
-from transforms.hits.kept_values import KeptValue
-from transforms.hits.questions import NotAsked
-from transforms.hits.terms import HitTask, Terms
+from parapet.schemas.elements import TASKS
+from parapet.transforms.hits.ambiguity import AUTO
+from parapet.transforms.hits.kept_values import KeptValue
+from parapet.transforms.hits.questions import NotAsked
+from parapet.transforms.hits.terms import HitTask, Terms
 
 
 class Settings(msgspec.Struct, frozen=True):

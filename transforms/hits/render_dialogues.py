@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from schemas.dialogue import Dialogue
-from transforms.hits.choose_turns import Choice
-from transforms.hits.kept_values import speakable
-from transforms.hits.make_page import TOO_LARGE, capacity, make_page
-from transforms.hits.page import one_line
-from transforms.hits.page_names import page_name
-from transforms.hits.questions import NotAsked
-from transforms.hits.records import Hits, Page, Settings
-from transforms.hits.rewriting import FIELDS, Rewriting, ask_turn, services_of, turn_task_id, user_turns
-from transforms.hits.terms import REWRITES
-from transforms.pages import render
+from parapet.schemas.dialogue import Dialogue
+from parapet.transforms.hits.choose_turns import Choice
+from parapet.transforms.hits.kept_values import speakable
+from parapet.transforms.hits.make_page import TOO_LARGE, capacity, make_page
+from parapet.transforms.hits.page import one_line
+from parapet.transforms.hits.page_names import page_name
+from parapet.transforms.hits.questions import NotAsked
+from parapet.transforms.hits.records import Hits, Page, Settings
+from parapet.transforms.hits.rewriting import FIELDS, Rewriting, ask_turn, services_of, turn_task_id, user_turns
+from parapet.transforms.hits.terms import REWRITES
+from parapet.transforms.pages import render
 
 DUPLICATE_ID = (
     "duplicate_id: {here} has the id of a dialogue of {there} (letter case aside), which is asked; "

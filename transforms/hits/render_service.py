@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.elements import TASKS, Task, task_id
-from schemas.service import Service
-from transforms.hits.ambiguity import ambiguous_elements
-from transforms.hits.make_page import TOO_LARGE, capacity, make_page
-from transforms.hits.page import body_html, item_html
-from transforms.hits.questions import Asked, NotAsked, ask
-from transforms.hits.records import Hits, Page, Settings
-from transforms.hits.split import split
+from parapet.schemas.elements import TASKS, Task, task_id
+from parapet.schemas.service import Service
+from parapet.transforms.hits.ambiguity import ambiguous_elements
+from parapet.transforms.hits.make_page import TOO_LARGE, capacity, make_page
+from parapet.transforms.hits.page import body_html, item_html
+from parapet.transforms.hits.questions import Asked, NotAsked, ask
+from parapet.transforms.hits.records import Hits, Page, Settings
+from parapet.transforms.hits.split import split
 
 NOTHING_TO_SHOW = "nothing_to_show: the text that the page would show is blank"
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Turn
-from transforms.hits.kept_values import Mark, bold_pieces, marks, speakable
-from transforms.hits.markup import shown
-from transforms.hits.terms import MAX_ANNOTATION, REWRITES
-from transforms.touching import services_in_turns
+from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.transforms.hits.kept_values import Mark, bold_pieces, marks, speakable
+from parapet.transforms.hits.markup import shown
+from parapet.transforms.hits.terms import MAX_ANNOTATION, REWRITES
+from parapet.transforms.touching import services_in_turns
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
 
@@ -72,7 +72,7 @@ def ask_turn(dialogue: Dialogue, position: int) -> Rewriting | str:
 
 
 def services_of(dialogue: Dialogue, position: int) -> str:
-    """The services that a turn speaks of, joined, see :func:`transforms.touching.services_in_turns`."""
+    """The services that a turn speaks of, joined, see :func:`parapet.transforms.touching.services_in_turns`."""
     return "+".join(services_in_turns(dialogue)[position])
 
 

@@ -6,11 +6,11 @@ import csv
 from collections.abc import Mapping
 from math import ceil
 
-from schemas.elements import TASKS, elements_of, task_id
-from schemas.errors import InputError
-from schemas.layout import as_path
-from schemas.service import Service
-from transforms.hits.terms import Terms
+from parapet.schemas.elements import TASKS, elements_of, task_id
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.service import Service
+from parapet.transforms.hits.terms import Terms
 
 # So many of the answers survive vetting and deduplication: of SGD-X's batches, and of our sample, about half do.
 YIELD = 0.5

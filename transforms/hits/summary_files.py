@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from transforms.hits.page import requester_html
-from transforms.hits.plan import Plan, make_plan
-from transforms.hits.records import Hits, Page, PageRecord, Settings
-from transforms.hits.terms import REWRITES, HitTask
-from transforms.pages import render
+from parapet.transforms.hits.page import requester_html
+from parapet.transforms.hits.plan import Plan, make_plan
+from parapet.transforms.hits.records import Hits, Page, PageRecord, Settings
+from parapet.transforms.hits.terms import REWRITES, HitTask
+from parapet.transforms.pages import render
 
 CSV_COLUMNS = ("task_id", "service_name", "task", "fields", "body")
 REWRITES_CSV_COLUMNS = ("task_id", "dialogue_id", "turn", "values", "fields", "body")

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from schemas.elements import Task
-from schemas.errors import InputError
+from parapet.schemas.elements import Task
+from parapet.schemas.errors import InputError
 
 # What a HIT may ask for: SGD-X's two tasks on schemas, and RADDLE's on the user's utterances.
 HitTask = Task | Literal["rewrites"]

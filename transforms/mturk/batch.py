@@ -12,16 +12,16 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.mturk.client import environment_of
-from transforms.mturk.journal import FORMAT, Journal
+from parapet.schemas.distribution import parapet_version
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk.client import environment_of
+from parapet.transforms.mturk.journal import FORMAT, Journal
 
 # Locale, share of assignments approved, number approved: MTurk's own qualifications.
 MAX_QUALIFICATIONS = 10
@@ -176,7 +176,7 @@ def begin(folder: str | Path, endpoint: str, given: Mapping[str, Any]) -> None:
         if not (journal.done or journal.open):
             facts = {
                 "format": FORMAT,
-                "parapet": version("parapet"),
+                "parapet": parapet_version(),
                 "id": journal.batch.get("id") or uuid4().hex,
                 "endpoint": endpoint,
                 "settings": msgspec.to_builtins(Settings(**given)),

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.crowd.ingest.fields import worker_hash
-from transforms.hits.terms import CENT, REWARD
-from transforms.mturk import collected
-from transforms.mturk.batch import Batch
-from transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, pages, perform
-from transforms.mturk.client import code_of
-from transforms.mturk.decide import read_rows
-from transforms.mturk.pay import difference, read_again
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.hits.terms import CENT, REWARD
+from parapet.transforms.mturk import collected
+from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, pages, perform
+from parapet.transforms.mturk.client import code_of
+from parapet.transforms.mturk.decide import read_rows
+from parapet.transforms.mturk.pay import difference, read_again
 
 DUPLICATE = "DuplicateRequest"
 MAX_REASON = 1_024  # characters
@@ -104,7 +104,7 @@ def send(
     parallel: int = 1,
     told: Told | None = None,
 ) -> Sent:
-    """Sends bonuses. Arguments as of :func:`transforms.mturk.pay.pay`.
+    """Sends bonuses. Arguments as of :func:`parapet.transforms.mturk.pay.pay`.
 
     Raises:
       InputError: no further call can go well.

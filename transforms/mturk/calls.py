@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from transforms.mturk.client import HOPELESS, code_of, explained, explaining, message_of
-from transforms.mturk.journal import Event, Journal
+from parapet.transforms.mturk.client import HOPELESS, code_of, explained, explaining, message_of
+from parapet.transforms.mturk.journal import Event, Journal
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from schemas.errors import InputError, MissingExtra
+from parapet.schemas.errors import InputError, MissingExtra
 
 PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"
 SANDBOX = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from transforms.mturk import collected
-from transforms.mturk.batch import Batch
-from transforms.mturk.calls import Told, chunks, in_parallel, pages
-from transforms.mturk.client import code_of
+from parapet.transforms.mturk import collected
+from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.mturk.calls import Told, chunks, in_parallel, pages
+from parapet.transforms.mturk.client import code_of
 
 _SAVE_EVERY = 30.0  # seconds; what is lost by a kill is only read again
 

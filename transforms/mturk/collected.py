@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from schemas.errors import InputError
-from schemas.layout import parse_json_line
-from transforms.mturk.batch import write_whole
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import parse_json_line
+from parapet.transforms.mturk.batch import write_whole
 
 FILE = "assignments.jsonl"
 REPLACED = "replaced.jsonl"

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.crowd.ingest.fields import worker_hash
-from transforms.mturk.batch import Batch
-from transforms.mturk.calls import Call, Failure, Told, perform
-from transforms.mturk.collected import Line
-from transforms.mturk.qualifications import KEPT_OUT, done_name, sibling_of
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.mturk.calls import Call, Failure, Told, perform
+from parapet.transforms.mturk.collected import Line
+from parapet.transforms.mturk.qualifications import KEPT_OUT, done_name, sibling_of
 
 _WORKER = re.compile(r"A[A-Z0-9]{1,63}")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from decimal import Decimal
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.hits.records import PageRecord
-from transforms.hits.terms import Terms, up_to_cent
-from transforms.mturk.client import PRODUCTION, SANDBOX
+from parapet.schemas.distribution import parapet_version
+from parapet.schemas.errors import InputError
+from parapet.transforms.hits.records import PageRecord
+from parapet.transforms.hits.terms import Terms, up_to_cent
+from parapet.transforms.mturk.client import PRODUCTION, SANDBOX
 
 MOST = 9  # workers a HIT: one more, and MTurk's fee doubles; and a HIT of nine or fewer can never get a tenth
 
@@ -104,9 +104,9 @@ def _run(path: Path) -> dict[str, Any]:
         raise InputError("no finished folder of 'parapet hits' (it has no run.json)", path.parent) from None
     if pipeline != "hits":
         raise InputError(f"made by 'parapet {pipeline}', not by 'parapet hits'", path.parent)
-    if made_by != version("parapet"):
+    if made_by != parapet_version():
         raise InputError(
-            f"made by Parapet {made_by}, this is {version('parapet')}: run 'parapet hits' again (it costs nothing)",
+            f"made by Parapet {made_by}, this is {parapet_version()}: run 'parapet hits' again (it costs nothing)",
             path.parent,
         )
     return dict(run)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 FILE = "journal.jsonl"
 

@@ -9,10 +9,10 @@ from decimal import Decimal
 
 import msgspec
 
-from transforms.crowd.ingest.fields import worker_hash
-from transforms.hits.terms import CENT, Terms, up_to_cent
-from transforms.mturk.batch import Batch, write_whole
-from transforms.mturk.collected import Line
+from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.hits.terms import CENT, Terms, up_to_cent
+from parapet.transforms.mturk.batch import Batch, write_whole
+from parapet.transforms.mturk.collected import Line
 
 FILE = "ledger.csv"
 

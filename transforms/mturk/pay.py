@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from transforms.crowd.ingest.fields import worker_hash
-from transforms.mturk import collected
-from transforms.mturk.batch import Batch
-from transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, pages, perform
-from transforms.mturk.client import code_of
-from transforms.mturk.collect import GONE
-from transforms.mturk.decide import Payment
+from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.mturk import collected
+from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.mturk.calls import Call, Failure, Told, chunks, in_parallel, pages, perform
+from parapet.transforms.mturk.client import code_of
+from parapet.transforms.mturk.collect import GONE
+from parapet.transforms.mturk.decide import Payment
 
 BAD_STATE = "InvalidAssignmentState"
 

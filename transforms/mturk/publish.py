@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.mturk.batch import Batch
-from transforms.mturk.calls import Call, Failure, Told, in_parallel, pages, perform
-from transforms.mturk.client import code_of, explaining
-from transforms.mturk.hits_folder import Hit
-from transforms.mturk.qualifications import KEPT_OUT, done_name, requirements, sibling_of
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.mturk.calls import Call, Failure, Told, in_parallel, pages, perform
+from parapet.transforms.mturk.client import code_of, explaining
+from parapet.transforms.mturk.hits_folder import Hit
+from parapet.transforms.mturk.qualifications import KEPT_OUT, done_name, requirements, sibling_of
 
 EXISTS = "HitAlreadyExists"
 
@@ -92,7 +92,7 @@ def publish(
     Args:
       client: boto3's.
       batch: the open batch.
-      hits: of :func:`transforms.mturk.hits_folder.read_hits`.
+      hits: of :func:`parapet.transforms.mturk.hits_folder.read_hits`.
       types: name to id of the batch's qualifications, see :func:`type_names`.
       round_: 0 for the first, then the number of the top-up.
       parallel: calls under way at a time.
@@ -128,7 +128,7 @@ def _key_of(round_: int) -> Callable[[Hit], str]:
 
 
 def type_names(hits: Iterable[Hit], round_: int) -> list[str]:
-    """The qualification types that HITs need, for :func:`transforms.mturk.qualifications.make_types`."""
+    """The qualification types that HITs need, for :func:`parapet.transforms.mturk.qualifications.make_types`."""
     names = [KEPT_OUT]
     for hit in hits:
         if sibling := sibling_of(hit.record.task_id):

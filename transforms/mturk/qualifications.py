@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from schemas.elements import TASKS
-from schemas.errors import InputError
-from transforms.mturk.batch import Batch
-from transforms.mturk.calls import Call, pages, perform
-from transforms.mturk.client import PRODUCTION, explaining
+from parapet.schemas.elements import TASKS
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.mturk.calls import Call, pages, perform
+from parapet.transforms.mturk.client import PRODUCTION, explaining
 
 LOCALE = "00000000000000000071"
 PERCENT_APPROVED = "000000000000000000L0"

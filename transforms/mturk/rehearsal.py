@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
 
-from transforms.crowd.ingest.fields import worker_hash
-from transforms.mturk.client import connect
-from transforms.mturk.collected import Line
+from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.mturk.client import connect
+from parapet.transforms.mturk.collected import Line
 
 _LONG = 300  # characters of an argument that are shown
 

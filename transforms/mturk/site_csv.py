@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 import msgspec
 
-from schemas.decisions import neutralise
-from schemas.errors import InputError
-from transforms.crowd.ingest.records import read_lines, read_records
-from transforms.mturk.decide import Payment
+from parapet.schemas.decisions import neutralise
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.ingest.records import read_lines, read_records
+from parapet.transforms.mturk.decide import Payment
 
 APPROVE, REJECT = "Approve", "Reject"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from transforms.mturk import ledger
-from transforms.mturk.batch import Batch, OutHit
-from transforms.mturk.collected import Line
+from parapet.transforms.mturk import ledger
+from parapet.transforms.mturk.batch import Batch, OutHit
+from parapet.transforms.mturk.collected import Line
 
 # Before MTurk pays by itself there should be time to look.
 SOON = timedelta(hours=24)

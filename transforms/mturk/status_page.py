@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transforms.mturk.status import HEAD, Status, TaskStatus, cells
-from transforms.pages import render
-from transforms.svg import Part, stacked
+from parapet.transforms.mturk.status import HEAD, Status, TaskStatus, cells
+from parapet.transforms.pages import render
+from parapet.transforms.svg import Part, stacked
 
 FILE = "status.html"
 
@@ -18,7 +18,7 @@ def status_page(status: Status, warnings: Sequence[str]) -> str:
     """The page, whole.
 
     Args:
-      status: of :func:`transforms.mturk.status.status_of`.
+      status: of :func:`parapet.transforms.mturk.status.status_of`.
       warnings: what to act on, most urgent first.
     """
     total = status.total

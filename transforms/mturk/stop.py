@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from transforms.mturk.batch import Batch
-from transforms.mturk.calls import Call, Failure, Told, perform
+from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.mturk.calls import Call, Failure, Told, perform
 
 # At once, whatever this machine's clock says: MTurk takes an end in the past.
 _LONG_AGO = datetime(2015, 1, 1, tzinfo=UTC)

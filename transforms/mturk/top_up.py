@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.hits.shortfall import top_up_assignments
-from transforms.hits.terms import up_to_cent
-from transforms.mturk.batch import Batch, OutHit
-from transforms.mturk.calls import Call, Failure, Told, perform
-from transforms.mturk.client import code_of, explaining
-from transforms.mturk.collect import GONE
-from transforms.mturk.decide import read_rows
-from transforms.mturk.hits_folder import MOST
+from parapet.schemas.errors import InputError
+from parapet.transforms.hits.shortfall import top_up_assignments
+from parapet.transforms.hits.terms import up_to_cent
+from parapet.transforms.mturk.batch import Batch, OutHit
+from parapet.transforms.mturk.calls import Call, Failure, Told, perform
+from parapet.transforms.mturk.client import code_of, explaining
+from parapet.transforms.mturk.collect import GONE
+from parapet.transforms.mturk.decide import read_rows
+from parapet.transforms.mturk.hits_folder import MOST
 
 DUPLICATE = frozenset({"DuplicateRequest", "InvalidMaximumAssignmentsIncrease"})
 

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import orjson
 
-from transforms.mturk_server import errors, limits
-from transforms.mturk_server.hits import find_hit, hit_answer, require_money, settle
-from transforms.mturk_server.listing import Answer, Params, page
-from transforms.mturk_server.money import cost_of_bonus, dollars, units
-from transforms.mturk_server.store import Store
+from parapet.transforms.mturk_server import errors, limits
+from parapet.transforms.mturk_server.hits import find_hit, hit_answer, require_money, settle
+from parapet.transforms.mturk_server.listing import Answer, Params, page
+from parapet.transforms.mturk_server.money import cost_of_bonus, dollars, units
+from parapet.transforms.mturk_server.store import Store
 
 REVIEWED = ("Submitted", "Approved", "Rejected")
 

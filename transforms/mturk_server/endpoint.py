@@ -17,14 +17,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
-from transforms.mturk_server import web
-from transforms.mturk_server.calls import Call, Drop
-from transforms.mturk_server.errors import MTurkError
-from transforms.mturk_server.model import TARGET, operations
-from transforms.mturk_server.operations import checked, perform
+from parapet.transforms.mturk_server import web
+from parapet.transforms.mturk_server.calls import Call, Drop
+from parapet.transforms.mturk_server.errors import MTurkError
+from parapet.transforms.mturk_server.model import TARGET, operations
+from parapet.transforms.mturk_server.operations import checked, perform
 
 if TYPE_CHECKING:
-    from transforms.mturk_server.server import LocalMTurk
+    from parapet.transforms.mturk_server.server import LocalMTurk
 
 _API = "application/x-amz-json-1.1"
 _MOST_BYTES = 4 << 20

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from schemas.errors import InputError
+from parapet.schemas.errors import InputError
 
 Fault = Literal["", "throttled", "failed", "dropped_before", "dropped_after"]
 

@@ -8,12 +8,12 @@ from decimal import Decimal
 
 import orjson
 
-from transforms.mturk_server import errors, limits
-from transforms.mturk_server.listing import Answer, Params, page
-from transforms.mturk_server.money import EXTRA_FEE_FROM, cost_of_assignment, dollars, shown, units
-from transforms.mturk_server.question import check_question
-from transforms.mturk_server.requirements import check_requirements
-from transforms.mturk_server.store import Store
+from parapet.transforms.mturk_server import errors, limits
+from parapet.transforms.mturk_server.listing import Answer, Params, page
+from parapet.transforms.mturk_server.money import EXTRA_FEE_FROM, cost_of_assignment, dollars, shown, units
+from parapet.transforms.mturk_server.question import check_question
+from parapet.transforms.mturk_server.requirements import check_requirements
+from parapet.transforms.mturk_server.store import Store
 
 _DEFAULT_AUTO_APPROVAL = 2_592_000
 _TYPE_MEMBERS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from transforms.mturk_server.errors import invalid_value
+from parapet.transforms.mturk_server.errors import invalid_value
 
 MAX_ASSIGNMENTS = 1_000_000_000
 MAX_BONUS = Decimal(10_000)

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from transforms.mturk_server.errors import MTurkError
-from transforms.mturk_server.store import Store
+from parapet.transforms.mturk_server.errors import MTurkError
+from parapet.transforms.mturk_server.store import Store
 
 Params = dict[str, Any]
 Answer = dict[str, Any]

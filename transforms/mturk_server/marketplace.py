@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from transforms.mturk_server.assignments import move, pass_time
-from transforms.mturk_server.hits import group_id, properties_of, question_of, settle
-from transforms.mturk_server.requirements import explained, unmet
-from transforms.mturk_server.store import Store
+from parapet.transforms.mturk_server.assignments import move, pass_time
+from parapet.transforms.mturk_server.hits import group_id, properties_of, question_of, settle
+from parapet.transforms.mturk_server.requirements import explained, unmet
+from parapet.transforms.mturk_server.store import Store
 
 WORKER_ID = re.compile(r"A[A-Z0-9]{1,63}")
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"

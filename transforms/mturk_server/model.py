@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from transforms.mturk_server.errors import MTurkError, shortened
+from parapet.transforms.mturk_server.errors import MTurkError, shortened
 
 TARGET = "MTurkRequesterServiceV20170117."
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from transforms.mturk_server import assignments, hits, qualifications
-from transforms.mturk_server.errors import MTurkError
-from transforms.mturk_server.listing import Answer, Params
-from transforms.mturk_server.model import check, operations
-from transforms.mturk_server.store import Store
+from parapet.transforms.mturk_server import assignments, hits, qualifications
+from parapet.transforms.mturk_server.errors import MTurkError
+from parapet.transforms.mturk_server.listing import Answer, Params
+from parapet.transforms.mturk_server.model import check, operations
+from parapet.transforms.mturk_server.store import Store
 
 _DONE_HERE: dict[str, Callable[[Store, Params], Answer]] = {
     "ApproveAssignment": assignments.approve_assignment,

@@ -9,10 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from types import FrameType
 
-from schemas.errors import MissingExtra
-from transforms.mturk_server.faults import Faults
-from transforms.mturk_server.server import LocalMTurk
-from transforms.mturk_server.workers import Report, invented, play, scripts_from_jsonl
+from parapet.schemas.errors import MissingExtra
+from parapet.transforms.mturk_server.faults import Faults
+from parapet.transforms.mturk_server.server import LocalMTurk
+from parapet.transforms.mturk_server.workers import Report, invented, play, scripts_from_jsonl
 
 _DEFAULT_BALANCE = Decimal(10_000)
 

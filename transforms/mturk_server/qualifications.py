@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from transforms.mturk_server import errors, limits
-from transforms.mturk_server.listing import Answer, Params, page
-from transforms.mturk_server.requirements import SYSTEM_TYPES
-from transforms.mturk_server.store import Store
+from parapet.transforms.mturk_server import errors, limits
+from parapet.transforms.mturk_server.listing import Answer, Params, page
+from parapet.transforms.mturk_server.requirements import SYSTEM_TYPES
+from parapet.transforms.mturk_server.store import Store
 
 _KEPT = ("Name", "Description", "Keywords", "QualificationTypeStatus", "RetryDelayInSeconds")
 _NOT_HERE = ("Test", "AnswerKey", "TestDurationInSeconds")

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
-from transforms.mturk_server.errors import invalid_value
-from transforms.mturk_server.forms import read_form
+from parapet.transforms.mturk_server.errors import invalid_value
+from parapet.transforms.mturk_server.forms import read_form
 
 MAX_BYTES = 65_535
 SUBMIT_PATH = "/mturk/externalSubmit"

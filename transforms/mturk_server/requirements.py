@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from transforms.mturk_server.errors import invalid_value, no_qualification_type
-from transforms.mturk_server.store import Store
+from parapet.transforms.mturk_server.errors import invalid_value, no_qualification_type
+from parapet.transforms.mturk_server.store import Store
 
 LOCALE = "00000000000000000071"
 PERCENT_APPROVED = "000000000000000000L0"

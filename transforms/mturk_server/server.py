@@ -12,15 +12,15 @@ from typing import Any, Self
 import msgspec
 import orjson
 
-from schemas.errors import InputError
-from transforms.mturk_server import assignments, hits, qualifications
-from transforms.mturk_server.calls import Hook
-from transforms.mturk_server.endpoint import HttpServer
-from transforms.mturk_server.errors import no_assignment
-from transforms.mturk_server.faults import Faults
-from transforms.mturk_server.model import service_model
-from transforms.mturk_server.requirements import Profile
-from transforms.mturk_server.store import Store
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk_server import assignments, hits, qualifications
+from parapet.transforms.mturk_server.calls import Hook
+from parapet.transforms.mturk_server.endpoint import HttpServer
+from parapet.transforms.mturk_server.errors import no_assignment
+from parapet.transforms.mturk_server.faults import Faults
+from parapet.transforms.mturk_server.model import service_model
+from parapet.transforms.mturk_server.requirements import Profile
+from parapet.transforms.mturk_server.store import Store
 
 _DEFAULT_BALANCE = Decimal(10_000)
 

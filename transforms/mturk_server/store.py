@@ -12,8 +12,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import InputError
-from transforms.mturk_server.money import units
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk_server.money import units
 
 _VERSION = 1
 _TOKEN_SECONDS = 24 * 3_600

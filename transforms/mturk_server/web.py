@@ -9,16 +9,16 @@ from urllib.parse import parse_qsl, quote, urlencode
 import msgspec
 import orjson
 
-from schemas.errors import InputError
-from transforms.mturk_server import marketplace
-from transforms.mturk_server.faults import faults_from
-from transforms.mturk_server.marketplace import PREVIEW, Accepted, Refusal
-from transforms.mturk_server.question import SUBMIT_PATH, as_served, html_of
-from transforms.mturk_server.requirements import Profile
-from transforms.pages import render
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk_server import marketplace
+from parapet.transforms.mturk_server.faults import faults_from
+from parapet.transforms.mturk_server.marketplace import PREVIEW, Accepted, Refusal
+from parapet.transforms.mturk_server.question import SUBMIT_PATH, as_served, html_of
+from parapet.transforms.mturk_server.requirements import Profile
+from parapet.transforms.pages import render
 
 if TYPE_CHECKING:
-    from transforms.mturk_server.server import LocalMTurk
+    from parapet.transforms.mturk_server.server import LocalMTurk
 
 HTML, JSON = "text/html; charset=utf-8", "application/json"
 

@@ -14,12 +14,12 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 import orjson
 
-from schemas.errors import InputError
-from transforms.crowd.ingest.fields import Unusable, parse_time, split_answers
-from transforms.crowd.ingest.records import read_lines
-from transforms.mturk_server.forms import Form, read_form
-from transforms.mturk_server.marketplace import PREVIEW, WORKER_ID
-from transforms.mturk_server.question import SUBMIT_PATH
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.ingest.fields import Unusable, parse_time, split_answers
+from parapet.transforms.crowd.ingest.records import read_lines
+from parapet.transforms.mturk_server.forms import Form, read_form
+from parapet.transforms.mturk_server.marketplace import PREVIEW, WORKER_ID
+from parapet.transforms.mturk_server.question import SUBMIT_PATH
 
 _LINE_END = re.compile("\r\n?|\n")
 _WORDS = (
@@ -95,7 +95,7 @@ def scripts_from_jsonl(path: Path) -> tuple[list[Script], Counter[str]]:
 
 
 def _script(line: str | None) -> Script:
-    from transforms.crowd.ingest.api_assignments import parse_answer_xml  # brings pyarrow
+    from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml  # brings pyarrow
 
     try:
         item: Any = orjson.loads(line or "")

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from transforms.ood.fallbacks import FALLBACKS
-from transforms.ood.plan import MOST_USES, TURNS_A_USE, Recipe
+from parapet.transforms.ood.fallbacks import FALLBACKS
+from parapet.transforms.ood.plan import MOST_USES, TURNS_A_USE, Recipe
 
 _PLACES = {
     "append": "At the end of the dialogue, after the system's last turn",

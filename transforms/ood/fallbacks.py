@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transforms.corpora import hashed
+from parapet.transforms.corpora import hashed
 
 # Each fits where the user goes on with the task, and where the dialogue ends: none asks a question that a user turn
 # after it would leave unanswered, none speaks of a domain.

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from transforms.ood.fallbacks import fallback_of
-from transforms.ood.plan import Injection
+from parapet.transforms.ood.fallbacks import fallback_of
+from parapet.transforms.ood.plan import Injection
 
 Row = dict[str, Any]
 

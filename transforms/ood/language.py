@@ -16,13 +16,13 @@ from functools import cache
 
 import msgspec
 
-from schemas.service import Service
-from transforms.corpora import domain_of
-from transforms.distance import lemma
-from transforms.ood.texts import stopwords
-from transforms.perturb.protected import DECISIVE, value_ranges
-from transforms.text import words
-from transforms.variations.said import Said
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.distance import lemma
+from parapet.transforms.ood.texts import stopwords
+from parapet.transforms.perturb.protected import DECISIVE, value_ranges
+from parapet.transforms.text import words
+from parapet.transforms.variations.said import Said
 
 Domains = tuple[str, ...]
 

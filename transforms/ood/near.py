@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from transforms.ood.texts import CONTENT, content_words
+from parapet.transforms.ood.texts import CONTENT, content_words
 
 Domains = tuple[str, ...]
 

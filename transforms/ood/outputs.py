@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from transforms.ood.card import card
-from transforms.ood.places import Place
-from transforms.ood.plan import Injection, Recipe, plan
-from transforms.ood.pool import Foreign
-from transforms.ood.report import report_page
-from transforms.ood.statistics import check_foreign, statistics
+from parapet.transforms.ood.card import card
+from parapet.transforms.ood.places import Place
+from parapet.transforms.ood.plan import Injection, Recipe, plan
+from parapet.transforms.ood.pool import Foreign
+from parapet.transforms.ood.report import report_page
+from parapet.transforms.ood.statistics import check_foreign, statistics
 
 
 class About(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class About(msgspec.Struct, frozen=True):
 def planned(
     recipe: Recipe, places: Iterable[Place], pool: Iterable[Foreign], sums: Iterable[tuple[str, int]]
 ) -> list[tuple[str, Injection]]:
-    """:func:`~transforms.ood.plan.plan`, given the summed counts; checks first that the source is foreign."""
+    """:func:`~parapet.transforms.ood.plan.plan`, given the summed counts; checks first that the source is foreign."""
     counts = dict(sums)
     if not recipe.own:
         check_foreign(counts)

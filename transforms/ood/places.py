@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import msgspec
 
-from schemas.dialogue import Dialogue
-from transforms.corpora import hashed
-from transforms.touching import domains_of
+from parapet.schemas.dialogue import Dialogue
+from parapet.transforms.corpora import hashed
+from parapet.transforms.touching import domains_of
 
 PLACES = ("append", "between")
 

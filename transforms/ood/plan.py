@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.corpora import hashed, listed
-from transforms.ood.matching import Matching
-from transforms.ood.places import PLACES, Place, set_name, wanted
-from transforms.ood.pool import Foreign
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import hashed, listed
+from parapet.transforms.ood.matching import Matching
+from parapet.transforms.ood.places import PLACES, Place, set_name, wanted
+from parapet.transforms.ood.pool import Foreign
 
 # How often one of the corpus's own utterances may be used, see ``most_uses``.
 MOST_USES = 10

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from schemas.errors import is_unicode
-from transforms.ood.language import Languages, Saying
-from transforms.ood.near import InDomain
-from transforms.ood.texts import key_of
+from parapet.schemas.errors import is_unicode
+from parapet.transforms.ood.language import Languages, Saying
+from parapet.transforms.ood.near import InDomain
+from parapet.transforms.ood.texts import key_of
 
 LONGEST = 400  # characters; what is longer is no turn of a dialogue
 

@@ -10,20 +10,20 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError, is_unicode
-from transforms.corpora import dialogues_of
-from transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues, storable
-from transforms.ood.language import Languages, Saying, Schemas, saying_of
-from transforms.ood.near import InDomain
-from transforms.ood.places import places_of, turns_with_place, user_turns_of
-from transforms.ood.plan import Recipe, check_places
-from transforms.ood.pool import KEPT, Foreign, foreign, judged, merged
-from transforms.ood.sources import SourceFile, read_source, source_id
-from transforms.ood.texts import key_of
-from transforms.rewrite.plan import DialogueFile
-from transforms.touching import domains_of
-from transforms.variations.said import said_by_user
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError, is_unicode
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues, storable
+from parapet.transforms.ood.language import Languages, Saying, Schemas, saying_of
+from parapet.transforms.ood.near import InDomain
+from parapet.transforms.ood.places import places_of, turns_with_place, user_turns_of
+from parapet.transforms.ood.plan import Recipe, check_places
+from parapet.transforms.ood.pool import KEPT, Foreign, foreign, judged, merged
+from parapet.transforms.ood.sources import SourceFile, read_source, source_id
+from parapet.transforms.ood.texts import key_of
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.touching import domains_of
+from parapet.transforms.variations.said import said_by_user
 
 PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transforms import svg
-from transforms.ood.plan import Recipe
-from transforms.ood.pool import STATUSES
-from transforms.pages import render
-from transforms.reports import plural
+from parapet.transforms import svg
+from parapet.transforms.ood.plan import Recipe
+from parapet.transforms.ood.pool import STATUSES
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
 
 TERMS = {
     "Rate": "Injected turns for each in-domain user turn of the split, exact over the split.",

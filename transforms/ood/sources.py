@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError, is_unicode
-from schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
-from transforms import plugins
-from transforms.corpora import dialogues_of
-from transforms.files import read_bytes
-from transforms.ood.places import user_turns_of
-from transforms.ood.pool import Foreign, foreign
-from transforms.rewrite.plan import DialogueFile
-from transforms.touching import domains_of
+from parapet.schemas.errors import InputError, is_unicode
+from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
+from parapet.transforms import plugins
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.files import read_bytes
+from parapet.transforms.ood.places import user_turns_of
+from parapet.transforms.ood.pool import Foreign, foreign
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.touching import domains_of
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
 PLUG_IN = "plug-in"

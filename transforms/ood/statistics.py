@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.errors import InputError
-from transforms.ood.places import set_name, wanted
-from transforms.ood.plan import Recipe
-from transforms.ood.pool import IN_DOMAIN, STATUSES
+from parapet.schemas.errors import InputError
+from parapet.transforms.ood.places import set_name, wanted
+from parapet.transforms.ood.plan import Recipe
+from parapet.transforms.ood.pool import IN_DOMAIN, STATUSES
 
 MOST_IN_DOMAIN = 0.5
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_path
 
-from transforms.text import words
+from parapet.transforms.text import words
 
 CONTENT = 3  # an utterance with fewer content words could be said in any dialogue
 

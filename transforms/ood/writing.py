@@ -12,22 +12,22 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from schemas.ood_turns import OOD_TURNS
-from transforms.corpora import hashed
-from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from transforms.files import Written, write_staged
-from transforms.ood.injecting import Row, injected
-from transforms.ood.places import wanted
-from transforms.ood.plan import Injection, Recipe, most_uses
-from transforms.ood.pool import STATUSES
-from transforms.ood.reading import sound_dialogues
-from transforms.ood.statistics import uses_in
-from transforms.ood.texts import key_of
-from transforms.parquet import parquet_bytes
-from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.text import dialogue_text
-from transforms.set_files import SetFiles
+from parapet.schemas.errors import InputError
+from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.transforms.corpora import hashed
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.files import Written, write_staged
+from parapet.transforms.ood.injecting import Row, injected
+from parapet.transforms.ood.places import wanted
+from parapet.transforms.ood.plan import Injection, Recipe, most_uses
+from parapet.transforms.ood.pool import STATUSES
+from parapet.transforms.ood.reading import sound_dialogues
+from parapet.transforms.ood.statistics import uses_in
+from parapet.transforms.ood.texts import key_of
+from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.rewrite.text import dialogue_text
+from parapet.transforms.set_files import SetFiles
 
 DEAD, COUNTS, USED, EXAMPLES = "dead", "counts", "used", "examples"
 SHOWN = 12  # examples of a set on the page

@@ -1,7 +1,7 @@
 """Typos of people who type quickly, and the abbreviations of people who chat (RADDLE, Peng et al. 2021, section 4).
 
 Only ASCII letters are touched, so no grapheme is ever cut; never the first letter of a word, which is rarely wrong
-(Yannakoudakis and Fawthrop 1983); never what :mod:`transforms.perturb.protected` keeps.
+(Yannakoudakis and Fawthrop 1983); never what :mod:`parapet.transforms.perturb.protected` keeps.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from importlib import resources
 
 import msgspec
 
-from transforms.perturb.drawing import ALL, draws
-from transforms.perturb.edits import Edit, edited, moved
-from transforms.perturb.keyboard import NEIGHBOURS
-from transforms.perturb.protected import DECISIVE, Range, is_decisive, protected_ranges, touches
+from parapet.transforms.perturb.drawing import ALL, draws
+from parapet.transforms.perturb.edits import Edit, edited, moved
+from parapet.transforms.perturb.keyboard import NEIGHBOURS
+from parapet.transforms.perturb.protected import DECISIVE, Range, is_decisive, protected_ranges, touches
 
 SHORTEST = 3  # letters of a word that may have a typo
 
@@ -73,7 +73,7 @@ def _orders(mix: tuple[tuple[str, float], ...]) -> Orders:
 @cache
 def abbreviations() -> dict[str, str]:
     """Word to its abbreviation, of ``abbreviations.toml``."""
-    text = resources.files("transforms.perturb").joinpath("abbreviations.toml").read_text(encoding="utf-8")
+    text = resources.files("parapet.transforms.perturb").joinpath("abbreviations.toml").read_text(encoding="utf-8")
     return {str(word): str(short) for word, short in tomllib.loads(text)["words"].items()}
 
 

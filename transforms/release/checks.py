@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Frame, Turn, problems_of
-from schemas.dialogue_table import dialogue_of
-from schemas.errors import InputError, reason_and_place
-from schemas.service import Service
+from parapet.schemas.dialogue import Dialogue, Frame, Turn, problems_of
+from parapet.schemas.dialogue_table import dialogue_of
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.service import Service
 
 # The kinds of faults, as ``allow_problems`` names them.
 KINDS = {
@@ -42,7 +42,7 @@ def faults_of(row: Mapping[str, Any], services: Mapping[str, Service]) -> Iterat
     """Yields every fault of a dialogue.
 
     Args:
-      row: of ``schemas.dialogue_table.DIALOGUES``.
+      row: of ``parapet.schemas.dialogue_table.DIALOGUES``.
       services: those of its corpus and split, by name.
     """
     try:

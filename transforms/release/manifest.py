@@ -6,28 +6,28 @@ import datetime
 import hashlib
 import os
 from collections.abc import Mapping
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from schemas.release_config import ReleaseConfig
-from schemas.release_manifest import FORMAT, MANIFEST, Column, Config, File, Input, Manifest, Parent, SplitInfo
-from transforms.release.diff.compare import changes_of, compare
-from transforms.release.logical import split_sha256
-from transforms.release.opening import Release
-from transforms.release.plan import Plan, described
-from transforms.release.summary import Summary
-from transforms.release.versions import bumped, contradiction
+from parapet.schemas.distribution import code_sha256, parapet_version
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.release_config import ReleaseConfig
+from parapet.schemas.release_manifest import FORMAT, MANIFEST, Column, Config, File, Input, Manifest, Parent, SplitInfo
+from parapet.transforms.release.diff.compare import changes_of, compare
+from parapet.transforms.release.logical import split_sha256
+from parapet.transforms.release.opening import Release
+from parapet.transforms.release.plan import Plan, described
+from parapet.transforms.release.summary import Summary
+from parapet.transforms.release.versions import bumped, contradiction
 
 COUNTED = ("services", "intents", "slots", "dialogues", "turns")
 
 _LIBRARIES = ("apache-beam", "msgspec", "orjson", "pyarrow")
-_PACKAGES = ("schemas", "transforms", "crowd_templates", "pipelines")
 _SHOWN = 10
 
 
@@ -62,7 +62,7 @@ def make_manifest(config: ReleaseConfig, plan: Plan, summary: Summary, statistic
         release_notes=config.changes.strip(),
         parent=None,
         changes=None,
-        code={"parapet": metadata.version("parapet"), "sha256": code_sha256()},
+        code={"parapet": parapet_version(), "sha256": code_sha256()},
         libraries={name: metadata.version(name) for name in _LIBRARIES},
         configuration=raw,
         configuration_sha256=hashlib.sha256(orjson.dumps(raw, option=orjson.OPT_SORT_KEYS)).hexdigest(),
@@ -96,18 +96,6 @@ def _created(config: ReleaseConfig) -> str:
         return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):
         raise InputError(f"{epoch!r} is no number of seconds", "SOURCE_DATE_EPOCH") from None
-
-
-def code_sha256() -> str:
-    """SHA-256 over the names and bytes of Parapet's own files."""
-    digest = hashlib.sha256()
-    for package in _PACKAGES:
-        root = Path(str(resources.files(package)))
-        for path in sorted(root.rglob("*")):
-            if path.suffix in (".py", ".jinja", ".css", ".js"):
-                digest.update(f"{package}/{path.relative_to(root).as_posix()}\0".encode())
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def _configs(plan: Plan, files: list[File]) -> dict[str, Config]:

@@ -11,9 +11,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from schemas.release_manifest import MANIFEST, Manifest, parse_manifest
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.release_manifest import MANIFEST, Manifest, parse_manifest
 
 LATEST = "latest.json"
 _ROWS_AT_ONCE = 500

@@ -10,12 +10,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.dialogue_table import DIALOGUES, SERVICES
-from schemas.errors import InputError
-from schemas.layout import as_path, dialogue_files, is_root, read_root, variant_roots
-from schemas.release_config import CONFIG_NAME, RESERVED, Corpus, ReleaseConfig, TableInput
-from schemas.responses import RESPONSES
-from schemas.service import Service
+from parapet.schemas.dialogue_table import DIALOGUES, SERVICES
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, dialogue_files, is_root, read_root, variant_roots
+from parapet.schemas.release_config import CONFIG_NAME, RESERVED, Corpus, ReleaseConfig, TableInput
+from parapet.schemas.responses import RESPONSES
+from parapet.schemas.service import Service
 
 SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"

@@ -9,15 +9,15 @@ import orjson
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from schemas.release_config import VERSION, ReleaseConfig
-from schemas.release_manifest import CHANGELOG, MANIFEST, SUMS, File, Manifest, manifest_bytes
-from transforms.files import clear, is_object_store, join, make_folder, move, read_written, whole
-from transforms.release.documents.every import documents
-from transforms.release.opening import LATEST, Release
-from transforms.release.summary import FILE
-from transforms.release.versions import parse
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.release_config import VERSION, ReleaseConfig
+from parapet.schemas.release_manifest import CHANGELOG, MANIFEST, SUMS, File, Manifest, manifest_bytes
+from parapet.transforms.files import clear, is_object_store, join, make_folder, move, read_written, whole
+from parapet.transforms.release.documents.every import documents
+from parapet.transforms.release.opening import LATEST, Release
+from parapet.transforms.release.summary import FILE
+from parapet.transforms.release.versions import parse
 
 _AT_ONCE = 100  # files a request to a bucket
 

@@ -11,11 +11,11 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import InputError
-from schemas.release_manifest import File
-from transforms.files import HashingWriter, join, whole
-from transforms.release.keys import key_text, shard_of, shard_path
-from transforms.release.logical import logical_sha256, row_json
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_manifest import File
+from parapet.transforms.files import HashingWriter, join, whole
+from parapet.transforms.release.keys import key_text, shard_of, shard_path
+from parapet.transforms.release.logical import logical_sha256, row_json
 
 ROWS_OF_A_GROUP = 1000
 _KEY = "\0key"  # the column that rows are sorted by, on their way

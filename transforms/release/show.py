@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.release_manifest import MANIFEST, Manifest
-from transforms.release.diff.differences import printable
-from transforms.release.opening import Release, latest_version, read_manifest
-from transforms.release.verify.manifest import VERSION
-from transforms.release.versions import parse
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_manifest import MANIFEST, Manifest
+from parapet.transforms.release.diff.differences import printable
+from parapet.transforms.release.opening import Release, latest_version, read_manifest
+from parapet.transforms.release.verify.manifest import VERSION
+from parapet.transforms.release.versions import parse
 
 _COUNTS = ("services", "intents", "slots", "dialogues", "turns")
 _SPLITS = ("train", "dev", "test")

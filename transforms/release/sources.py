@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.dialogue import Dialogue
-from schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import parse_json
-from schemas.release_manifest import File, InputFile
-from schemas.service import Service
-from transforms.files import join, read_bytes, whole
-from transforms.release.checks import Fault, faults_of
-from transforms.release.plan import PARAPHRASE_COLUMNS, Plan, Source
-from transforms.release.shards import parts
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_rows, service_rows
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import parse_json
+from parapet.schemas.release_manifest import File, InputFile
+from parapet.schemas.service import Service
+from parapet.transforms.files import join, read_bytes, whole
+from parapet.transforms.release.checks import Fault, faults_of
+from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Plan, Source
+from parapet.transforms.release.shards import parts
 
 COPIES = "copies"
 COUNTS = "counts"

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import apache_beam as beam
 import msgspec
 
-from schemas.release_manifest import File, InputFile
-from transforms.files import join, read_written, whole
-from transforms.release.plan import Plan
-from transforms.release.shards import WriteShards
-from transforms.release.sources import COPIES, COUNTS, FAULTS, INPUTS, Found, ReadSources
+from parapet.schemas.release_manifest import File, InputFile
+from parapet.transforms.files import join, read_written, whole
+from parapet.transforms.release.plan import Plan
+from parapet.transforms.release.shards import WriteShards
+from parapet.transforms.release.sources import COPIES, COUNTS, FAULTS, INPUTS, Found, ReadSources
 
 FILE = ".summary.json"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from transforms.reminders.phrases import Pattern, Value, templates
-from transforms.reminders.values import Dice
-from transforms.simulation.turns import Line, act, joined
+from parapet.transforms.reminders.phrases import Pattern, Value, templates
+from parapet.transforms.reminders.values import Dice
+from parapet.transforms.simulation.turns import Line, act, joined
 
 USER, SYSTEM = "USER", "SYSTEM"
 COUNTED = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

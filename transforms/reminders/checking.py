@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue, problems_of
-from schemas.service import Service, parse_service
-from transforms.reminders.goals import Goal
-from transforms.reminders.service import FIND, NAME, SCHEMA, SERVICE
+from parapet.schemas.dialogue import Dialogue, problems_of
+from parapet.schemas.service import Service, parse_service
+from parapet.transforms.reminders.goals import Goal
+from parapet.transforms.reminders.service import FIND, NAME, SCHEMA, SERVICE
 
 _SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}
 _CATEGORICAL = {slot.name for slot in _SERVICES[SERVICE].slots if slot.is_categorical}

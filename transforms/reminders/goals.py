@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from transforms.reminders.phrases import Value
-from transforms.reminders.service import (
+from parapet.transforms.reminders.phrases import Value
+from parapet.transforms.reminders.service import (
     CANCEL,
     DATE,
     FIND,
@@ -20,7 +20,7 @@ from transforms.reminders.service import (
     Calendar,
     Reminder,
 )
-from transforms.reminders.values import Dice, a_day, a_name, a_time, said_day, said_often, said_time
+from parapet.transforms.reminders.values import Dice, a_day, a_name, a_time, said_day, said_often, said_time
 
 SLIP, MIND = "slip", "mind"  # told wrongly and corrected; told, and another wish when it is to be confirmed
 

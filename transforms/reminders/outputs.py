@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from schemas.layout import schema_bytes
-from transforms import svg
-from transforms.markdown import table
-from transforms.pages import render
-from transforms.reminders.phrases import templates
-from transforms.reminders.service import SCHEMA, SERVICE
-from transforms.reminders.values import TODAY
-from transforms.reminders.writing import Key, Place
-from transforms.reports import plural
+from parapet.schemas.layout import schema_bytes
+from parapet.transforms import svg
+from parapet.transforms.markdown import table
+from parapet.transforms.pages import render
+from parapet.transforms.reminders.phrases import templates
+from parapet.transforms.reminders.service import SCHEMA, SERVICE
+from parapet.transforms.reminders.values import TODAY
+from parapet.transforms.reminders.writing import Key, Place
+from parapet.transforms.reports import plural
 
 SHOWN = 6  # dialogues on the page
 _ALL = ("dialogues", "turns", "spans", "calls", "failed_calls")

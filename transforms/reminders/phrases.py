@@ -10,8 +10,8 @@ from importlib import resources
 
 import msgspec
 
-from transforms.reminders.service import DATE, REPEATS
-from transforms.simulation.turns import Line, filled, slots_of
+from parapet.transforms.reminders.service import DATE, REPEATS
+from parapet.transforms.simulation.turns import Line, filled, slots_of
 
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _OFTEN, _ON, _COUNT = "<often>", "<on>", "<count>"

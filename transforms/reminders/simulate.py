@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from transforms.reminders.acts import SYSTEM, USER, Act, say
-from transforms.reminders.goals import Goal, draw_goal
-from transforms.reminders.service import SERVICE, Calendar
-from transforms.reminders.system import System
-from transforms.reminders.user import User
-from transforms.reminders.values import Dice
-from transforms.simulation.turns import state, system_turn, user_turn
+from parapet.transforms.reminders.acts import SYSTEM, USER, Act, say
+from parapet.transforms.reminders.goals import Goal, draw_goal
+from parapet.transforms.reminders.service import SERVICE, Calendar
+from parapet.transforms.reminders.system import System
+from parapet.transforms.reminders.user import User
+from parapet.transforms.reminders.values import Dice
+from parapet.transforms.simulation.turns import state, system_turn, user_turn
 
 LONGEST = 80  # turns; what takes longer goes round in circles
 

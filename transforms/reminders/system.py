@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from transforms.reminders.acts import Act, values_of
-from transforms.reminders.goals import another
-from transforms.reminders.phrases import Value
-from transforms.reminders.service import (
+from parapet.transforms.reminders.acts import Act, values_of
+from parapet.transforms.reminders.goals import another
+from parapet.transforms.reminders.phrases import Value
+from parapet.transforms.reminders.service import (
     CONFIRMED,
     DATE,
     FIND,
@@ -21,7 +21,7 @@ from transforms.reminders.service import (
     TIME,
     Calendar,
 )
-from transforms.reminders.values import Dice, said_day, said_often, said_time
+from parapet.transforms.reminders.values import Dice, said_day, said_often, said_time
 
 NO_INTENT = "NONE"
 

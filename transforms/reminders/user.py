@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from transforms.reminders.acts import Act, values_of
-from transforms.reminders.goals import MIND, SLIP, Goal, Task
-from transforms.reminders.phrases import Value
-from transforms.reminders.service import NAME, OFTEN, SLOTS, TIME
-from transforms.reminders.values import Dice
+from parapet.transforms.reminders.acts import Act, values_of
+from parapet.transforms.reminders.goals import MIND, SLIP, Goal, Task
+from parapet.transforms.reminders.phrases import Value
+from parapet.transforms.reminders.service import NAME, OFTEN, SLOTS, TIME
+from parapet.transforms.reminders.values import Dice
 
 AGAIN, DENY = "again", "deny"  # notes of what is corrected by the way, and of what the system has got wrong
 

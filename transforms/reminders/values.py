@@ -10,9 +10,9 @@ from datetime import date, timedelta
 from functools import cache
 from typing import TypeVar
 
-from transforms.entities.forms import ordinal
-from transforms.perturb.drawing import draws, key_of
-from transforms.reminders.phrases import Value, templates
+from parapet.transforms.entities.forms import ordinal
+from parapet.transforms.perturb.drawing import draws, key_of
+from parapet.transforms.reminders.phrases import Value, templates
 
 TODAY = date(2019, 3, 1)
 DAYS = 40  # from today on; short enough that most of the year is left for what training does not have

@@ -12,13 +12,13 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from transforms.files import Written
-from transforms.reminders.checking import check_dialogue
-from transforms.reminders.goals import Goal
-from transforms.reminders.simulate import digest_of, simulate
-from transforms.rewrite.text import dialogue_text
-from transforms.set_files import SetFiles
+from parapet.schemas.errors import InputError
+from parapet.transforms.files import Written
+from parapet.transforms.reminders.checking import check_dialogue
+from parapet.transforms.reminders.goals import Goal
+from parapet.transforms.reminders.simulate import digest_of, simulate
+from parapet.transforms.rewrite.text import dialogue_text
+from parapet.transforms.set_files import SetFiles
 
 COUNTS, TALLIES, DIGESTS, TEXTS, EXAMPLES = "counts", "tallies", "digests", "texts", "examples"
 ATTEMPTS = 100  # to say something else than every other dialogue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from transforms.restaurants.simulating import Made
-from transforms.restaurants.world import SPLITS, World
+from parapet.transforms.restaurants.simulating import Made
+from parapet.transforms.restaurants.world import SPLITS, World
 
 Seen = dict[tuple[str, str], set[str]]  # (split, kind of thing) to what occurs there
 

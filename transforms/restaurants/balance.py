@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transforms.restaurants.plan import Simulation, corpus_name
+from parapet.transforms.restaurants.plan import Simulation, corpus_name
 
 
 def check_counts(counts: dict[str, int], simulation: Simulation) -> dict[str, int]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact
-from transforms.restaurants.ontology import Ontology
-from transforms.restaurants.patterns import SIMPLE
+from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.restaurants.ontology import Ontology
+from parapet.transforms.restaurants.patterns import SIMPLE
 
 _GAP = re.compile(r"\\\{(\w+)\\\}")
 _HEADS = ("request", "update")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from transforms.markdown import code, table
+from parapet.transforms.markdown import code, table
 
 TITLES = {
     "1": "issuing API calls",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TypeVar
 
-from transforms.perturb.drawing import key_of
+from parapet.transforms.perturb.drawing import key_of
 
 T = TypeVar("T")
 

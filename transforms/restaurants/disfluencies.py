@@ -16,13 +16,13 @@ from importlib import resources
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.corpora import listed
-from transforms.perturb.edits import Edit, edited, moved
-from transforms.restaurants.dice import Dice
-from transforms.restaurants.simulating import Made, Said, Spoken
-from transforms.restaurants.world import World
-from transforms.simulation.turns import Line
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import listed
+from parapet.transforms.perturb.edits import Edit, edited, moved
+from parapet.transforms.restaurants.dice import Dice
+from parapet.transforms.restaurants.simulating import Made, Said, Spoken
+from parapet.transforms.restaurants.world import World
+from parapet.transforms.simulation.turns import Line
 
 KINDS = ("hesitation", "correction", "restart")
 # Shares of the user's turns, after the paper's account of its corpus, which was not at hand; a turn may have several.
@@ -85,7 +85,7 @@ def disfluent(world: World, made: Made, split: str, rates: Mapping[str, float]) 
 
 @cache
 def _words() -> dict[str, tuple[str, ...]]:
-    text = (resources.files("transforms.restaurants") / "disfluencies.toml").read_text(encoding="utf-8")
+    text = (resources.files("parapet.transforms.restaurants") / "disfluencies.toml").read_text(encoding="utf-8")
     return {kind: tuple(words) for kind, words in tomllib.loads(text).items()}
 
 

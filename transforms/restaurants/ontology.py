@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place
-from transforms.restaurants.patterns import Patterns, patterns_for
-from transforms.restaurants.structure import Structure, structure_for
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.transforms.restaurants.patterns import Patterns, patterns_for
+from parapet.transforms.restaurants.structure import Structure, structure_for
 
 MAX_ENTITIES = 1_000_000  # of a half: the knowledge base is held in memory
 RESERVED = ("name", "rating", "intent", "count")
@@ -98,7 +98,7 @@ class _Given(msgspec.Struct, forbid_unknown_fields=True):
 
 def default_ontology() -> Ontology:
     """The restaurants of the paper under names of our own."""
-    folder = resources.files("transforms.restaurants")
+    folder = resources.files("parapet.transforms.restaurants")
     given = tomllib.loads((folder / "ontology.toml").read_text(encoding="utf-8"))
     patterns = tomllib.loads((folder / "patterns.toml").read_text(encoding="utf-8"))
     return parse_ontology({**given, "patterns": patterns}, "ontology.toml")

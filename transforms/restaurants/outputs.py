@@ -10,18 +10,18 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
-from schemas.layout import schema_bytes
-from transforms.babi.names import CANDIDATES, FACTS
-from transforms.babi.writing import candidates_text, facts_text
-from transforms.restaurants.apart import intersections
-from transforms.restaurants.card import card
-from transforms.restaurants.patterns import counted
-from transforms.restaurants.plan import PLUS, Simulation
-from transforms.restaurants.report import report_page
-from transforms.restaurants.sgd import schema
-from transforms.restaurants.statistics import Key, repeats, solved, statistics
-from transforms.restaurants.world import World, candidates, knowledge_base
-from transforms.restaurants.writing import EXAMPLES, SEEN, SHOWN, SIGNATURES, TALLIES, put_together
+from parapet.schemas.layout import schema_bytes
+from parapet.transforms.babi.names import CANDIDATES, FACTS
+from parapet.transforms.babi.writing import candidates_text, facts_text
+from parapet.transforms.restaurants.apart import intersections
+from parapet.transforms.restaurants.card import card
+from parapet.transforms.restaurants.patterns import counted
+from parapet.transforms.restaurants.plan import PLUS, Simulation
+from parapet.transforms.restaurants.report import report_page
+from parapet.transforms.restaurants.sgd import schema
+from parapet.transforms.restaurants.statistics import Key, repeats, solved, statistics
+from parapet.transforms.restaurants.world import World, candidates, knowledge_base
+from parapet.transforms.restaurants.writing import EXAMPLES, SEEN, SHOWN, SIGNATURES, TALLIES, put_together
 
 
 class About(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 def summed(written: Any) -> tuple[beam.PCollection, ...]:
-    """What :class:`~transforms.restaurants.writing.WriteDialogues` found, as :func:`small_files` takes it."""
+    """What :class:`~parapet.transforms.restaurants.writing.WriteDialogues` found, as :func:`small_files` takes it."""
     tallies = written[TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
     examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN)
     return tallies, put_together(written[SEEN]), examples, written[SIGNATURES]

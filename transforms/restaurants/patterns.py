@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place
-from transforms.babi.reading import SILENCE
-from transforms.simulation.turns import slots_of
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.transforms.babi.reading import SILENCE
+from parapet.transforms.simulation.turns import slots_of
 
 Ways = tuple[str, ...]
 ByName = tuple[tuple[str, Ways], ...]  # of a field or extra; in pairs, so that it can be hashed
@@ -149,7 +149,7 @@ def patterns_for(
 
 @cache
 def _any_domain() -> str:
-    return (resources.files("transforms.restaurants") / "any_domain.toml").read_text(encoding="utf-8")
+    return (resources.files("parapet.transforms.restaurants") / "any_domain.toml").read_text(encoding="utf-8")
 
 
 def _default(domain: str, fields: Sequence[str], extras: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.babi.names import dialogues_name
-from transforms.corpora import listed
-from transforms.restaurants.ontology import Ontology
-from transforms.restaurants.simulating import TASKS, check_updates
-from transforms.restaurants.world import SPLITS, World, check_world
+from parapet.schemas.errors import InputError
+from parapet.transforms.babi.names import dialogues_name
+from parapet.transforms.corpora import listed
+from parapet.transforms.restaurants.ontology import Ontology
+from parapet.transforms.restaurants.simulating import TASKS, check_updates
+from parapet.transforms.restaurants.world import SPLITS, World, check_world
 
 PLUS = "babi_plus"
 MAX_SIZE = 100_000_000  # dialogues of a set

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from transforms.babi.reading import SILENCE, Exchange, Fact
-from transforms.restaurants.simulating import Made
-from transforms.restaurants.world import World, dialogue_facts
+from parapet.transforms.babi.reading import SILENCE, Exchange, Fact
+from parapet.transforms.restaurants.simulating import Made
+from parapet.transforms.restaurants.world import World, dialogue_facts
 
 
 def lines_of(world: World, made: Made) -> Iterator[Fact | Exchange]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transforms import svg
-from transforms.pages import render
-from transforms.reports import plural
-from transforms.restaurants.card import PARTS, TITLES, mean, parts_rows, percent, structure_rows
+from parapet.transforms import svg
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
+from parapet.transforms.restaurants.card import PARTS, TITLES, mean, parts_rows, percent, structure_rows
 
 TERMS = {
     "Utterances": "Of the user, of the bot, and facts that stand in the dialogue; silences apart.",

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from transforms.restaurants.ontology import Ontology
-from transforms.restaurants.patterns import CALLS
-from transforms.restaurants.simulating import Made, Said, Spoken
-from transforms.restaurants.world import World
-from transforms.simulation.turns import Line, act, joined, state, system_turn, user_turn
+from parapet.transforms.restaurants.ontology import Ontology
+from parapet.transforms.restaurants.patterns import CALLS
+from parapet.transforms.restaurants.simulating import Made, Said, Spoken
+from parapet.transforms.restaurants.world import World
+from parapet.transforms.simulation.turns import Line, act, joined, state, system_turn, user_turn
 
 # What the user or the bot does, to acts of SGD without a slot.
 _ACTS = {

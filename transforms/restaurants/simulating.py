@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.restaurants.dice import Dice
-from transforms.restaurants.structure import Range
-from transforms.restaurants.world import Entity, Request, World
-from transforms.simulation.turns import Line, filled, joined
+from parapet.schemas.errors import InputError
+from parapet.transforms.restaurants.dice import Dice
+from parapet.transforms.restaurants.structure import Range
+from parapet.transforms.restaurants.world import Entity, Request, World
+from parapet.transforms.simulation.turns import Line, filled, joined
 
 TASKS = (1, 2, 3, 4, 5)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from transforms.restaurants.disfluencies import KINDS, RATES
-from transforms.restaurants.simulating import Made, Spoken
-from transforms.restaurants.world import World
+from parapet.transforms.restaurants.disfluencies import KINDS, RATES
+from parapet.transforms.restaurants.simulating import Made, Spoken
+from parapet.transforms.restaurants.world import World
 
 Key = tuple[int, str, str]  # task, split, what
 

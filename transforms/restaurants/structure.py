@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place
-from transforms.restaurants.patterns import merged
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.transforms.restaurants.patterns import merged
 
 Range = tuple[int, int]  # the least and the most; each number of these and between is as likely
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.babi.reading import Fact
-from transforms.corpora import hashed
-from transforms.restaurants.ontology import Ontology
-from transforms.restaurants.patterns import CALLS
+from parapet.schemas.errors import InputError
+from parapet.transforms.babi.reading import Fact
+from parapet.transforms.corpora import hashed
+from parapet.transforms.restaurants.ontology import Ontology
+from parapet.transforms.restaurants.patterns import CALLS
 
 SPLITS = ("train", "dev", "test", "oov")
 _DEALT = ("train", "test", "train", "dev")  # to which requests are dealt in turn

@@ -12,22 +12,22 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from transforms.babi.reading import parse_dialogues
-from transforms.babi.writing import dialogue_text
-from transforms.corpora import hashed
-from transforms.files import HashingWriter, Written, staged
-from transforms.restaurants.apart import Seen, note, union
-from transforms.restaurants.bot import Rules, solve
-from transforms.restaurants.disfluencies import disfluent
-from transforms.restaurants.plan import Shard, Simulation
-from transforms.restaurants.published import lines_of
-from transforms.restaurants.sgd import sgd_dialogue
-from transforms.restaurants.simulating import Made, simulate
-from transforms.restaurants.statistics import Key, tally
-from transforms.restaurants.world import candidates
-from transforms.rewrite.text import dialogue_text as sgd_text
-from transforms.set_files import SetFiles
+from parapet.schemas.errors import InputError
+from parapet.transforms.babi.reading import parse_dialogues
+from parapet.transforms.babi.writing import dialogue_text
+from parapet.transforms.corpora import hashed
+from parapet.transforms.files import HashingWriter, Written, staged
+from parapet.transforms.restaurants.apart import Seen, note, union
+from parapet.transforms.restaurants.bot import Rules, solve
+from parapet.transforms.restaurants.disfluencies import disfluent
+from parapet.transforms.restaurants.plan import Shard, Simulation
+from parapet.transforms.restaurants.published import lines_of
+from parapet.transforms.restaurants.sgd import sgd_dialogue
+from parapet.transforms.restaurants.simulating import Made, simulate
+from parapet.transforms.restaurants.statistics import Key, tally
+from parapet.transforms.restaurants.world import candidates
+from parapet.transforms.rewrite.text import dialogue_text as sgd_text
+from parapet.transforms.set_files import SetFiles
 
 COUNTS, TALLIES, SEEN, EXAMPLES, SIGNATURES = "counts", "tallies", "seen", "examples", "signatures"
 SHOWN = 5  # dialogues of a task on the page
@@ -108,7 +108,7 @@ class ShardFiles:
 
     Attributes:
       written: the files.
-      counts: see ``transforms.restaurants.balance``.
+      counts: see ``parapet.transforms.restaurants.balance``.
       tallies: numbers of the dialogues.
       seen: what occurs in them.
       examples: of the first dialogues of a task the number and the text.

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import MARKERS
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import parse_json
-from schemas.service import Intent, Service, Slot
+from parapet.schemas.dialogue import MARKERS
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import parse_json
+from parapet.schemas.service import Intent, Service, Slot
 
 
 class Names(msgspec.Struct, frozen=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.dialogue import is_marker, typed
-from schemas.errors import InputError
-from transforms.rewrite.names import Names, renamed_record
+from parapet.schemas.dialogue import is_marker, typed
+from parapet.schemas.errors import InputError
+from parapet.transforms.rewrite.names import Names, renamed_record
 
 NO_INTENT = "NONE"
 

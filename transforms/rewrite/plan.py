@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import (
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import (
     SINGLE,
     SPLITS,
     SplitSchemas,
@@ -21,8 +21,8 @@ from schemas.layout import (
     read_root,
     services_by_name,
 )
-from schemas.service import Service
-from transforms.rewrite.names import (
+from parapet.schemas.service import Service
+from parapet.transforms.rewrite.names import (
     Mapped,
     Names,
     by_mapping,
@@ -30,8 +30,8 @@ from transforms.rewrite.names import (
     known_names,
     marker_names,
 )
-from transforms.rewrite.places import Known
-from transforms.table1 import name_suffix
+from parapet.transforms.rewrite.places import Known
+from parapet.transforms.table1 import name_suffix
 
 
 class Variant(msgspec.Struct, frozen=True):

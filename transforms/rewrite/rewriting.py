@@ -11,13 +11,13 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from transforms.files import HashingWriter, Written, read_bytes, staged
-from transforms.rewrite.places import Known, Places
-from transforms.rewrite.plan import DialogueFile, Split, Variant
-from transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text, read_each
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.files import HashingWriter, Written, read_bytes, staged
+from parapet.transforms.rewrite.places import Known, Places
+from parapet.transforms.rewrite.plan import DialogueFile, Split, Variant
+from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text, read_each
 
 DEAD = "dead"
 COUNTS = "counts"

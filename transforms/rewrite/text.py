@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from schemas.errors import InputError
-from schemas.layout import parse_json
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import parse_json
 
 # What stands before the first dialogue of a file, between two, and after the last.
 OPENING, BETWEEN, CLOSING = b"[\n", b",\n", b"\n]\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from schemas.errors import InputError
-from schemas.layout import SPLITS, as_path, is_root, is_there, variant_roots
-from transforms.rewrite.names import Mapped, read_mapping
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS, as_path, is_root, is_there, variant_roots
+from parapet.transforms.rewrite.names import Mapped, read_mapping
 
 MAPPING = "mapping.json"
 

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.layout import schema_bytes
-from transforms import svg
-from transforms.markdown import code, table
-from transforms.pages import render
-from transforms.reports import plural
-from transforms.service_splits.plan import BOTH, DEV, ONLY, OTHERS, SETS, TEST, TEST_SEEN, TRAIN, HeldOut
-from transforms.service_splits.statistics import About, sets_of, statistics
-from transforms.service_splits.writing import Combination
+from parapet.schemas.layout import schema_bytes
+from parapet.transforms import svg
+from parapet.transforms.markdown import code, table
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
+from parapet.transforms.service_splits.plan import BOTH, DEV, ONLY, OTHERS, SETS, TEST, TEST_SEEN, TRAIN, HeldOut
+from parapet.transforms.service_splits.statistics import About, sets_of, statistics
+from parapet.transforms.service_splits.writing import Combination
 
 SHARES = ("slot_names_seen", "intent_names_seen", "slots_and_descriptions_seen")
 COLUMNS = ("train", "dev", "test", "test_seen", "left out", "slot names seen", "intent names seen", "slots as they are")

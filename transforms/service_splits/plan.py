@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import SPLITS
-from transforms.corpora import domain_of
-from transforms.touching import Used
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.touching import Used
 
 DOMAIN = "domain"
 TRAIN, DEV, TEST, TEST_SEEN = "train", "dev", "test", "test_seen"

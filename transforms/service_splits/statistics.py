@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from schemas.service import Service
-from transforms.service_splits.plan import REASONS, SETS, TEST, TRAIN, HeldOut
-from transforms.service_splits.writing import Combination
-from transforms.table1 import count_seen, names_of
-from transforms.touching import Used
+from parapet.schemas.service import Service
+from parapet.transforms.service_splits.plan import REASONS, SETS, TEST, TRAIN, HeldOut
+from parapet.transforms.service_splits.writing import Combination
+from parapet.transforms.table1 import count_seen, names_of
+from parapet.transforms.touching import Used
 
 
 class About(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from transforms.speech.spoken import Word
+from parapet.transforms.speech.spoken import Word
 
 Kind = Literal["equal", "substitute", "delete", "insert"]
 Chunk = tuple[Kind, int, int, int, int]  # kind, the words said from and to, the words heard from and to

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schemas.errors import InputError, MissingExtra
-from transforms.speech.engine import RATE
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.speech.engine import RATE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from transforms.speech.engine import Samples
+    from parapet.transforms.speech.engine import Samples
 
 FRAME = RATE // 50  # 20 ms
 

@@ -15,14 +15,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from xml.sax.saxutils import escape
 
-from schemas.errors import InputError
-from transforms.refusals import Refused
-from transforms.speech.azure_errors import KEY_VARIABLE, Failed
-from transforms.speech.azure_sdk import Ear, Mouth, configuration, sdk, within
-from transforms.speech.engine import RATE
+from parapet.schemas.errors import InputError
+from parapet.transforms.refusals import Refused
+from parapet.transforms.speech.azure_errors import KEY_VARIABLE, Failed
+from parapet.transforms.speech.azure_sdk import Ear, Mouth, configuration, sdk, within
+from parapet.transforms.speech.engine import RATE
 
 if TYPE_CHECKING:
-    from transforms.speech.engine import Samples
+    from parapet.transforms.speech.engine import Samples
 
 REGION_VARIABLE = "AZURE_SPEECH_REGION"
 

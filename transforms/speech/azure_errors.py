@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from transforms.refusals import Refused, Stopped
+from parapet.transforms.refusals import Refused, Stopped
 
 KEY_VARIABLE = "AZURE_SPEECH_KEY"
 

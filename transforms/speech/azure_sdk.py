@@ -21,8 +21,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from schemas.errors import MissingExtra
-from transforms.speech.azure_errors import BROKEN, DEADLINE, STALE, Failed
+from parapet.schemas.errors import MissingExtra
+from parapet.transforms.speech.azure_errors import BROKEN, DEADLINE, STALE, Failed
 
 Answer = TypeVar("Answer")
 

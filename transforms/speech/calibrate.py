@@ -18,8 +18,8 @@ from itertools import pairwise
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.speech.turns import DRAWS
+from parapet.schemas.errors import InputError
+from parapet.transforms.speech.turns import DRAWS
 
 CLOSE = 0.01  # a set is not called by a target that it misses by more
 LEVELS = 10_000  # a level is so many parts of 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from transforms.markdown import code
+from parapet.transforms.markdown import code
 
 _MODELS = {
     "train": "a trigram model of the user turns of the split train; the recogniser has not seen the turns it hears",

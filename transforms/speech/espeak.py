@@ -18,12 +18,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import InputError, MissingExtra
-from transforms.refusals import Refused
-from transforms.speech.engine import RATE
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.refusals import Refused
+from parapet.transforms.speech.engine import RATE
 
 if TYPE_CHECKING:
-    from transforms.speech.engine import Samples
+    from parapet.transforms.speech.engine import Samples
 
 PACKAGE = "espeakng-loader"
 LANGUAGE = "en-us"
@@ -73,7 +73,7 @@ class Espeak:
                 raise InputError(f"{variant!r} is no voice of eSpeak; there are {some}", "--voices")
 
     def speak(self, text: str, voice: str) -> Samples:
-        """See :class:`~transforms.speech.engine.Synthesiser`."""
+        """See :class:`~parapet.transforms.speech.engine.Synthesiser`."""
         assert self._library is not None
         variant, speed = parse_voice(voice)
         sound = self._library.speak(text, variant, speed)
@@ -134,7 +134,7 @@ class _Library:
     def speak(self, text: str, variant: str, speed: int) -> Samples:
         import numpy as np
 
-        from transforms.speech.audio import resampled
+        from parapet.transforms.speech.audio import resampled
 
         with _lock:
             self._set_voice(variant, speed)

@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import InputError
-from transforms.refusals import Refused
-from transforms.speech.engine import RATE
+from parapet.schemas.errors import InputError
+from parapet.transforms.refusals import Refused
+from parapet.transforms.speech.engine import RATE
 
 if TYPE_CHECKING:
-    from transforms.speech.engine import Samples
+    from parapet.transforms.speech.engine import Samples
 
 VOICES = ("rms", "awb", "slt", "kal16")
 
@@ -57,10 +57,10 @@ class Synthesiser:
             _library(f"flite_cmu_us_{voice}")
 
     def speak(self, text: str, voice: str) -> Samples:
-        """See :class:`~transforms.speech.engine.Synthesiser`."""
+        """See :class:`~parapet.transforms.speech.engine.Synthesiser`."""
         import numpy as np
 
-        from transforms.speech.audio import resampled
+        from parapet.transforms.speech.audio import resampled
 
         with _lock:
             _library("c").srand(1)  # the breath in its voices is drawn by rand(): else it is another each time

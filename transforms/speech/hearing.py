@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
-from transforms.corpora import hashed
-from transforms.files import join, read_written, whole
-from transforms.refusals import Refused, Stopped
-from transforms.speech import noise as noises
-from transforms.speech.audio import digest, read_sound, sound_bytes
-from transforms.speech.engine import RATE, Recogniser, Synthesiser
-from transforms.speech.spoken import Normalisation, spoken_words
-from transforms.speech.turns import Utterance, joined
+from parapet.transforms.corpora import hashed
+from parapet.transforms.files import join, read_written, whole
+from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.speech import noise as noises
+from parapet.transforms.speech.audio import digest, read_sound, sound_bytes
+from parapet.transforms.speech.engine import RATE, Recogniser, Synthesiser
+from parapet.transforms.speech.spoken import Normalisation, spoken_words
+from parapet.transforms.speech.turns import Utterance, joined
 
 if TYPE_CHECKING:
-    from transforms.speech.engine import Samples
+    from parapet.transforms.speech.engine import Samples
 
 Given = TypeVar("Given")
 Answer = TypeVar("Answer")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.corpora import read_corpus
-from transforms.rewrite.plan import DialogueFile
-from transforms.speech import ngram, sphinx
-from transforms.speech.turns import Speakers, sentences_of
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import read_corpus
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.speech import ngram, sphinx
+from parapet.transforms.speech.turns import Speakers, sentences_of
 
 KINDS = ("auto", "train", "mixed", "own")
 SEEN = ("mixed", "own")  # these are made of the turns that are heard, too

@@ -10,12 +10,12 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from transforms.corpora import hashed
-from transforms.speech.alignment import align
-from transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps
-from transforms.speech.hearing import Heard, Hearer, Sound, Unheard
-from transforms.speech.turns import Use, Utterance, shard_of
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import hashed
+from parapet.transforms.speech.alignment import align
+from parapet.transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps
+from parapet.transforms.speech.hearing import Heard, Hearer, Sound, Unheard
+from parapet.transforms.speech.turns import Use, Utterance, shard_of
 
 BINS, FAILED = "bins", "failed"
 

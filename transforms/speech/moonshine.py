@@ -12,16 +12,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.errors import InputError, MissingExtra
-from transforms.refusals import Refused
-from transforms.speech.engine import RATE
-from transforms.speech.espeak import version_of
+from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.refusals import Refused
+from parapet.transforms.speech.engine import RATE
+from parapet.transforms.speech.espeak import version_of
 
 if TYPE_CHECKING:
-    from transforms.speech.engine import Samples
+    from parapet.transforms.speech.engine import Samples
 
 PACKAGE, MODEL = "moonshine-voice", "tiny-en"
-INSTALL = "pip install 'parapet[moonshine]'"
 OPTIONS = {"vad_threshold": "0"}  # nothing is cut out, and nothing cut up
 
 _TINY, _HEADER = 0, 20_000  # the kind of model; the interface that this is written for
@@ -80,7 +80,7 @@ class Recogniser:
             self._handle = None
 
     def hear(self, sound: Samples) -> str:
-        """See :class:`~transforms.speech.engine.Recogniser`."""
+        """See :class:`~parapet.transforms.speech.engine.Recogniser`."""
         import numpy as np
 
         if not sound.any():
@@ -103,7 +103,7 @@ def _folder() -> Path:
         raise MissingExtra(PACKAGE, "moonshine", "--listener")
     folder = Path(spec.submodule_search_locations[0])
     if not (folder / "assets" / MODEL).is_dir():
-        raise InputError(f"{PACKAGE} {_version()} comes without its model: {INSTALL}", "--listener")
+        raise InputError(f"{PACKAGE} {_version()} comes without its model: {install_line('moonshine')}", "--listener")
     return folder
 
 

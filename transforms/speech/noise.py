@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from transforms.files import read_bytes
-from transforms.speech.audio import active_power, decoded, to_samples
-from transforms.speech.engine import RATE
-from transforms.speech.espeak import Espeak
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.transforms.files import read_bytes
+from parapet.transforms.speech.audio import active_power, decoded, to_samples
+from parapet.transforms.speech.engine import RATE
+from parapet.transforms.speech.espeak import Espeak
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from transforms.speech.engine import Samples
+    from parapet.transforms.speech.engine import Samples
 
     Sound = NDArray[np.float64]
 

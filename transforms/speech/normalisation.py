@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.errors import InputError, reason_and_place
-from schemas.layout import as_path
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import as_path
 
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
 
@@ -85,7 +85,7 @@ def load_normalisation(path: str | Path | None = None) -> Normalisation:
     """
     if path is None:
         path = "normalisation.toml"
-        text = resources.files("transforms.speech").joinpath(path).read_text("utf-8")
+        text = resources.files("parapet.transforms.speech").joinpath(path).read_text("utf-8")
     else:
         place = as_path(path)
         if not place.is_file():

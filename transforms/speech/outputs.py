@@ -9,12 +9,12 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
-from transforms.speech.calibrate import Calibration
-from transforms.speech.card import card
-from transforms.speech.listening import sum_tuples
-from transforms.speech.report import report_page
-from transforms.speech.statistics import statistics
-from transforms.speech.writing import EXAMPLES, SHOWN, TALLIES
+from parapet.transforms.speech.calibrate import Calibration
+from parapet.transforms.speech.card import card
+from parapet.transforms.speech.listening import sum_tuples
+from parapet.transforms.speech.report import report_page
+from parapet.transforms.speech.statistics import statistics
+from parapet.transforms.speech.writing import EXAMPLES, SHOWN, TALLIES
 
 
 class About(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
-    """What :class:`~transforms.speech.writing.WriteSets` found, as :func:`small_files` takes it."""
+    """What :class:`~parapet.transforms.speech.writing.WriteSets` found, as :func:`small_files` takes it."""
     tallies = written[TALLIES]
     sums = (
         tallies

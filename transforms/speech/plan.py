@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from transforms.corpora import listed
-from transforms.dead_letters import Tally, of_dialogues
-from transforms.rewrite.plan import DialogueFile
-from transforms.speech.calibrate import LEVELS, Calibration, set_name
-from transforms.speech.engine import RATE
-from transforms.speech.noise import KINDS, Noise, babble, plain, recordings
-from transforms.speech.turns import Speakers, Utterance, uses_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.transforms.corpora import listed
+from parapet.transforms.dead_letters import Tally, of_dialogues
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.speech.calibrate import LEVELS, Calibration, set_name
+from parapet.transforms.speech.engine import RATE
+from parapet.transforms.speech.noise import KINDS, Noise, babble, plain, recordings
+from parapet.transforms.speech.turns import Speakers, Utterance, uses_of
 
 _SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of eSpeak at its usual speed, silence included
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
-from schemas.errors import InputError
-from transforms import plugins
-from transforms.speech.engine import Recogniser, Synthesiser
+from parapet.schemas.errors import InputError
+from parapet.transforms import plugins
+from parapet.transforms.speech.engine import Recogniser, Synthesiser
 
 Part = Literal["speaker", "listener"]
 
 # Ours that are made as those of plug-ins are.
-MODULES = {"flite": "transforms.speech.flite", "moonshine": "transforms.speech.moonshine"}
+MODULES = {"flite": "parapet.transforms.speech.flite", "moonshine": "parapet.transforms.speech.moonshine"}
 
 
 class PluggedSynthesiser(Synthesiser, Protocol):

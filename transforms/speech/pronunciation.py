@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from transforms.speech.espeak import library
+from parapet.transforms.speech.espeak import library
 
 # eSpeak's en-us in the International Phonetic Alphabet to the 39 phones of the CMU dictionary (ARPAbet); the longest
 # that fits is taken first.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from transforms.speech.normalisation import Normalisation
+from parapet.transforms.speech.normalisation import Normalisation
 
 # Longer numbers are said digit by digit, whatever their commas.
 _LONGEST_NUMBER = 15

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from schemas.dialogue import Turn
-from transforms.speech.alignment import Aligned, Found, align, alignment_text, find_span, plain_ranges, restored
-from transforms.speech.hearing import Heard
-from transforms.speech.spoken import Word
-from transforms.speech.turns import UserTurn, joined
+from parapet.schemas.dialogue import Turn
+from parapet.transforms.speech.alignment import Aligned, Found, align, alignment_text, find_span, plain_ranges, restored
+from parapet.transforms.speech.hearing import Heard
+from parapet.transforms.speech.spoken import Word
+from parapet.transforms.speech.turns import UserTurn, joined
 
 Form = Literal["heard", "restored"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from transforms import svg
-from transforms.pages import render
-from transforms.reports import plural
-from transforms.speech.language_model import SEEN
+from parapet.transforms import svg
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
+from parapet.transforms.speech.language_model import SEEN
 
 TERMS = {
     "Word error rate": "Words heard as another, not heard, or heard and never said, for each word that was said.",

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas.errors import InputError, MissingExtra
-from schemas.layout import as_path
-from transforms.files import join, read_bytes
-from transforms.speech import ngram
-from transforms.speech.espeak import version_of
-from transforms.speech.pronunciation import dictionary, read_dictionary
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.layout import as_path
+from parapet.transforms.files import join, read_bytes
+from parapet.transforms.speech import ngram
+from parapet.transforms.speech.espeak import version_of
+from parapet.transforms.speech.pronunciation import dictionary, read_dictionary
 
 if TYPE_CHECKING:
-    from transforms.speech.engine import Samples
+    from parapet.transforms.speech.engine import Samples
 
 # Without the second of its passes: a third less time for at most one word in a hundred (docs/speech_errors.md).
 SETTINGS: dict[str, Any] = {"fwdflat": False}
@@ -142,7 +142,7 @@ class Sphinx:
         self._decoder = None
 
     def hear(self, sound: Samples) -> str:
-        """See :class:`~transforms.speech.engine.Recogniser`."""
+        """See :class:`~parapet.transforms.speech.engine.Recogniser`."""
         if not sound.any():
             return ""  # it makes words of a digital silence
         # It adapts to what it heard before, and the same sound would be heard differently.

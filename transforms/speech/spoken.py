@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import msgspec
 
-from transforms.speech.normalisation import Normalisation, load_normalisation
-from transforms.speech.reading import Reading
+from parapet.transforms.speech.normalisation import Normalisation, load_normalisation
+from parapet.transforms.speech.reading import Reading
 
 __all__ = ["Normalisation", "Word", "load_normalisation", "spoken_words", "unspeakable"]
 

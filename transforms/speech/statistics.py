@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from transforms.corpora import domain_of
-from transforms.speech.calibrate import LEVELS, Setting
-from transforms.speech.replacing import Replaced
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.speech.calibrate import LEVELS, Setting
+from parapet.transforms.speech.replacing import Replaced
 
 _RESAMPLES = 2000
 GARBLED = 0.6  # a turn with so many of its words wrong, or more

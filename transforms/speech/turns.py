@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Turn
-from schemas.errors import InputError
-from transforms.corpora import dialogues_of, hashed
-from transforms.rewrite.plan import DialogueFile
-from transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
+from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import dialogues_of, hashed
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
 
 DRAWS = 10_000  # a turn's draw is one of so many
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts

@@ -15,25 +15,25 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError
-from schemas.heard_turns import HEARD_TURNS
-from transforms.corpora import dialogues_of, hashed
-from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from transforms.files import Written, write_staged
-from transforms.parquet import parquet_bytes
-from transforms.refusals import Refused, Stopped
-from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.text import dialogue_text
-from transforms.set_files import SetFiles
-from transforms.speech.audio import sound_bytes
-from transforms.speech.calibrate import Calibration, Setting
-from transforms.speech.hearing import Hearer, Sound, Unheard
-from transforms.speech.listening import HeardTurn, Level
-from transforms.speech.replacing import Form, Replaced, heard_turn, kept_turn, write_into
-from transforms.speech.statistics import GARBLED, Tally, tally_of
-from transforms.speech.turns import Speakers, UserTurn, Utterance, draw_of, user_turns, voice_of
-from transforms.touching import services_in_turns
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError
+from parapet.schemas.heard_turns import HEARD_TURNS
+from parapet.transforms.corpora import dialogues_of, hashed
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.files import Written, write_staged
+from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.rewrite.text import dialogue_text
+from parapet.transforms.set_files import SetFiles
+from parapet.transforms.speech.audio import sound_bytes
+from parapet.transforms.speech.calibrate import Calibration, Setting
+from parapet.transforms.speech.hearing import Hearer, Sound, Unheard
+from parapet.transforms.speech.listening import HeardTurn, Level
+from parapet.transforms.speech.replacing import Form, Replaced, heard_turn, kept_turn, write_into
+from parapet.transforms.speech.statistics import GARBLED, Tally, tally_of
+from parapet.transforms.speech.turns import Speakers, UserTurn, Utterance, draw_of, user_turns, voice_of
+from parapet.transforms.touching import services_in_turns
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
 SHOWN = 12  # examples of a set on the page

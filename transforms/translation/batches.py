@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from transforms.translation.engine import Limits
+from parapet.transforms.translation.engine import Limits
 
 
 class Batch(msgspec.Struct, frozen=True):

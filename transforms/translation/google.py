@@ -6,9 +6,9 @@ import logging
 import re
 from typing import Any
 
-from schemas.errors import InputError, MissingExtra
-from transforms.refusals import Refused, Stopped
-from transforms.translation.engine import Limits
+from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.translation.engine import Limits
 
 MOST_TEXTS = 1024
 MOST_CODEPOINTS = 30_000

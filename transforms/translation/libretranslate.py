@@ -11,9 +11,9 @@ from requests.adapters import HTTPAdapter
 from urllib3 import BaseHTTPResponse
 from urllib3.util import Retry
 
-from schemas.errors import InputError
-from transforms.refusals import Refused, Stopped
-from transforms.translation.engine import Limits
+from parapet.schemas.errors import InputError
+from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.translation.engine import Limits
 
 KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"
 

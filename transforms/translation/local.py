@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from schemas.errors import InputError, MissingExtra, is_unicode
-from transforms.refusals import Refused
-from transforms.translation import local_folders
-from transforms.translation.engine import Limits
+from parapet.schemas.errors import InputError, MissingExtra, is_unicode
+from parapet.transforms.refusals import Refused
+from parapet.transforms.translation import local_folders
+from parapet.transforms.translation.engine import Limits
 
 if TYPE_CHECKING:
-    from transforms.translation.local_models import Model
+    from parapet.transforms.translation.local_models import Model
 
 ANY = "*"
 
@@ -115,7 +115,7 @@ class Local:
             model. ``cut_off``: its translation does not end. ``memory``: there is not enough.
           InputError: the model cannot be loaded, or is not the one that was there when this was made.
         """
-        from transforms.translation.local_models import LOCK
+        from parapet.transforms.translation.local_models import LOCK
 
         folder = self.folders.get(f"{source}-{target}") or self.folders.get(ANY)
         if folder is None:
@@ -126,7 +126,7 @@ class Local:
             return self._loaded(folder).translate(texts, source, target, self)
 
     def _loaded(self, folder: local_folders.Folder) -> Model:
-        from transforms.translation.local_models import load
+        from parapet.transforms.translation.local_models import load
 
         if folder.path not in self._models:
             self._models[folder.path] = load(folder, self.threads)

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-from transforms import checkpoints
-from transforms.checkpoints import Checkpoint
+from parapet.transforms import checkpoints
+from parapet.transforms.checkpoints import Checkpoint
 
 Kind = Literal["marian", "m2m_100", "nllb"]
 

@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.refusals import Refused
-from transforms.translation.local_folders import Folder, inspect
-from transforms.translation.local_tokens import ManyTokens, Tokens
+from parapet.schemas.errors import InputError
+from parapet.transforms.refusals import Refused
+from parapet.transforms.translation.local_folders import Folder, inspect
+from parapet.transforms.translation.local_tokens import ManyTokens, Tokens
 
 # Tokenizers remember the language of a call, and torch has one seed for a process.
 LOCK = threading.Lock()
@@ -24,7 +24,7 @@ _LOADED: WeakValueDictionary[tuple[str, str], Model] = WeakValueDictionary()
 
 
 class How(Protocol):
-    """How to translate; see :class:`transforms.translation.local.Local`."""
+    """How to translate; see :class:`parapet.transforms.translation.local.Local`."""
 
     batch: int
     beams: int

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from transforms.refusals import Refused
-from transforms.translation import local_languages
-from transforms.translation.local_folders import Folder
+from parapet.transforms.refusals import Refused
+from parapet.transforms.translation import local_languages
+from parapet.transforms.translation.local_folders import Folder
 
 
 class Tokens:

@@ -12,10 +12,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from schemas.translation import MEMORY, Translation
-from transforms.parquet import parquet_bytes
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.translation import MEMORY, Translation
+from parapet.transforms.parquet import parquet_bytes
 
 MEMORY_FILE = "memory.parquet"  # as runs publish it
 

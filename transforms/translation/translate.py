@@ -14,12 +14,12 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.layout import as_path, is_there
-from schemas.translation import Translation
-from transforms.files import join, read_written, whole
-from transforms.refusals import Refused, Stopped
-from transforms.translation.batches import Batch
-from transforms.translation.engine import Engine
+from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.translation import Translation
+from parapet.transforms.files import join, read_written, whole
+from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.translation.batches import Batch
+from parapet.transforms.translation.engine import Engine
 
 DEAD = "dead"
 

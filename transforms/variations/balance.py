@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from schemas.errors import InputError
-from transforms.dead_letters import Tally, of_dialogues
-from transforms.variations.envs import size_of
-from transforms.variations.statistics import of_splits
+from parapet.schemas.errors import InputError
+from parapet.transforms.dead_letters import Tally, of_dialogues
+from parapet.transforms.variations.envs import size_of
+from parapet.transforms.variations.statistics import of_splits
 
 
 def tallies(counts: Mapping[str, int], kinds: Sequence[str]) -> list[Tally]:

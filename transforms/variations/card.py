@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from transforms.markdown import code
+from parapet.transforms.markdown import code
 
 HOW = {
     "typos": "Words mistyped: a letter left out, a neighbouring key, a letter twice, two letters swapped, a lost "

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import apache_beam as beam
 
-from transforms.perturb.drawing import key_of, place_of
+from parapet.transforms.perturb.drawing import key_of, place_of
 
 _SIZE, _DRAWN = 24, 16  # bytes of a place, and of what is drawn of it
 

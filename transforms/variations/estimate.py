@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.back_translate.legs import Known
-from transforms.back_translate.texts import ENGLISH
-from transforms.corpora import dialogues_of
-from transforms.rewrite.plan import DialogueFile
-from transforms.variations.kinds import Settings
-from transforms.variations.paraphrase import hidden, hidden_text, pivot_of, plain_text
-from transforms.variations.said import said_by_user
-from transforms.variations.translated import known_answers
+from parapet.schemas.errors import InputError
+from parapet.transforms.back_translate.legs import Known
+from parapet.transforms.back_translate.texts import ENGLISH
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.variations.kinds import Settings
+from parapet.transforms.variations.paraphrase import hidden, hidden_text, pivot_of, plain_text
+from parapet.transforms.variations.said import said_by_user
+from parapet.transforms.variations.translated import known_answers
 
 
 class Estimate(msgspec.Struct, frozen=True):

@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from transforms.perturb.drawing import key_of
-from transforms.perturb.edits import Edit, edited, moved
-from transforms.perturb.protected import Range
-from transforms.perturb.typos import Operation, Rates, typo_operations
-from transforms.variations.made import RULES, Made
-from transforms.variations.paraphrase import Answers, paraphrased, pivot_of
-from transforms.variations.rewording import reworded
-from transforms.variations.rewritten import REWRITTEN, Key, Rewritten
-from transforms.variations.said import Said, Span
-from transforms.variations.simple import simple_operations
-from transforms.variations.verbose import verbose_operations
+from parapet.transforms.perturb.drawing import key_of
+from parapet.transforms.perturb.edits import Edit, edited, moved
+from parapet.transforms.perturb.protected import Range
+from parapet.transforms.perturb.typos import Operation, Rates, typo_operations
+from parapet.transforms.variations.made import RULES, Made
+from parapet.transforms.variations.paraphrase import Answers, paraphrased, pivot_of
+from parapet.transforms.variations.rewording import reworded
+from parapet.transforms.variations.rewritten import REWRITTEN, Key, Rewritten
+from parapet.transforms.variations.said import Said, Span
+from parapet.transforms.variations.simple import simple_operations
+from parapet.transforms.variations.verbose import verbose_operations
 
 BAD_SPAN, TORN_SPAN = "bad_span", "torn_span"  # reasons for which a turn goes to the dead letters
 NOT_REWRITTEN = "not_rewritten"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from transforms.perturb.protected import Range
-from transforms.perturb.typos import Operation
+from parapet.transforms.perturb.protected import Range
+from parapet.transforms.perturb.typos import Operation
 
 RULES = "rules"
 

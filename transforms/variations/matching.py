@@ -7,8 +7,8 @@ from typing import Any
 
 import apache_beam as beam
 
-from transforms.dead_letters import DeadLetter
-from transforms.variations.rewritten import REWRITTEN, Given, Key, Line, read_lines
+from parapet.transforms.dead_letters import DeadLetter
+from parapet.transforms.variations.rewritten import REWRITTEN, Given, Key, Line, read_lines
 
 Found = tuple[int, int, str, str, str]  # place of the file in the order given, line, file's name, text, source
 

@@ -9,10 +9,10 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
-from transforms.variations.card import card
-from transforms.variations.report import report_page
-from transforms.variations.statistics import Key, as_mapping, statistics
-from transforms.variations.writing import EXAMPLES, SHOWN, TALLIES, Sets
+from parapet.transforms.variations.card import card
+from parapet.transforms.variations.report import report_page
+from parapet.transforms.variations.statistics import Key, as_mapping, statistics
+from parapet.transforms.variations.writing import EXAMPLES, SHOWN, TALLIES, Sets
 
 
 class About(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 def summed(written: Any, counted: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
-    """What :class:`~transforms.variations.writing.WriteSets` found, and all counts, as :func:`small_files` takes it."""
+    """What ``WriteSets`` found, and all counts, as :func:`small_files` takes it."""
     tallies = written[TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
     counts = counted | "Sum counts" >> beam.CombinePerKey(sum)
     examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN, key=lambda drawn: drawn[0])

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from transforms.back_translate.texts import ENGLISH
-from transforms.perturb.drawing import ALL, draws, key_of
-from transforms.variations.made import Made
-from transforms.variations.places import LOST, UNCLEAR, Anchor, anchors_of
-from transforms.variations.rewording import reworded
-from transforms.variations.said import Said
+from parapet.transforms.back_translate.texts import ENGLISH
+from parapet.transforms.perturb.drawing import ALL, draws, key_of
+from parapet.transforms.variations.made import Made
+from parapet.transforms.variations.places import LOST, UNCLEAR, Anchor, anchors_of
+from parapet.transforms.variations.rewording import reworded
+from parapet.transforms.variations.said import Said
 
 NOT_TRANSLATED, MEANING = "not_translated", "meaning"
 NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"

@@ -1,7 +1,8 @@
 """Where the values of a turn stand in a text that says the turn in other words; or which of them it has lost.
 
 What must be found again letter for letter, as words of its own, is what slot spans point to, and values of the turn's
-acts that stand in it without a span, as people who rewrite turns are asked to keep (``transforms.hits.kept_values``).
+acts that stand in it without a span, as people who rewrite turns are asked
+to keep (``parapet.transforms.hits.kept_values``).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from transforms.hits.kept_values import find_word, marks
-from transforms.perturb.protected import Range, is_decisive
-from transforms.variations.said import Said
+from parapet.transforms.hits.kept_values import find_word, marks
+from parapet.transforms.perturb.protected import Range, is_decisive
+from parapet.transforms.variations.said import Said
 
 LOST, UNCLEAR = "value_lost", "value_unclear"
 

@@ -6,12 +6,12 @@ import difflib
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
-from schemas.errors import InputError
-from transforms.corpora import listed
-from transforms.dead_letters import Tally, check_bad, places_of, reasons_of
-from transforms.perturb.typos import MIX, Rates
-from transforms.variations.kinds import BY_RULES, KINDS
-from transforms.variations.rewritten import Given
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import listed
+from parapet.transforms.dead_letters import Tally, check_bad, places_of, reasons_of
+from parapet.transforms.perturb.typos import MIX, Rates
+from parapet.transforms.variations.kinds import BY_RULES, KINDS
+from parapet.transforms.variations.rewritten import Given
 
 
 def parse_kinds(given: str) -> list[str]:

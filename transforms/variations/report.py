@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transforms import svg
-from transforms.pages import render
-from transforms.reports import plural
-from transforms.variations.card import how_of, percent
-from transforms.variations.made import RULES
+from parapet.transforms import svg
+from parapet.transforms.pages import render
+from parapet.transforms.reports import plural
+from parapet.transforms.variations.card import how_of, percent
+from parapet.transforms.variations.made import RULES
 
 TERMS = {
     "Can be varied": "User turns for which the kind has a rule that is sure, or words that keep every value. The "

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Levenshtein
 
-from transforms.perturb.protected import Range
-from transforms.perturb.typos import Operation
-from transforms.text import words
-from transforms.variations.made import Made
-from transforms.variations.places import Anchor, anchors_of, in_order, placed
-from transforms.variations.said import Said
+from parapet.transforms.perturb.protected import Range
+from parapet.transforms.perturb.typos import Operation
+from parapet.transforms.text import words
+from parapet.transforms.variations.made import Made
+from parapet.transforms.variations.places import Anchor, anchors_of, in_order, placed
+from parapet.transforms.variations.said import Said
 
 COPY = "copy"
 

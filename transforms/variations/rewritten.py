@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from schemas.errors import InputError, reason_and_place
-from schemas.rewritings import KINDS
-from transforms.dead_letters import DeadLetter
-from transforms.files import read_bytes
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.rewritings import KINDS
+from parapet.transforms.dead_letters import DeadLetter
+from parapet.transforms.files import read_bytes
 
 REWRITTEN = "rewritten"  # the source of a line that names none
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from schemas.dialogue import Dialogue, Turn, is_marker
-from transforms.perturb.protected import Range, protected_ranges, sayable
-from transforms.touching import services_in_turns
+from parapet.schemas.dialogue import Dialogue, Turn, is_marker
+from parapet.transforms.perturb.protected import Range, protected_ranges, sayable
+from parapet.transforms.touching import services_in_turns
 
 
 class Span(msgspec.Struct, frozen=True):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from transforms.perturb.edits import edited
-from transforms.perturb.protected import Range, touches
-from transforms.perturb.typos import Operation
-from transforms.variations import simple_rules as rules
-from transforms.variations.said import Said
+from parapet.transforms.perturb.edits import edited
+from parapet.transforms.perturb.protected import Range, touches
+from parapet.transforms.perturb.typos import Operation
+from parapet.transforms.variations import simple_rules as rules
+from parapet.transforms.variations.said import Said
 
 _BETWEEN = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _YES_ACTS = frozenset({"AFFIRM", "AFFIRM_INTENT", "SELECT"})

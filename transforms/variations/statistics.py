@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from transforms.corpora import domain_of
-from transforms.variations.envs import size_of
-from transforms.variations.kinds import Variation
-from transforms.variations.said import Said
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.variations.envs import size_of
+from parapet.transforms.variations.kinds import Variation
+from parapet.transforms.variations.said import Said
 
 Key = tuple[str, str, str]  # kind of variation, what is counted, of which
 
@@ -62,7 +62,7 @@ def statistics(
       kinds: of variations, in order.
       envs: the rates of the Env sets.
       tallies: summed.
-      counts: summed, see ``transforms.variations.balance``.
+      counts: summed, see ``parapet.transforms.variations.balance``.
     """
     return {
         "odd_spans": counts.get("odd_spans", 0),

@@ -7,18 +7,18 @@ from typing import Any
 
 import apache_beam as beam
 
-from schemas.errors import InputError
-from schemas.translation import Translation
-from transforms.back_translate.legs import BackTranslate, Known
-from transforms.back_translate.texts import ENGLISH
-from transforms.corpora import dialogues_of
-from transforms.rewrite.plan import DialogueFile
-from transforms.translation.engine import Engine
-from transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
-from transforms.translation.translate import Untranslated
-from transforms.variations.kinds import Settings
-from transforms.variations.paraphrase import Answer, Answers, Leg, hidden_text, pivot_of, plain_text
-from transforms.variations.said import Said, said_by_user
+from parapet.schemas.errors import InputError
+from parapet.schemas.translation import Translation
+from parapet.transforms.back_translate.legs import BackTranslate, Known
+from parapet.transforms.back_translate.texts import ENGLISH
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.translation.engine import Engine
+from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
+from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.variations.kinds import Settings
+from parapet.transforms.variations.paraphrase import Answer, Answers, Leg, hidden_text, pivot_of, plain_text
+from parapet.transforms.variations.said import Said, said_by_user
 
 TextOf = Callable[[Said, str], str]
 

@@ -15,10 +15,10 @@ from importlib import resources
 
 import msgspec
 
-from transforms.perturb.drawing import ALL, draws
-from transforms.perturb.protected import Range, touches, value_ranges
-from transforms.perturb.typos import Draw, Operation
-from transforms.variations.said import Said
+from parapet.transforms.perturb.drawing import ALL, draws
+from parapet.transforms.perturb.protected import Range, touches, value_ranges
+from parapet.transforms.perturb.typos import Draw, Operation
+from parapet.transforms.variations.said import Said
 
 _GREETING = re.compile(
     r"\W*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\b(?P<stop>[.!]*)(?P<gap>,?\s*)",
@@ -80,7 +80,7 @@ class Grammar(msgspec.Struct, frozen=True):
 @cache
 def grammar(side: str) -> Grammar:
     """Of ``opener`` or ``closer``."""
-    text = resources.files("transforms.variations").joinpath("phrases.toml").read_text(encoding="utf-8")
+    text = resources.files("parapet.transforms.variations").joinpath("phrases.toml").read_text(encoding="utf-8")
     parts = tomllib.loads(text)
     own = parts[side]
     sentences = (*parts["sentences"], *own["sentences"])

@@ -13,22 +13,22 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from schemas.errors import InputError
-from schemas.varied_turns import VARIED_TURNS
-from transforms.corpora import dialogues_of
-from transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of, storable
-from transforms.files import Written, write_staged
-from transforms.parquet import parquet_bytes
-from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.text import dialogue_text
-from transforms.set_files import SetFiles
-from transforms.variations.envs import among_namesakes, level_of, place_in_order
-from transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Given, Settings, Variation, vary, write_into
-from transforms.variations.paraphrase import NOT_TRANSLATED, Answers
-from transforms.variations.rewritten import Key as LineKey
-from transforms.variations.rewritten import Rewritten
-from transforms.variations.said import Said, said_by_user
-from transforms.variations.statistics import Key, tally
+from parapet.schemas.errors import InputError
+from parapet.schemas.varied_turns import VARIED_TURNS
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of, storable
+from parapet.transforms.files import Written, write_staged
+from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.rewrite.text import dialogue_text
+from parapet.transforms.set_files import SetFiles
+from parapet.transforms.variations.envs import among_namesakes, level_of, place_in_order
+from parapet.transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Given, Settings, Variation, vary, write_into
+from parapet.transforms.variations.paraphrase import NOT_TRANSLATED, Answers
+from parapet.transforms.variations.rewritten import Key as LineKey
+from parapet.transforms.variations.rewritten import Rewritten
+from parapet.transforms.variations.said import Said, said_by_user
+from parapet.transforms.variations.statistics import Key, tally
 
 DEAD, COUNTS, TALLIES, EXAMPLES, MATCHED = "dead", "counts", "tallies", "examples", "matched"
 SHOWN = 12  # examples of a kind on the page
@@ -155,7 +155,7 @@ class FileOfSets:
 
     Attributes:
       letters: what could not be done, and why.
-      counts: see ``transforms.variations.balance``.
+      counts: see ``parapet.transforms.variations.balance``.
       tallies: numbers of its turns.
       examples: of each kind some turns that were varied, each with its place in a drawn order.
       matched: the lines of files that have a turn here.
@@ -261,7 +261,7 @@ class FileOfSets:
 
 
 def row_of(said: Said, variation: Variation, level: int) -> dict[str, Any]:
-    """A row of ``schemas.varied_turns``."""
+    """A row of ``parapet.schemas.varied_turns``."""
     return {
         "dialogue_id": said.dialogue_id,
         "turn": said.position,

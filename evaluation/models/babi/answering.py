@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from evaluation.models.babi.data import numbers_of
-from evaluation.models.babi.encoding import encode, turns_of
-from evaluation.models.babi.nets import Net, Vocabulary
-from evaluation.models.devices import enough_memory
-from transforms.babi.reading import BabiDialogue
+from parapet.evaluation.models.babi.data import numbers_of
+from parapet.evaluation.models.babi.encoding import encode, turns_of
+from parapet.evaluation.models.babi.nets import Net, Vocabulary
+from parapet.evaluation.models.devices import enough_memory
+from parapet.transforms.babi.reading import BabiDialogue
 
 
 class NetAnswers:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import as_path, is_there
-from transforms.babi.reading import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
+from parapet.transforms.babi.reading import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
 
 _TASK = re.compile(r"task([0-9]+)")
 

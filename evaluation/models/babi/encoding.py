@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from evaluation.models.babi.data import words_of
-from transforms.babi.reading import BabiDialogue, Exchange
+from parapet.evaluation.models.babi.data import words_of
+from parapet.transforms.babi.reading import BabiDialogue, Exchange
 
 USER, BOT = 0, 1  # facts are listed by the bot
 

@@ -9,12 +9,12 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
-from evaluation.models import inference
-from evaluation.models.babi.data import dialogues_in
-from evaluation.models.babi.saving import Answerer, load
-from evaluation.models.inference import ChunkHandler, Chunks
-from transforms import files
-from transforms.babi.reading import BabiDialogue, Exchange
+from parapet.evaluation.models import inference
+from parapet.evaluation.models.babi.data import dialogues_in
+from parapet.evaluation.models.babi.saving import Answerer, load
+from parapet.evaluation.models.inference import ChunkHandler, Chunks
+from parapet.transforms import files
+from parapet.transforms.babi.reading import BabiDialogue, Exchange
 
 CHUNK = 64  # dialogues
 

@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from evaluation.models import training
-from evaluation.models.babi.data import Corpus, numbers_of, words_of
-from evaluation.models.babi.encoding import encode, turns_of
-from evaluation.models.babi.nets import Vocabulary, make, ranking_loss
-from evaluation.models.babi.saving import Card
-from evaluation.models.batching import bucketed
-from evaluation.models.devices import enough_memory
-from evaluation.models.training import Trained, fit
+from parapet.evaluation.models import training
+from parapet.evaluation.models.babi.data import Corpus, numbers_of, words_of
+from parapet.evaluation.models.babi.encoding import encode, turns_of
+from parapet.evaluation.models.babi.nets import Vocabulary, make, ranking_loss
+from parapet.evaluation.models.babi.saving import Card
+from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.training import Trained, fit
 
 SCORED = 256  # turns at a time where nothing is trained
 
@@ -73,7 +73,7 @@ def train(
 
 
 class BabiLearner:
-    """A net with its data, as :func:`evaluation.models.training.fit` takes it.
+    """A net with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
 
     Args:
       settings: how it is trained.

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from evaluation.models.babi.data import words_of
-from evaluation.models.babi.encoding import Turns
+from parapet.evaluation.models.babi.data import words_of
+from parapet.evaluation.models.babi.encoding import Turns
 
 
 class Matches(nn.Module):

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from evaluation.models.babi.data import words_of
-from transforms.babi.reading import BabiDialogue
+from parapet.evaluation.models.babi.data import words_of
+from parapet.transforms.babi.reading import BabiDialogue
 
 
 class Nearest:

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.models.babi.data import numbers_of, words_of
-from evaluation.models.babi.encoding import Ragged, Turns
-from evaluation.models.babi.matching import Matches
+from parapet.evaluation.models.babi.data import numbers_of, words_of
+from parapet.evaluation.models.babi.encoding import Ragged, Turns
+from parapet.evaluation.models.babi.matching import Matches
 
 INITIAL = 0.15  # standard deviation of new parameters
 

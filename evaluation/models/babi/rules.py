@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transforms.babi.reading import BabiDialogue, Exchange
-from transforms.restaurants.bot import Bot, Rules
-from transforms.restaurants.ontology import default_ontology, read_ontology
+from parapet.transforms.babi.reading import BabiDialogue, Exchange
+from parapet.transforms.restaurants.bot import Bot, Rules
+from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
 
 
 class RuleBot:

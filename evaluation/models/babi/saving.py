@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from evaluation.models import saving
-from evaluation.models.saving import MODEL, WEIGHTS
-from schemas.errors import InputError
-from transforms import files
-from transforms.babi.reading import BabiDialogue
+from parapet.evaluation.models import saving
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+from parapet.transforms.babi.reading import BabiDialogue
 
 FORMAT = 1
 
@@ -86,24 +86,24 @@ def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answer
 
 def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     if card.model == "rules":
-        from evaluation.models.babi.rules import RuleBot
+        from parapet.evaluation.models.babi.rules import RuleBot
 
         return RuleBot(card.ontology)
     if card.model == "nearest":
-        from evaluation.models.babi.nearest import Nearest
+        from parapet.evaluation.models.babi.nearest import Nearest
 
         return Nearest(card.pairs)
     if card.model == "tfidf":
-        from evaluation.models.babi.tfidf import TfIdf
+        from parapet.evaluation.models.babi.tfidf import TfIdf
 
         return TfIdf(card.candidates, card.knowledge, card.history)
     return _load_net(folder, card, device, batch)
 
 
 def _load_net(folder: str, card: Card, device: str, batch: int) -> Answerer:
-    from evaluation.models.babi.answering import NetAnswers
-    from evaluation.models.babi.nets import Vocabulary, make
-    from evaluation.models.devices import device_of
+    from parapet.evaluation.models.babi.answering import NetAnswers
+    from parapet.evaluation.models.babi.nets import Vocabulary, make
+    from parapet.evaluation.models.devices import device_of
 
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
     try:

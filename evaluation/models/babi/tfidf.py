@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from evaluation.models.babi.data import numbers_of, words_of
-from evaluation.models.babi.encoding import encode, turns_of
-from evaluation.models.babi.matching import Matches
-from transforms.babi.reading import BabiDialogue
+from parapet.evaluation.models.babi.data import numbers_of, words_of
+from parapet.evaluation.models.babi.encoding import encode, turns_of
+from parapet.evaluation.models.babi.matching import Matches
+from parapet.transforms.babi.reading import BabiDialogue
 
 TURNS = 512  # at a time
 DIGITS = 9  # of scores

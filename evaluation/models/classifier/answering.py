@@ -8,10 +8,10 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from evaluation.models.batching import Rows, by_length
-from evaluation.models.classifier.features import Encoder
-from evaluation.models.devices import enough_memory
-from evaluation.ood.reading import OOD
+from parapet.evaluation.models.batching import Rows, by_length
+from parapet.evaluation.models.classifier.features import Encoder
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.ood.reading import OOD
 
 DIGITS = 9
 

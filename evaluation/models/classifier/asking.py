@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from evaluation.dst.sets import ORIGINAL, Given, Plan, Set, make_plan
-from evaluation.models.classifier.data import Turn, is_of_ood, read_turns, turns_of_corpus
-from evaluation.ood.reading import OOD
-from schemas.errors import InputError
-from schemas.layout import as_path, is_there
+from parapet.evaluation.dst.sets import ORIGINAL, Given, Plan, Set, make_plan
+from parapet.evaluation.models.classifier.data import Turn, is_of_ood, read_turns, turns_of_corpus
+from parapet.evaluation.ood.reading import OOD
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
 
 Source = tuple[tuple[str, str], ...]  # (set, path) of a file in all sets that have it: they are asked at one time
 

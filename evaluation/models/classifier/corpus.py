@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evaluation.models.classifier.data import Turn, is_of_ood, read_labelled
-from evaluation.models.holding_out import held_out
-from evaluation.ood.reading import OOD
-from schemas.errors import InputError
-from schemas.layout import as_path
-from transforms import corpora
+from parapet.evaluation.models.classifier.data import Turn, is_of_ood, read_labelled
+from parapet.evaluation.models.holding_out import held_out
+from parapet.evaluation.ood.reading import OOD
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.transforms import corpora
 
 
 class Corpus(msgspec.Struct, frozen=True):

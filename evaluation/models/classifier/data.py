@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from evaluation.lines import Key, Keyed, read_keyed
-from evaluation.ood.reading import IN_DOMAIN, OOD, read_truth
-from schemas.dialogue import Dialogue, Frame, parse_dialogues
-from schemas.errors import InputError
-from schemas.layout import as_path, is_there
-from transforms.corpora import read_corpus
-from transforms.files import read_bytes
-from transforms.touching import services_in_turns
+from parapet.evaluation.lines import Key, Keyed, read_keyed
+from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, read_truth
+from parapet.schemas.dialogue import Dialogue, Frame, parse_dialogues
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
+from parapet.transforms.corpora import read_corpus
+from parapet.transforms.files import read_bytes
+from parapet.transforms.touching import services_in_turns
 
 INTENT = "intent"
 NONE = "NONE"  # the active intent where there is none

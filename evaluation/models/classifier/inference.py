@@ -11,14 +11,14 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import RunInference
 
-from evaluation.models import inference
-from evaluation.models.classifier.answering import Answer, Classifier
-from evaluation.models.classifier.asking import Asked, turns_of
-from evaluation.models.classifier.data import INTENT, Turn
-from evaluation.models.classifier.saving import load
-from evaluation.models.inference import ChunkHandler, Chunks
-from evaluation.ood.reading import IN_DOMAIN, OOD
-from transforms import files
+from parapet.evaluation.models import inference
+from parapet.evaluation.models.classifier.answering import Answer, Classifier
+from parapet.evaluation.models.classifier.asking import Asked, turns_of
+from parapet.evaluation.models.classifier.data import INTENT, Turn
+from parapet.evaluation.models.classifier.saving import load
+from parapet.evaluation.models.inference import ChunkHandler, Chunks
+from parapet.evaluation.ood.reading import IN_DOMAIN, OOD
+from parapet.transforms import files
 
 CHUNK = 2048  # turns
 PREDICTIONS = "predictions"

@@ -12,19 +12,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.models import pretrained, training
-from evaluation.models.batching import Rows, bucketed, by_length
-from evaluation.models.classifier.answering import Classifier, foreign
-from evaluation.models.classifier.corpus import Corpus
-from evaluation.models.classifier.data import Turn
-from evaluation.models.classifier.features import Encoder, Hashed, Pieces
-from evaluation.models.classifier.net import Bag, Headed
-from evaluation.models.classifier.saving import HEAD, Card
-from evaluation.models.devices import enough_memory
-from evaluation.models.training import Trained, fit
-from evaluation.ood.curves import best_threshold, points_of, precision_recall_f1
-from evaluation.ood.reading import OOD
-from transforms.checkpoints import Checkpoint
+from parapet.evaluation.models import pretrained, training
+from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.classifier.answering import Classifier, foreign
+from parapet.evaluation.models.classifier.corpus import Corpus
+from parapet.evaluation.models.classifier.data import Turn
+from parapet.evaluation.models.classifier.features import Encoder, Hashed, Pieces
+from parapet.evaluation.models.classifier.net import Bag, Headed
+from parapet.evaluation.models.classifier.saving import HEAD, Card
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.training import Trained, fit
+from parapet.evaluation.ood.curves import best_threshold, points_of, precision_recall_f1
+from parapet.evaluation.ood.reading import OOD
+from parapet.transforms.checkpoints import Checkpoint
 
 SCORED = 256  # texts at a time where nothing is trained
 WARMUP, CLIP = 0.06, 1.0  # of a checkpoint
@@ -123,7 +123,7 @@ def best_of(scored: Sequence[tuple[float, bool]]) -> tuple[float | None, float |
 
 
 class ClassifierLearner:
-    """A classifier with its data, as :func:`evaluation.models.training.fit` takes it.
+    """A classifier with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
 
     Args:
       settings: how it is trained.

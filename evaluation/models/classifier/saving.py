@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evaluation.models import architectures, saving
-from evaluation.models.saving import MODEL, WEIGHTS
-from schemas.errors import InputError
-from transforms import files
+from parapet.evaluation.models import architectures, saving
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from evaluation.models.classifier.answering import Classifier
+    from parapet.evaluation.models.classifier.answering import Classifier
 
 NAME = "classifier"
 FORMAT = 1
@@ -54,7 +54,7 @@ def files_of(card: Card, module: nn.Module, encoder: Any) -> dict[str, bytes]:
       encoder: of the texts, which then has the tokenizer.
     """
     if card.checkpoint:
-        from evaluation.models import pretrained
+        from parapet.evaluation.models import pretrained
 
         return {MODEL: saving.card_bytes(card), **pretrained.saved(encoder.tokenizer, module.model)}
     return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(module.state_dict())}
@@ -79,16 +79,16 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
     Raises:
       InputError: it is not there, of another kind, or damaged.
     """
-    from evaluation.models.classifier.answering import Classifier
-    from evaluation.models.classifier.features import Encoder, Hashed, Pieces
-    from evaluation.models.classifier.net import Bag, Headed
-    from evaluation.models.devices import device_of
+    from parapet.evaluation.models.classifier.answering import Classifier
+    from parapet.evaluation.models.classifier.features import Encoder, Hashed, Pieces
+    from parapet.evaluation.models.classifier.net import Bag, Headed
+    from parapet.evaluation.models.devices import device_of
 
     card = read_card(folder)
     encoder: Encoder
     module: nn.Module
     if card.checkpoint:
-        from evaluation.models import pretrained
+        from parapet.evaluation.models import pretrained
 
         checkpoint = pretrained.inside(folder, KINDS)
         tokenizer, model = pretrained.load(checkpoint, "AutoModelForSequenceClassification")

@@ -6,14 +6,14 @@ import logging
 
 import msgspec
 
-from evaluation.dst.files import Dialogue, parse_dialogues
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example, examples
-from schemas.errors import InputError
-from schemas.layout import read_root
-from schemas.service import Service
-from transforms.corpora import read_corpus
-from transforms.files import read_bytes
+from parapet.evaluation.dst.files import Dialogue, parse_dialogues
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example, examples
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import read_root
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import read_corpus
+from parapet.transforms.files import read_bytes
 
 
 class Labelled(msgspec.Struct, frozen=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evaluation.models import training
-from evaluation.models.training import Schedule
+from parapet.evaluation.models import training
+from parapet.evaluation.models.training import Schedule
 
 
 class FineTuning(training.Settings, frozen=True, kw_only=True):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
-from evaluation.dst.model import Model
-from evaluation.models.dst.data import Labelled
-from transforms.corpora import hashed
+from parapet.evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
+from parapet.evaluation.dst.model import Model
+from parapet.evaluation.models.dst.data import Labelled
+from parapet.transforms.corpora import hashed
 
 
 def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:

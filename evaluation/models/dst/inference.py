@@ -10,15 +10,15 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import RunInference
 
-from evaluation.dst.files import Dialogue, Frame, Turn
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example, Model, predicted
-from evaluation.dst.sets import Set
-from evaluation.models import inference
-from evaluation.models.devices import enough_memory
-from evaluation.models.dst.loading import Limited, load
-from evaluation.models.inference import Chunk, ChunkHandler, Chunks, Place, chunks_of_dialogues
-from transforms import files
+from parapet.evaluation.dst.files import Dialogue, Frame, Turn
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example, Model, predicted
+from parapet.evaluation.dst.sets import Set
+from parapet.evaluation.models import inference
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.dst.loading import Limited, load
+from parapet.evaluation.models.inference import Chunk, ChunkHandler, Chunks, Place, chunks_of_dialogues
+from parapet.transforms import files
 
 CHUNK = 32  # dialogues
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, runtime_checkable
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example, Model
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example, Model
 
 # Each has check(folder) and load(folder, device, batch).
 MODULES = {
-    "tiny_dst": "evaluation.models.dst.tiny.saving",
-    "t5dst": "evaluation.models.dst.t5.saving",
-    "sgp_dst": "evaluation.models.dst.sgp.saving",
+    "tiny_dst": "parapet.evaluation.models.dst.tiny.saving",
+    "t5dst": "parapet.evaluation.models.dst.t5.saving",
+    "sgp_dst": "parapet.evaluation.models.dst.sgp.saving",
 }
 
 

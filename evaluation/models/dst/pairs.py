@@ -14,8 +14,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from evaluation.models.batching import by_length
-from evaluation.models.dst.settling import Decide, Decision, settled
+from parapet.evaluation.models.batching import by_length
+from parapet.evaluation.models.dst.settling import Decide, Decision, settled
 
 History = tuple[tuple[str, str], ...]  # (speaker, utterance) of each turn
 

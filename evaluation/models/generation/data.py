@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evaluation.generation.corpus import ORIGINAL, read
-from evaluation.models.generation.templates import text_of
-from schemas.errors import InputError
-from schemas.layout import SINGLE, read_root
-from transforms.corpora import read_corpus
+from parapet.evaluation.generation.corpus import ORIGINAL, read
+from parapet.evaluation.models.generation.templates import text_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SINGLE, read_root
+from parapet.transforms.corpora import read_corpus
 
 
 class Example(msgspec.Struct, frozen=True):

@@ -8,10 +8,10 @@ import msgspec
 import torch
 from torch import Tensor
 
-from evaluation.generation.predictions import Candidate
-from evaluation.models.batching import Rows, by_length
-from evaluation.models.generation.encoding import inputs_of
-from evaluation.models.generation.saving import Loaded
+from parapet.evaluation.generation.predictions import Candidate
+from parapet.evaluation.models.batching import Rows, by_length
+from parapet.evaluation.models.generation.encoding import inputs_of
+from parapet.evaluation.models.generation.saving import Loaded
 
 DIGITS = 6  # of a score: what rounding leaves behind makes no difference among candidates
 

@@ -10,15 +10,15 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
-from evaluation.generation.predictions import Candidate
-from evaluation.generation.turns import SystemTurn
-from evaluation.models.generation.decoding import Said, Search, Speaker
-from evaluation.models.generation.ranking import chosen, merged, read_candidates, scorer_of
-from evaluation.models.generation.saving import load
-from evaluation.models.generation.sources import Asked, Source, turns_of
-from evaluation.models.inference import ChunkHandler, Chunks, Prediction
-from schemas.errors import InputError
-from transforms import files
+from parapet.evaluation.generation.predictions import Candidate
+from parapet.evaluation.generation.turns import SystemTurn
+from parapet.evaluation.models.generation.decoding import Said, Search, Speaker
+from parapet.evaluation.models.generation.ranking import chosen, merged, read_candidates, scorer_of
+from parapet.evaluation.models.generation.saving import load
+from parapet.evaluation.models.generation.sources import Asked, Source, turns_of
+from parapet.evaluation.models.inference import ChunkHandler, Chunks, Prediction
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
 
 CHUNK = 64  # dialogues
 
@@ -90,14 +90,14 @@ def handler(job: Job) -> ChunkHandler:
 
 
 def _load(job: Job) -> Speaker:
-    from evaluation.models.devices import device_of
+    from parapet.evaluation.models.devices import device_of
 
     return Speaker(load(job.folder, job.model, job.checkpoint, device_of(job.device)), job.search)
 
 
 def spoken(model: Speaker, chunk: Sequence[Asked]) -> list[Spoken]:
     """What a model says in each turn of a chunk."""
-    from evaluation.models.devices import enough_memory
+    from parapet.evaluation.models.devices import enough_memory
 
     with enough_memory("lower --batch_size, --beams or --candidates"):
         said = iter(model.say([one.text for one in chunk if one.text]))

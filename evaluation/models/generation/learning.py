@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evaluation.models import training
-from evaluation.models.batching import Rows, bucketed, by_length
-from evaluation.models.devices import enough_memory
-from evaluation.models.generation import saving
-from evaluation.models.generation.data import Example, texts_of
-from evaluation.models.generation.encoding import inputs_of, targets_of
-from evaluation.models.generation.prefixes import Prefixes, attach, shape_of
-from evaluation.models.pretrained import longest
-from evaluation.models.training import Trained, fit
-from transforms.checkpoints import Checkpoint, digest
+from parapet.evaluation.models import training
+from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.generation import saving
+from parapet.evaluation.models.generation.data import Example, texts_of
+from parapet.evaluation.models.generation.encoding import inputs_of, targets_of
+from parapet.evaluation.models.generation.prefixes import Prefixes, attach, shape_of
+from parapet.evaluation.models.pretrained import longest
+from parapet.evaluation.models.training import Trained, fit
+from parapet.transforms.checkpoints import Checkpoint, digest
 
 WARMUP, CLIP = 0.05, 1.0
 NO_TOKEN = -100  # where a batch of utterances is padded: what transformers leaves out of the loss
@@ -89,7 +89,7 @@ def train(
 
 
 class GenerationLearner:
-    """A T5, or prefixes for one, with its data, as :func:`evaluation.models.training.fit` takes it.
+    """A T5, or prefixes for one, with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
 
     Args:
       settings: how it is trained.

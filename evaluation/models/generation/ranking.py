@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from evaluation.generation.corpus import ORIGINAL, Corpus
-from evaluation.generation.lexical import Lexical
-from evaluation.generation.nli import Nli
-from evaluation.generation.predictions import Candidate, Prediction
-from evaluation.generation.scorers import Cached, Scorer
-from evaluation.generation.scoring import acts_of, rank
-from evaluation.generation.turns import Place, Pools, SystemTurn
-from evaluation.generation.words import ServiceWords
-from evaluation.lines import read_lines
-from schemas.errors import InputError
+from parapet.evaluation.generation.corpus import ORIGINAL, Corpus
+from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.nli import Nli
+from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.scorers import Cached, Scorer
+from parapet.evaluation.generation.scoring import acts_of, rank
+from parapet.evaluation.generation.turns import Place, Pools, SystemTurn
+from parapet.evaluation.generation.words import ServiceWords
+from parapet.evaluation.lines import read_lines
+from parapet.schemas.errors import InputError
 
 
 @functools.cache

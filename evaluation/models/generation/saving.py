@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from evaluation.models import architectures, pretrained, saving
-from evaluation.models.saving import MODEL, WEIGHTS
-from schemas.errors import InputError
-from transforms import checkpoints, files
-from transforms.checkpoints import Checkpoint
+from parapet.evaluation.models import architectures, pretrained, saving
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.schemas.errors import InputError
+from parapet.transforms import checkpoints, files
+from parapet.transforms.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from evaluation.models.generation.prefixes import Held, Shape
+    from parapet.evaluation.models.generation.prefixes import Held, Shape
 
 FORMAT = 1
 ARCHITECTURES = architectures.BY_MODEL["ft_t5"]  # and of pt_t5
@@ -110,7 +110,7 @@ def load(folder: str, model: str, checkpoint: str | None, device: torch.device) 
     tokenizer, t5 = load_t5(begun_with)
     t5 = t5.double().to(device)
     if card.prefix:
-        from evaluation.models.generation.prefixes import attach, shape_of
+        from parapet.evaluation.models.generation.prefixes import attach, shape_of
 
         _fill(attach(t5), shape_of(t5), card, folder, device)
     return Loaded(card, tokenizer, t5)
@@ -120,7 +120,7 @@ def _fill(held: Held, shape: Shape, card: Card, folder: str, device: torch.devic
     from safetensors import SafetensorError
     from safetensors.torch import load as load_tensors
 
-    from evaluation.models.generation.prefixes import KINDS
+    from parapet.evaluation.models.generation.prefixes import KINDS
 
     place = files.join(folder, WEIGHTS)
     try:

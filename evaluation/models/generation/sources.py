@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from evaluation.generation.corpus import ORIGINAL
-from evaluation.generation.turns import Kinds, SystemTurn, kinds_of, system_turns
-from evaluation.generation.words import ServiceWords, services_of, varied_words, words_of
-from evaluation.models.generation.templates import text_of
-from schemas.errors import InputError
-from schemas.layout import read_root
-from schemas.service import Service
-from transforms.corpora import dialogues_of, read_corpus
-from transforms.rewrite.plan import DialogueFile
-from transforms.rewrite.variants import find_variants
+from parapet.evaluation.generation.corpus import ORIGINAL
+from parapet.evaluation.generation.turns import Kinds, SystemTurn, kinds_of, system_turns
+from parapet.evaluation.generation.words import ServiceWords, services_of, varied_words, words_of
+from parapet.evaluation.models.generation.templates import text_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import read_root
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.rewrite.variants import find_variants
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from evaluation.generation.references import Act, references
-from evaluation.generation.words import ServiceWords
-from schemas.dialogue import is_marker
+from parapet.evaluation.generation.references import Act, references
+from parapet.evaluation.generation.words import ServiceWords
+from parapet.schemas.dialogue import is_marker
 
 # Before a sentence that does not tell which act it is; other acts have their name.
 LEADS = {"INFORM": "", "OFFER": "How about this:", "CONFIRM": "Please confirm:"}

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import torch
 
-from evaluation.models.devices import enough_memory
-from evaluation.models.soloist.data import Step
-from evaluation.models.soloist.database import Database
-from evaluation.models.soloist.decoding import GREEDY, Sampling, go_on
-from evaluation.models.soloist.encoding import Tokens
-from evaluation.models.soloist.parts import BELIEF, DATABASE, END, RESPONSE, Belief, belief_of, database_parts
-from evaluation.models.soloist.saving import Card
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.soloist.data import Step
+from parapet.evaluation.models.soloist.database import Database
+from parapet.evaluation.models.soloist.decoding import GREEDY, Sampling, go_on
+from parapet.evaluation.models.soloist.encoding import Tokens
+from parapet.evaluation.models.soloist.parts import BELIEF, DATABASE, END, RESPONSE, Belief, belief_of, database_parts
+from parapet.evaluation.models.soloist.saving import Card
 
 
 class Said(msgspec.Struct, frozen=True):

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from evaluation.dst.frames import State
-from evaluation.models.soloist.database import Database
-from evaluation.models.soloist.delexicalising import delexicalised
-from evaluation.models.soloist.parts import Belief, Part, belief_parts, database_parts, history_parts
-from evaluation.response.multiwoz import read_entities
-from evaluation.response.sgd import reference_of
-from schemas.dialogue import Dialogue, Frame, parse_dialogues
-from schemas.errors import InputError
-from schemas.layout import read_root, services_by_name
-from transforms.corpora import read_corpus
-from transforms.files import read_bytes
-from transforms.touching import touched_in_turns
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models.soloist.database import Database
+from parapet.evaluation.models.soloist.delexicalising import delexicalised
+from parapet.evaluation.models.soloist.parts import Belief, Part, belief_parts, database_parts, history_parts
+from parapet.evaluation.response.multiwoz import read_entities
+from parapet.evaluation.response.sgd import reference_of
+from parapet.schemas.dialogue import Dialogue, Frame, parse_dialogues
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import read_root, services_by_name
+from parapet.transforms.corpora import read_corpus
+from parapet.transforms.files import read_bytes
+from parapet.transforms.touching import touched_in_turns
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evaluation.response.knowledge import Knowledge, satisfies
+from parapet.evaluation.response.knowledge import Knowledge, satisfies
 
 
 class Database:

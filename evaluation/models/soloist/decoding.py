@@ -9,8 +9,8 @@ import msgspec
 import torch
 from torch import Tensor
 
-from evaluation.models.batching import Rows, by_length
-from transforms.corpora import hashed
+from parapet.evaluation.models.batching import Rows, by_length
+from parapet.transforms.corpora import hashed
 
 DIGITS = 9  # what is behind them depends on padding
 

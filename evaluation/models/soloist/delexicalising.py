@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evaluation.response.mentions import plain_name
-from schemas.dialogue import Turn
+from parapet.evaluation.response.mentions import plain_name
+from parapet.schemas.dialogue import Turn
 
 _NO_VALUES = frozenset({"true", "false", "dontcare"})
 

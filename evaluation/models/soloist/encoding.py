@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from evaluation.models.soloist.data import Step
-from evaluation.models.soloist.parts import BELIEF, DATABASE, END, MARKS, RESPONSE, Part
+from parapet.evaluation.models.soloist.data import Step
+from parapet.evaluation.models.soloist.parts import BELIEF, DATABASE, END, MARKS, RESPONSE, Part
 
 
 class Sequenced(msgspec.Struct, frozen=True):

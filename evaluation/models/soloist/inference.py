@@ -10,18 +10,18 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import RunInference
 
-from evaluation.dst.files import Dialogue, Frame, Turn
-from evaluation.dst.frames import State
-from evaluation.dst.sets import Set
-from evaluation.models import inference
-from evaluation.models.inference import Chunk, ChunkHandler, Chunks, Place, chunks_of_dialogues
-from evaluation.models.soloist.answering import Said, Soloist
-from evaluation.models.soloist.data import asked_of, read_source
-from evaluation.models.soloist.decoding import Sampling
-from evaluation.models.soloist.parts import NONE
-from evaluation.models.soloist.saving import load
-from schemas.service import Service
-from transforms import files
+from parapet.evaluation.dst.files import Dialogue, Frame, Turn
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.sets import Set
+from parapet.evaluation.models import inference
+from parapet.evaluation.models.inference import Chunk, ChunkHandler, Chunks, Place, chunks_of_dialogues
+from parapet.evaluation.models.soloist.answering import Said, Soloist
+from parapet.evaluation.models.soloist.data import asked_of, read_source
+from parapet.evaluation.models.soloist.decoding import Sampling
+from parapet.evaluation.models.soloist.parts import NONE
+from parapet.evaluation.models.soloist.saving import load
+from parapet.schemas.service import Service
+from parapet.transforms import files
 
 CHUNK = 8  # dialogues
 RESPONSES = "responses"

@@ -11,15 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.models import pretrained, training
-from evaluation.models.batching import Rows, bucketed, by_length
-from evaluation.models.devices import enough_memory
-from evaluation.models.soloist.data import Step
-from evaluation.models.soloist.encoding import Sequenced, Tokens
-from evaluation.models.soloist.saving import MODEL_CLASS, Card
-from evaluation.models.training import Trained, fit
-from schemas.errors import InputError
-from transforms.checkpoints import Checkpoint
+from parapet.evaluation.models import pretrained, training
+from parapet.evaluation.models.batching import Rows, bucketed, by_length
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.soloist.data import Step
+from parapet.evaluation.models.soloist.encoding import Sequenced, Tokens
+from parapet.evaluation.models.soloist.saving import MODEL_CLASS, Card
+from parapet.evaluation.models.training import Trained, fit
+from parapet.schemas.errors import InputError
+from parapet.transforms.checkpoints import Checkpoint
 
 DECAY = 0.01  # of the weights
 CLIP = 1.0
@@ -138,7 +138,7 @@ class Learned(msgspec.Struct, frozen=True):
 
 
 class SoloistLearner:
-    """The model with its data, as :func:`evaluation.models.training.fit` takes it.
+    """The model with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
 
     Args:
       settings: how it is trained.

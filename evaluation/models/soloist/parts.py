@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from evaluation.dst.frames import State
-from evaluation.models.soloist.database import Database
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models.soloist.database import Database
 
 USER, SYSTEM = "<|user|>", "<|system|>"
 BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED = (

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evaluation.models import architectures, saving
-from evaluation.models.saving import MODEL
-from schemas.errors import InputError
-from transforms import files
-from transforms.checkpoints import Checkpoint
+from parapet.evaluation.models import architectures, saving
+from parapet.evaluation.models.saving import MODEL
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
-    from evaluation.models.soloist.answering import Soloist
-    from evaluation.models.soloist.database import Database
-    from evaluation.models.soloist.decoding import Sampling
+    from parapet.evaluation.models.soloist.answering import Soloist
+    from parapet.evaluation.models.soloist.database import Database
+    from parapet.evaluation.models.soloist.decoding import Sampling
 
 NAME = "soloist"
 FORMAT = 1
@@ -37,14 +37,14 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
     """The files of a model's folder."""
-    from evaluation.models import pretrained
+    from parapet.evaluation.models import pretrained
 
     return {MODEL: saving.card_bytes(card), **pretrained.saved(tokenizer, model)}
 
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Looks at a folder, without its weights. Raises InputError where no such model is there, or it is damaged."""
-    from evaluation.models import pretrained
+    from parapet.evaluation.models import pretrained
 
     card = saving.read_card(folder, NAME, Card, FORMAT)
     if min(card.length, card.belief, card.response) < 1:
@@ -65,11 +65,11 @@ def load(folder: str, database: Database, device: str, batch: int, sampling: Sam
     Raises:
       InputError: it is not there, of another kind, or damaged.
     """
-    from evaluation.models import pretrained
-    from evaluation.models.devices import device_of
-    from evaluation.models.soloist.answering import Soloist
-    from evaluation.models.soloist.encoding import Tokens
-    from evaluation.models.soloist.parts import MARKS
+    from parapet.evaluation.models import pretrained
+    from parapet.evaluation.models.devices import device_of
+    from parapet.evaluation.models.soloist.answering import Soloist
+    from parapet.evaluation.models.soloist.encoding import Tokens
+    from parapet.evaluation.models.soloist.parts import MARKS
 
     card, checkpoint = check(folder)
     tokenizer, model = pretrained.load(checkpoint, MODEL_CLASS)

@@ -16,7 +16,7 @@ from gcp_storage_emulator.handlers.buckets import create_bucket
 from gcp_storage_emulator.server import RequestHandler
 from gcp_storage_emulator.storage import Storage
 
-from schemas.layout import sample_root
+from parapet.schemas.layout import sample_root
 
 
 class _Server(HTTPServer):

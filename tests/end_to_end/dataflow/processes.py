@@ -15,7 +15,7 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from apache_beam.internal.gcp import auth
 auth._Credentials._credentials_init = True
-from pipelines.main import main
+from parapet.pipelines.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

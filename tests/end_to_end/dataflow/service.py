@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
+import subprocess
 import sys
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,8 +25,8 @@ WORKER = """
 import runpy, sys
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in getattr(finder, "__name__", repr(finder))]
 sys.path[:] = [{package!r}, *(path for path in sys.path if path not in ("", {checkout!r}))]
-import pipelines, schemas, transforms
-assert all(module.__file__.startswith({package!r}) for module in (pipelines, schemas, transforms))
+import parapet.pipelines, parapet.schemas
+assert all(module.__file__.startswith({package!r}) for module in (parapet, parapet.pipelines, parapet.schemas))
 from apache_beam.internal.gcp import auth
 auth._Credentials._credentials_init = True
 runpy.run_module("apache_beam.runners.worker.sdk_worker_main", run_name="__main__")
@@ -36,9 +35,10 @@ runpy.run_module("apache_beam.runners.worker.sdk_worker_main", run_name="__main_
 
 def run_staged(pipeline: bytes, package: bytes, folder: Path) -> Any:
     """Runs a staged ``pipeline.pb`` on a local runner, its workers separate processes with the staged package."""
-    with tarfile.open(fileobj=io.BytesIO(package)) as archive:
-        archive.extractall(folder, filter="data")
-    (root,) = folder.iterdir()
+    archive, root = folder / "workflow.tar.gz", folder / "site"
+    archive.write_bytes(package)
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*install, "--target", str(root), str(archive)], check=True, capture_output=True)  # as a worker does
     worker = folder / "worker.py"
     worker.write_text(WORKER.format(package=str(root), checkout=str(Path(__file__).parents[3])))
     proto = beam_runner_api_pb2.Pipeline.FromString(pipeline)

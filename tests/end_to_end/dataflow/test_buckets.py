@@ -18,10 +18,10 @@ from folders import files_of
 
 from dataflow.bucket import Bucket
 from dataflow.processes import start
-from pipelines.main import main
-from schemas.errors import InputError
-from schemas.layout import sample_root
-from transforms import files
+from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+from parapet.transforms import files
 
 LOUD = ["--wer", "0.4", "--snr", "25,-15"]
 
@@ -53,7 +53,7 @@ def others(corpus: str, out: str) -> dict[str, list[str]]:
         "unseen_services": ["--sgd", corpus],
         "reminders": ["--dialogues", "4,0,4"],
         "restaurants": ["--tasks", "1", "--sizes", "4"],
-        "evaluate": ["--task", "dst", "--reference", corpus, "--model", "evaluation.dst.baseline:Keywords"],
+        "evaluate": ["--task", "dst", "--reference", corpus, "--model", "parapet.evaluation.dst.baseline:Keywords"],
     }
 
 
@@ -67,7 +67,7 @@ def run(name: str, flags: list[str], out: str) -> int:
 
 IN_A_FRESH_PROCESS = """
 import json, sys
-from pipelines.main import main
+from parapet.pipelines.main import main
 for argv in json.loads(sys.argv[1]):
     assert main(argv) == 0, argv
 """

@@ -14,8 +14,8 @@ from folders import files_of
 
 from dataflow.bucket import Bucket
 from dataflow.processes import start, wait_until
-from pipelines.main import main
-from schemas.layout import dialogue_files, sample_root
+from parapet.pipelines.main import main
+from parapet.schemas.layout import dialogue_files, sample_root
 
 
 @pytest.fixture(scope="module")

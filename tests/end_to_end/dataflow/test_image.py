@@ -7,7 +7,8 @@ from importlib.metadata import requires, version
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from setuptools import find_packages
+
+from parapet.schemas.distribution import DISTRIBUTION, FOLDERS
 
 ROOT = Path(__file__).parents[3]
 RECIPE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -15,7 +16,7 @@ RECIPE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 def test_its_beam_is_the_one_that_submits() -> None:
     (beam,) = re.findall(r"^ARG BEAM_VERSION=(.+)$", RECIPE, re.M)
-    allowed = [wanted for wanted in map(Requirement, requires("parapet") or []) if wanted.name == "apache-beam"]
+    allowed = [wanted for wanted in map(Requirement, requires(DISTRIBUTION) or []) if wanted.name == "apache-beam"]
     assert allowed
     assert all(beam in wanted.specifier for wanted in allowed)
     assert beam == version("apache-beam")
@@ -28,6 +29,6 @@ def test_its_python_is_one_that_the_package_takes() -> None:
 
 def test_all_packages_are_let_in() -> None:
     let_in = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.M)
-    packages = {name.partition(".")[0] for name in find_packages(str(ROOT), exclude=["tests*", "benchmarks*"])}
+    packages = {*FOLDERS, "parapet"}
     assert packages <= {*let_in}
     assert {"setup.py", "README.md"} <= {*let_in}

@@ -12,7 +12,7 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 from folders import files_of
 
 from dataflow.processes import wait_until
-from pipelines.main import main
+from parapet.pipelines.main import main
 
 # The job service takes no number of workers from a job, and would use one.
 SERVICE = """

@@ -11,8 +11,8 @@ import requests
 from folders import files_of
 
 from dataflow.bucket import Bucket
-from pipelines.main import main
-from schemas.layout import sample_root
+from parapet.pipelines.main import main
+from parapet.schemas.layout import sample_root
 
 TOML = """
 name = "sample"
@@ -57,7 +57,7 @@ def test_the_bytes_are_those_of_a_local_release(bucket: Bucket, local: Path, cap
 
 def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever the k-th change to the bucket is: no SHA256SUMS before everything is there; the rerun ends the same."""
-    from transforms.release import publishing
+    from parapet.transforms.release import publishing
 
     real, left = requests.Session.request, 10**9
 

@@ -22,8 +22,9 @@ from google.cloud.dataflow import JobType
 
 from dataflow.bucket import Bucket
 from dataflow.service import JOB, Dataflow, Hurried, run_staged, staged
-from pipelines.main import main
-from schemas.layout import sample_root
+from parapet.pipelines.main import main
+from parapet.schemas.distribution import FOLDERS
+from parapet.schemas.layout import sample_root
 
 ROOT = Path(__file__).parents[3]
 IMAGE = "us-central1-docker.pkg.dev/p-x/images/parapet:1"
@@ -118,8 +119,9 @@ def test_the_command_waits_and_reports(job: Job) -> None:
 
 
 def test_the_staged_package_has_all_that_workers_load(job: Job) -> None:
-    folders = ("schemas", "transforms", "evaluation", "pipelines", "crowd_templates")
-    ours = {str(path.relative_to(ROOT)): path for folder in folders for path in (ROOT / folder).rglob("*")}
+    ours = {
+        str(path.relative_to(ROOT)): path for folder in (*FOLDERS, "parapet") for path in (ROOT / folder).rglob("*")
+    }
     wanted = {name for name, path in ours.items() if path.is_file() and "__pycache__" not in name}
     assert {"crowd_templates/hit_page.html.jinja", "schemas/sample/train/schema.json"} <= wanted
     assert not wanted - job.package.keys()
@@ -261,7 +263,7 @@ def submit(bucket: Bucket, prefix: str, service: Dataflow) -> int:
     [
         (
             "Traceback (most recent call last):\n  File ...\n"
-            "schemas.errors.InputError: x.json: not JSON [while running 'Rewrite']\n",
+            "parapet.schemas.errors.InputError: x.json: not JSON [while running 'Rewrite']\n",
             "error: x.json: not JSON\n",
         ),
         ("Startup of the worker pool failed: quota 'CPUS' exceeded", "quota 'CPUS' exceeded (PARAPET_DEBUG=1"),

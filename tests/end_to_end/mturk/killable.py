@@ -38,7 +38,7 @@ def patch(points: Points) -> None:
     import botocore.endpoint
     import botocore.httpsession
 
-    from transforms.mturk import batch, journal
+    from parapet.transforms.mturk import batch, journal
 
     botocore.endpoint.time.sleep = lambda _: None  # type: ignore[attr-defined]
     send, write, replace = botocore.httpsession.URLLib3Session.send, os.write, os.replace
@@ -79,7 +79,7 @@ def patch(points: Points) -> None:
 
 
 def child(argv: list[str], kill_at: int, shared: mmap.mmap, told: str) -> int:
-    from pipelines.main import main
+    from parapet.pipelines.main import main
 
     handle = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
@@ -95,9 +95,9 @@ def main() -> None:
     import boto3
     import pyarrow.parquet
 
-    from pipelines.mturk import collect, pay, publish, topup
-    from transforms import pages
-    from transforms.mturk import bonus, client, hits_folder, status_page, top_up
+    from parapet.pipelines.mturk import collect, pay, publish, topup
+    from parapet.transforms import pages
+    from parapet.transforms.mturk import bonus, client, hits_folder, status_page, top_up
 
     # Loaded once here, not in every child. A session reads megabytes of service descriptions, and keeps them.
     assert all((pyarrow.parquet, collect, pay, publish, topup, bonus, hits_folder, status_page, top_up))

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
-from evaluation import bootstrap
-from evaluation.dst import files, sensitivity, totals
-from evaluation.dst.files import Scored
-from evaluation.dst.frames import METRICS, State, score_frame, slots_of
-from evaluation.dst.values import fuzzy_score
-from schemas.layout import read_root
-from schemas.service import parse_service
+from parapet.evaluation import bootstrap
+from parapet.evaluation.dst import files, sensitivity, totals
+from parapet.evaluation.dst.files import Scored
+from parapet.evaluation.dst.frames import METRICS, State, score_frame, slots_of
+from parapet.evaluation.dst.values import fuzzy_score
+from parapet.schemas.layout import read_root
+from parapet.schemas.service import parse_service
 
 SETTINGS = {
     "exact": (files.Settings(fuzzy=False), False),

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seeding import SEED
 
-from evaluation.models.babi.answering import NetAnswers
-from evaluation.models.babi.data import Corpus, numbers_of, types_of, words_of
-from evaluation.models.babi.encoding import BOT, USER, Ragged, encode, ranges, turns_of
-from evaluation.models.babi.inference import histories
-from evaluation.models.babi.learning import BabiLearner, Settings
-from evaluation.models.babi.matching import Matches
-from evaluation.models.babi.nearest import Nearest
-from evaluation.models.babi.nets import MemN2N, Vocabulary, make, ranking_loss
-from evaluation.models.babi.rules import RuleBot
-from evaluation.models.babi.tfidf import DIGITS, TYPE_WEIGHT, TfIdf
-from transforms.babi.reading import BabiDialogue, Exchange, Fact
+from parapet.evaluation.models.babi.answering import NetAnswers
+from parapet.evaluation.models.babi.data import Corpus, numbers_of, types_of, words_of
+from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, ranges, turns_of
+from parapet.evaluation.models.babi.inference import histories
+from parapet.evaluation.models.babi.learning import BabiLearner, Settings
+from parapet.evaluation.models.babi.matching import Matches
+from parapet.evaluation.models.babi.nearest import Nearest
+from parapet.evaluation.models.babi.nets import MemN2N, Vocabulary, make, ranking_loss
+from parapet.evaluation.models.babi.rules import RuleBot
+from parapet.evaluation.models.babi.tfidf import DIGITS, TYPE_WEIGHT, TfIdf
+from parapet.transforms.babi.reading import BabiDialogue, Exchange, Fact
 
 CPU = torch.device("cpu")
 KNOWLEDGE = types_of(FACTS)
@@ -257,10 +257,10 @@ def test_nearest_takes_most_shared_words_then_fewest_words_then_the_first() -> N
 
 
 def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
-    from transforms.restaurants.ontology import default_ontology
-    from transforms.restaurants.published import lines_of
-    from transforms.restaurants.simulating import simulate
-    from transforms.restaurants.world import World
+    from parapet.transforms.restaurants.ontology import default_ontology
+    from parapet.transforms.restaurants.published import lines_of
+    from parapet.transforms.restaurants.simulating import simulate
+    from parapet.transforms.restaurants.world import World
 
     world = World(default_ontology(), "0", 3)
     some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]

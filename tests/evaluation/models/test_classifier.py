@@ -15,17 +15,17 @@ from seeding import SEED
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
-from evaluation.models.classifier.answering import Classifier, foreign
-from evaluation.models.classifier.corpus import Corpus
-from evaluation.models.classifier.data import INTENT, Turn, frame_of, read_turns
-from evaluation.models.classifier.features import Hashed, Pieces, words_of
-from evaluation.models.classifier.learning import Made, Settings, best_of, train
-from evaluation.models.classifier.net import Bag
-from evaluation.models.classifier.saving import KINDS, MODEL, Card, files_of, load, read_card
-from evaluation.models.holding_out import held_out
-from schemas.dialogue import Action, Frame, State
-from schemas.errors import InputError
-from transforms.checkpoints import inspect
+from parapet.evaluation.models.classifier.answering import Classifier, foreign
+from parapet.evaluation.models.classifier.corpus import Corpus
+from parapet.evaluation.models.classifier.data import INTENT, Turn, frame_of, read_turns
+from parapet.evaluation.models.classifier.features import Hashed, Pieces, words_of
+from parapet.evaluation.models.classifier.learning import Made, Settings, best_of, train
+from parapet.evaluation.models.classifier.net import Bag
+from parapet.evaluation.models.classifier.saving import KINDS, MODEL, Card, files_of, load, read_card
+from parapet.evaluation.models.holding_out import held_out
+from parapet.schemas.dialogue import Action, Frame, State
+from parapet.schemas.errors import InputError
+from parapet.transforms.checkpoints import inspect
 
 
 def settings(**changed: object) -> Settings:

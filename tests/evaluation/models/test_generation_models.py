@@ -11,20 +11,20 @@ from generation_toy import texts, write_toy
 from seeding import SEED
 from tiny_t5 import save_t5
 
-from evaluation.generation.lexical import Lexical
-from evaluation.generation.predictions import Candidate
-from evaluation.generation.references import Act
-from evaluation.generation.turns import SystemTurn
-from evaluation.generation.words import ServiceWords, Words
-from evaluation.models.generation.data import read_examples
-from evaluation.models.generation.decoding import Search, Speaker
-from evaluation.models.generation.learning import GenerationLearner, Settings
-from evaluation.models.generation.prefixes import KINDS, Prefixes, attach, shape_of
-from evaluation.models.generation.ranking import chosen, merged
-from evaluation.models.generation.saving import Card, Loaded, load_t5
-from evaluation.models.generation.templates import sentence, text_of
-from evaluation.models.holding_out import held_out
-from transforms.checkpoints import inspect
+from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.predictions import Candidate
+from parapet.evaluation.generation.references import Act
+from parapet.evaluation.generation.turns import SystemTurn
+from parapet.evaluation.generation.words import ServiceWords, Words
+from parapet.evaluation.models.generation.data import read_examples
+from parapet.evaluation.models.generation.decoding import Search, Speaker
+from parapet.evaluation.models.generation.learning import GenerationLearner, Settings
+from parapet.evaluation.models.generation.prefixes import KINDS, Prefixes, attach, shape_of
+from parapet.evaluation.models.generation.ranking import chosen, merged
+from parapet.evaluation.models.generation.saving import Card, Loaded, load_t5
+from parapet.evaluation.models.generation.templates import sentence, text_of
+from parapet.evaluation.models.holding_out import held_out
+from parapet.transforms.checkpoints import inspect
 
 WORDS = {
     "Cafes_1": ServiceWords(

@@ -12,21 +12,21 @@ from seeding import SEED
 from tiny_bert import save_bert
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.models.dst.data import Labelled, read_labels
-from evaluation.models.dst.pairs import Stretch
-from evaluation.models.dst.sgp.encoding import Batch, Questions
-from evaluation.models.dst.sgp.labels import Label, Place, SlotLabels, found_last, intent_label, slot_labels
-from evaluation.models.dst.sgp.learning import by_service, dialogues_in, examples_of
-from evaluation.models.dst.sgp.net import LONGEST, NEVER, Modules, Scores, best_spans
-from evaluation.models.dst.sgp.rules import START, Said, next_state
-from evaluation.models.dst.sgp.saving import TYPES, load_encoder
-from evaluation.models.dst.sgp.texts import intents_of, needed, slot_of
-from evaluation.models.dst.sgp.tracking import SgpTracker
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.checkpoints import inspect
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.dst.data import Labelled, read_labels
+from parapet.evaluation.models.dst.pairs import Stretch
+from parapet.evaluation.models.dst.sgp.encoding import Batch, Questions
+from parapet.evaluation.models.dst.sgp.labels import Label, Place, SlotLabels, found_last, intent_label, slot_labels
+from parapet.evaluation.models.dst.sgp.learning import by_service, dialogues_in, examples_of
+from parapet.evaluation.models.dst.sgp.net import LONGEST, NEVER, Modules, Scores, best_spans
+from parapet.evaluation.models.dst.sgp.rules import START, Said, next_state
+from parapet.evaluation.models.dst.sgp.saving import TYPES, load_encoder
+from parapet.evaluation.models.dst.sgp.texts import intents_of, needed, slot_of
+from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.checkpoints import inspect
 
 FOODS, TAXIS = msgspec.convert(FOOD, Service), msgspec.convert(TAXI, Service)
 DISH, AREA, PLACE, PHONE = FOODS.slots

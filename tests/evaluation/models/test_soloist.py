@@ -16,20 +16,20 @@ from seeding import SEED
 from tiny_gpt2 import save_gpt2
 from tiny_nli import save_roberta
 
-from evaluation.dst.files import Dialogue as Reference
-from evaluation.dst.frames import State
-from evaluation.models import pretrained
-from evaluation.models.holding_out import held_out
-from evaluation.models.soloist import parts
-from evaluation.models.soloist.answering import Said, Soloist
-from evaluation.models.soloist.data import Step, after, asked_of, read_source, steps_of
-from evaluation.models.soloist.database import Database
-from evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
-from evaluation.models.soloist.delexicalising import delexicalised
-from evaluation.models.soloist.encoding import Tokens
-from evaluation.models.soloist.inference import told
-from evaluation.models.soloist.learning import Learned, Settings, SoloistLearner, spoil
-from evaluation.models.soloist.parts import (
+from parapet.evaluation.dst.files import Dialogue as Reference
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models import pretrained
+from parapet.evaluation.models.holding_out import held_out
+from parapet.evaluation.models.soloist import parts
+from parapet.evaluation.models.soloist.answering import Said, Soloist
+from parapet.evaluation.models.soloist.data import Step, after, asked_of, read_source, steps_of
+from parapet.evaluation.models.soloist.database import Database
+from parapet.evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
+from parapet.evaluation.models.soloist.delexicalising import delexicalised
+from parapet.evaluation.models.soloist.encoding import Tokens
+from parapet.evaluation.models.soloist.inference import told
+from parapet.evaluation.models.soloist.learning import Learned, Settings, SoloistLearner, spoil
+from parapet.evaluation.models.soloist.parts import (
     ASKED,
     END,
     INTENT,
@@ -41,16 +41,16 @@ from evaluation.models.soloist.parts import (
     database_parts,
     how_many,
 )
-from evaluation.models.soloist.saving import KINDS, MODEL, MODEL_CLASS, Card, check, files_of, load
-from evaluation.response.goals import Said as Spoken
-from evaluation.response.knowledge import Knowledge
-from evaluation.response.outputs import evaluate
-from evaluation.response.sgd import reference_of
-from schemas.dialogue import Dialogue, Turn
-from schemas.errors import InputError
-from schemas.layout import read_root, services_by_name
-from schemas.service import parse_service
-from transforms.checkpoints import inspect
+from parapet.evaluation.models.soloist.saving import KINDS, MODEL, MODEL_CLASS, Card, check, files_of, load
+from parapet.evaluation.response.goals import Said as Spoken
+from parapet.evaluation.response.knowledge import Knowledge
+from parapet.evaluation.response.outputs import evaluate
+from parapet.evaluation.response.sgd import reference_of
+from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import read_root, services_by_name
+from parapet.schemas.service import parse_service
+from parapet.transforms.checkpoints import inspect
 
 OF = parts.SERVICE
 KNOWN = Database(Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]}))

@@ -14,15 +14,15 @@ from seeding import SEED
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 from tiny_t5 import save_t5
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.models.dst.data import Labelled, read_labels
-from evaluation.models.dst.goals import joint_goal_accuracy, some
-from evaluation.models.dst.pairs import Histories, Pairs, Stretch, Tokens
-from evaluation.models.dst.settling import DOUBT, settled
-from evaluation.models.dst.t5.encoding import Questions
-from evaluation.models.dst.t5.learning import Settings, T5Learner
-from evaluation.models.dst.t5.prompts import (
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.dst.data import Labelled, read_labels
+from parapet.evaluation.models.dst.goals import joint_goal_accuracy, some
+from parapet.evaluation.models.dst.pairs import Histories, Pairs, Stretch, Tokens
+from parapet.evaluation.models.dst.settling import DOUBT, settled
+from parapet.evaluation.models.dst.t5.encoding import Questions
+from parapet.evaluation.models.dst.t5.learning import Settings, T5Learner
+from parapet.evaluation.models.dst.t5.prompts import (
     Prompt,
     nearest,
     prompts_of,
@@ -32,11 +32,11 @@ from evaluation.models.dst.t5.prompts import (
     turn_text,
     value_of,
 )
-from evaluation.models.dst.t5.saving import KINDS
-from evaluation.models.dst.t5.tracking import T5Tracker
-from evaluation.models.pretrained import load
-from schemas.service import Service
-from transforms.checkpoints import inspect
+from parapet.evaluation.models.dst.t5.saving import KINDS
+from parapet.evaluation.models.dst.t5.tracking import T5Tracker
+from parapet.evaluation.models.pretrained import load
+from parapet.schemas.service import Service
+from parapet.transforms.checkpoints import inspect
 
 SERVICE = msgspec.convert(FOOD, Service)
 DISH, AREA, PLACE, PHONE = SERVICE.slots

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from seeding import SEED
 from tiny_dialogues import write_corpus
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.dst.values import best_match
-from evaluation.models.dst.data import Labelled, read_labels
-from evaluation.models.dst.tiny import learning, matching
-from evaluation.models.dst.tiny.baselines import Copy, Majority
-from evaluation.models.dst.tiny.batch import batch_of, stacked, wanted_of
-from evaluation.models.dst.tiny.learning import Settings, TinyLearner, loss_of, read_targets
-from evaluation.models.dst.tiny.mentions import LOOKS, listed, read
-from evaluation.models.dst.tiny.net import TinyNet
-from evaluation.models.dst.tiny.steps import Reader
-from evaluation.models.dst.tiny.targets import ANY, KEEP, grouped, step_of
-from evaluation.models.dst.tiny.tracking import Tracking, first_best, rows_of, text_of
-from evaluation.models.dst.tiny.words import Lexicon, normal, stem, words_of_name
-from evaluation.models.holding_out import held_out
-from schemas.service import Intent, Service, Slot
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.dst.values import best_match
+from parapet.evaluation.models.dst.data import Labelled, read_labels
+from parapet.evaluation.models.dst.tiny import learning, matching
+from parapet.evaluation.models.dst.tiny.baselines import Copy, Majority
+from parapet.evaluation.models.dst.tiny.batch import batch_of, stacked, wanted_of
+from parapet.evaluation.models.dst.tiny.learning import Settings, TinyLearner, loss_of, read_targets
+from parapet.evaluation.models.dst.tiny.mentions import LOOKS, listed, read
+from parapet.evaluation.models.dst.tiny.net import TinyNet
+from parapet.evaluation.models.dst.tiny.steps import Reader
+from parapet.evaluation.models.dst.tiny.targets import ANY, KEEP, grouped, step_of
+from parapet.evaluation.models.dst.tiny.tracking import Tracking, first_best, rows_of, text_of
+from parapet.evaluation.models.dst.tiny.words import Lexicon, normal, stem, words_of_name
+from parapet.evaluation.models.holding_out import held_out
+from parapet.schemas.service import Intent, Service, Slot
 
 CPU = torch.device("cpu")
 BARE = Service("Bare_1", "nothing", [], [])

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.models import resuming
-from evaluation.models.devices import device_of, enough_memory, seed_all
-from evaluation.models.packages import check_installed
-from evaluation.models.training import Schedule, Trained, fit
-from schemas.errors import InputError
+from parapet.evaluation.models import resuming
+from parapet.evaluation.models.devices import device_of, enough_memory, seed_all
+from parapet.evaluation.models.packages import check_installed
+from parapet.evaluation.models.training import Schedule, Trained, fit
+from parapet.schemas.errors import InputError
 
 HEADER = {"pipeline": "train_line", "options": {"epochs": 6, "seed": "0"}, "inputs": []}
 
@@ -134,6 +134,6 @@ def test_what_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="--device: torch finds no GPU here"):
         device_of("cuda")
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(InputError, match=r"safetensors is not installed: pip install 'parapet\[models\]'"):
+    with pytest.raises(InputError, match=r"safetensors is not installed: pip install .*\[models\]'"):
         check_installed("json", "safetensors")
     assert isinstance(sys.modules["json"], types.ModuleType)

@@ -18,13 +18,13 @@ from folders import files_of
 from two_workers import TWO_WORKERS
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
-from evaluation.dst.model import Example
-from evaluation.dst.scoring import ScoreFile, Sort, Work
-from evaluation.dst.sets import Given, make_plan
-from pipelines.evaluate import run as command
-from schemas.errors import InputError
-from schemas.layout import sample_root
-from schemas.service import Service
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.dst.scoring import ScoreFile, Sort, Work
+from parapet.evaluation.dst.sets import Given, make_plan
+from parapet.pipelines.evaluate import run as command
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+from parapet.schemas.service import Service
 
 VARIANTS = ("v1", "v2", "v3")
 JGA = "joint_goal_accuracy"

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from evaluation.generation import corpus
-from evaluation.generation.tampering import tampered
-from pipelines.evaluate import run
+from parapet.evaluation.generation import corpus
+from parapet.evaluation.generation.tampering import tampered
+from parapet.pipelines.evaluate import run
 
 Line = dict[str, Any]
 

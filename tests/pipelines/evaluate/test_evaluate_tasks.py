@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.compare import run as run_compare
-from pipelines.evaluate import run as run_evaluate
-from schemas.ood_turns import OOD_TURNS
-from transforms.parquet import parquet_bytes
+from parapet.pipelines.compare import run as run_compare
+from parapet.pipelines.evaluate import run as run_evaluate
+from parapet.schemas.ood_turns import OOD_TURNS
+from parapet.transforms.parquet import parquet_bytes
 
 EVIL = '<script>alert("1")</script>'
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from release_corpora import Built, build, make
 
-from schemas import layout
+from parapet.schemas import layout
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.main import main
-from schemas import layout
-from schemas.responses import AuditRow, audit_table
-from transforms.variants import compose_variant
+from parapet.pipelines.main import main
+from parapet.schemas import layout
+from parapet.schemas.responses import AuditRow, audit_table
+from parapet.transforms.variants import compose_variant
 
 TOML = """
 name = "small"

@@ -16,10 +16,10 @@ from folders import files_of
 from release_corpora import AUDIT, MEMORY, Built, build, edit
 from two_workers import TWO_WORKERS
 
-from pipelines.main import main
-from schemas import layout
-from schemas.dialogue_table import dialogue_row, service_row
-from transforms.release import publishing
+from parapet.pipelines.main import main
+from parapet.schemas import layout
+from parapet.schemas.dialogue_table import dialogue_row, service_row
+from parapet.transforms.release import publishing
 
 
 def manifest_of(root: Path) -> dict[str, Any]:

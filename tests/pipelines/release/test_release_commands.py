@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import release_folder as folder
 
-from pipelines.release import diff, show, verify
+from parapet.pipelines.release import diff, show, verify
 
 
 @pytest.fixture(autouse=True)

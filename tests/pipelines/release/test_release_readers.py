@@ -13,8 +13,8 @@ import pyarrow.dataset
 import pytest
 from release_corpora import MEMORY, Built
 
-from schemas import layout
-from schemas.dialogue_table import dialogue_of
+from parapet.schemas import layout
+from parapet.schemas.dialogue_table import dialogue_of
 
 Rows = list[dict[str, Any]]
 

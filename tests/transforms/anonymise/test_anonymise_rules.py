@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from labelled_chats import SEEN, UNSEEN
 
-from transforms.anonymise.chats import BOT, USER, Chat, ChatTurn
-from transforms.anonymise.entities import Gazetteer
-from transforms.anonymise.mentions import KINDS, Mention, settled
-from transforms.anonymise.names import names_in
-from transforms.anonymise.numbers import numbers_in
-from transforms.anonymise.replacing import PLACEHOLDER, Anonymiser, Replaced, Rules, normalised
-from transforms.anonymise.second_look import Suspect, suspects_in
-from transforms.text import clean
+from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatTurn
+from parapet.transforms.anonymise.entities import Gazetteer
+from parapet.transforms.anonymise.mentions import KINDS, Mention, settled
+from parapet.transforms.anonymise.names import names_in
+from parapet.transforms.anonymise.numbers import numbers_in
+from parapet.transforms.anonymise.replacing import PLACEHOLDER, Anonymiser, Replaced, Rules, normalised
+from parapet.transforms.anonymise.second_look import Suspect, suspects_in
+from parapet.transforms.text import clean
 
 MARKED = re.compile(r"\[([A-Z]+):([^\]|]+)(?:\|([^\]]+))?\]")
 REGIONS = ("US", "GB")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from schemas.service import Intent, Service, Slot
-from transforms.augment.corrupt import (
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.augment.corrupt import (
     OPERATIONS,
     Rates,
     Vocabulary,
@@ -24,7 +24,7 @@ from transforms.augment.corrupt import (
     split_name,
     vocabulary_of,
 )
-from transforms.naming import Convention, Conventions
+from parapet.transforms.naming import Convention, Conventions
 
 WORDS = st.lists(st.text("abcdef", min_size=1, max_size=4), max_size=8)
 VOCABULARY = st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=12, unique=True).map(sorted)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import layout
-from schemas.service import parse_service
-from transforms.augment.corrupt import OPERATIONS, Operation, Rates, vocabulary_of
-from transforms.augment.corrupted import REASONS, Corruption, corrupted, counts_of
-from transforms.naming import Convention, Conventions
-from transforms.rewrite.names import by_position
+from parapet.schemas import layout
+from parapet.schemas.service import parse_service
+from parapet.transforms.augment.corrupt import OPERATIONS, Operation, Rates, vocabulary_of
+from parapet.transforms.augment.corrupted import REASONS, Corruption, corrupted, counts_of
+from parapet.transforms.naming import Convention, Conventions
+from parapet.transforms.rewrite.names import by_position
 
 
 def service_of(slots: list[str], intents: list[str]) -> dict[str, Any]:

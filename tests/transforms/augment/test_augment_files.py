@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from transforms.augment.augmenting import augment_file
-from transforms.augment.corrupt import Rates
-from transforms.augment.plan import Corrupting, make_plan
+from parapet.transforms.augment.augmenting import augment_file
+from parapet.transforms.augment.corrupt import Rates
+from parapet.transforms.augment.plan import Corrupting, make_plan
 
 LABELS = ["original", "replace", "order"]
 

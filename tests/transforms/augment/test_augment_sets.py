@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from schemas.errors import InputError
-from transforms.augment.augmenting import check_balance, check_ids, version_id
-from transforms.augment.plan import TrainingSet
-from transforms.augment.sets import check_folders, default_sets, parse_operations, parse_sets
+from parapet.schemas.errors import InputError
+from parapet.transforms.augment.augmenting import check_balance, check_ids, version_id
+from parapet.transforms.augment.plan import TrainingSet
+from parapet.transforms.augment.sets import check_folders, default_sets, parse_operations, parse_sets
 
 
 def test_sets_and_their_kinds() -> None:

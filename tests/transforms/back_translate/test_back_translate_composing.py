@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.service import parse_service
-from schemas.translation import BackTranslation
-from transforms.back_translate.composing import Legs, back_translated, name_of, without_collisions
-from transforms.back_translate.texts import asked_of, phrase_of, texts_of
-from transforms.naming import Convention, Conventions
+from parapet.schemas.service import parse_service
+from parapet.schemas.translation import BackTranslation
+from parapet.transforms.back_translate.composing import Legs, back_translated, name_of, without_collisions
+from parapet.transforms.back_translate.texts import asked_of, phrase_of, texts_of
+from parapet.transforms.naming import Convention, Conventions
 
 RAW: dict[str, Any] = {
     "service_name": "Banks_1",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.decisions import VERDICTS, Decision, parse_decisions
-from transforms.crowd.agreement import adjudicate_csv, merge_reviewers
+from parapet.schemas.decisions import VERDICTS, Decision, parse_decisions
+from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
 
 
 def sheet(labels, reviewer="EL", text="x"):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.responses import DISPOSITIONS, RESPONSES, AuditRow, audit_table
-from transforms.crowd import audit
+from parapet.schemas.responses import DISPOSITIONS, RESPONSES, AuditRow, audit_table
+from parapet.transforms.crowd import audit
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 TIME = st.none() | st.integers(0, 2**33)

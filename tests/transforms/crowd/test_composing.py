@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from apache_beam.pvalue import TaggedOutput
 
-from pipelines.main import main
-from schemas.errors import InputError
-from schemas.responses import Assignment
-from transforms.crowd import composing
-from transforms.crowd.settle import settle_service
-from transforms.crowd.summary import check_balance
+from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import Assignment
+from parapet.transforms.crowd import composing
+from parapet.transforms.crowd.settle import settle_service
+from parapet.transforms.crowd.summary import check_balance
 
 
 def fails_unpublished(out: Path) -> bool:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.crowd.dedupe import spelling_rank
-from transforms.text import words
+from parapet.transforms.crowd.dedupe import spelling_rank
+from parapet.transforms.text import words
 
 
 def rank(canonical, typed=None):

@@ -1,6 +1,6 @@
 import pytest
 
-from transforms.crowd.lexicon import language, rude_words, unknown_words, word_frequency
+from parapet.transforms.crowd.lexicon import language, rude_words, unknown_words, word_frequency
 
 
 def test_common_words_are_more_frequent_than_rare_ones_and_typos_are_unknown():

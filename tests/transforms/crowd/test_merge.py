@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.decisions import Decision
-from schemas.responses import Assignment
-from transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions
+from parapet.schemas.decisions import Decision
+from parapet.schemas.responses import Assignment
+from parapet.transforms.crowd.merge import merge_assignments, settle_decisions, unknown_decisions
 
 
 def assignment(answers=None, source="names.csv: row 2", **more):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from transforms.crowd.rank import Candidates, assign_names, ranked
-from transforms.distance import levenshtein
+from parapet.transforms.crowd.rank import Candidates, assign_names, ranked
+from parapet.transforms.distance import levenshtein
 
 TEXTS = "abcd"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.decisions import Decision, parse_decisions, restore
-from transforms.crowd.review import MAX_SHOWN, ReviewItem, review_csv, review_pages, visible
+from parapet.schemas.decisions import Decision, parse_decisions, restore
+from parapet.transforms.crowd.review import MAX_SHOWN, ReviewItem, review_csv, review_pages, visible
 
 EXPLANATIONS = {"oov": "Has a word that is in no dictionary.", "near_original": "Very near the <original>."}
 HOSTILE = [

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.crowd.select import draw, draw_key, most_diverse
-from transforms.distance import levenshtein
+from parapet.transforms.crowd.select import draw, draw_key, most_diverse
+from parapet.transforms.distance import levenshtein
 
 TEXTS = st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=9, unique=True)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.decisions import Decision
-from schemas.responses import Assignment
-from transforms.crowd.answers import canonical_form
-from transforms.crowd.settle import Settings, settle_service
-from transforms.naming import Convention, Conventions
+from parapet.schemas.decisions import Decision
+from parapet.schemas.responses import Assignment
+from parapet.transforms.crowd.answers import canonical_form
+from parapet.transforms.crowd.settle import Settings, settle_service
+from parapet.transforms.naming import Convention, Conventions
 
 SERVICE = {
     "service_name": "Parks_1",

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from schemas.errors import InputError
-from transforms.crowd.ingest.fields import worker_hash
-from transforms.crowd.worker_key import VARIABLE, key_file, load_worker_key
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.ingest.fields import worker_hash
+from parapet.transforms.crowd.worker_key import VARIABLE, key_file, load_worker_key
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.decisions import Decision
-from schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
-from schemas.responses import Assignment
-from transforms.crowd_variations.asked import AskedTurn, asked_turn
-from transforms.crowd_variations.settle import Outcome, settle_turns
+from parapet.schemas.decisions import Decision
+from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
+from parapet.schemas.responses import Assignment
+from parapet.transforms.crowd_variations.asked import AskedTurn, asked_turn
+from parapet.transforms.crowd_variations.settle import Outcome, settle_turns
 
 SENTENCE = "I want a boat to Port Alder."
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
-from schemas.responses import Assignment
-from transforms.crowd_variations.asked import AskedTurn, asked_turn
-from transforms.crowd_variations.canonical import canonical_text, words_of
-from transforms.crowd_variations.meaning import other_numbers, turns_around, turns_on
-from transforms.crowd_variations.repeats import given_by, is_repeated, repeated
-from transforms.crowd_variations.values import find_units, interchangeable, spans_of
-from transforms.crowd_variations.vet import (
+from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
+from parapet.schemas.responses import Assignment
+from parapet.transforms.crowd_variations.asked import AskedTurn, asked_turn
+from parapet.transforms.crowd_variations.canonical import canonical_text, words_of
+from parapet.transforms.crowd_variations.meaning import other_numbers, turns_around, turns_on
+from parapet.transforms.crowd_variations.repeats import given_by, is_repeated, repeated
+from parapet.transforms.crowd_variations.values import find_units, interchangeable, spans_of
+from parapet.transforms.crowd_variations.vet import (
     EXPLANATIONS,
     Answer,
     cannot_stand,

@@ -9,11 +9,11 @@ from dstc2_calls import asian_oriental, cheap_chinese, write_lists
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms.babi.reading import parse_dialogues
-from transforms.babi.writing import dialogue_text
-from transforms.dstc2.calls import Act, Call, CallTurn, one_line, read_call
-from transforms.dstc2.knowledge import (
+from parapet.schemas.errors import InputError
+from parapet.transforms.babi.reading import parse_dialogues
+from parapet.transforms.babi.writing import dialogue_text
+from parapet.transforms.dstc2.calls import Act, Call, CallTurn, one_line, read_call
+from parapet.transforms.dstc2.knowledge import (
     Knowledge,
     Restaurant,
     facts_of,
@@ -23,9 +23,9 @@ from transforms.dstc2.knowledge import (
     read_knowledge,
     token,
 )
-from transforms.dstc2.plan import read_logs
-from transforms.dstc2.rounds import query_of, rounds
-from transforms.dstc2.task6 import Words, lines_of
+from parapet.transforms.dstc2.plan import read_logs
+from parapet.transforms.dstc2.rounds import query_of, rounds
+from parapet.transforms.dstc2.task6 import Words, lines_of
 
 OFFER = (Act("offer", (("name", "ask"),)),)
 NOTHING = Knowledge(())

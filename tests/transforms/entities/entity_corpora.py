@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from schemas.dialogue import Dialogue
-from transforms.entities.kinds import SlotKind
-from transforms.entities.replacing import Replaced, Replacer, replaced
-from transforms.entities.sources import Sources
-from transforms.entities.training import training_of
+from parapet.schemas.dialogue import Dialogue
+from parapet.transforms.entities.kinds import SlotKind
+from parapet.transforms.entities.replacing import Replaced, Replacer, replaced
+from parapet.transforms.entities.sources import Sources
+from parapet.transforms.entities.training import training_of
 
 SERVICE = "Trips_1"
 KINDS = {

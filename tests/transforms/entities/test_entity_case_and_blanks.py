@@ -13,16 +13,16 @@ import pytest
 from entity_corpora import KINDS, action, dialogue, replace, spans_of, state, turn
 from multiwoz_corpus import write_corpus
 
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError
-from schemas.layout import read_root
-from transforms.corpora import read_corpus
-from transforms.entities.checking import check_replaced
-from transforms.entities.groups import found_in
-from transforms.entities.mentions import keep_unclear
-from transforms.entities.replacing import Replacer, replaced
-from transforms.entities.sources import Sources
-from transforms.entities.study import kinds_of, learn_training
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import read_root
+from parapet.transforms.corpora import read_corpus
+from parapet.transforms.entities.checking import check_replaced
+from parapet.transforms.entities.groups import found_in
+from parapet.transforms.entities.mentions import keep_unclear
+from parapet.transforms.entities.replacing import Replacer, replaced
+from parapet.transforms.entities.sources import Sources
+from parapet.transforms.entities.study import kinds_of, learn_training
 
 
 @pytest.mark.parametrize("said", ["port alder", "PORT ALDER", "Port  Alder", "pORT aLDER"])

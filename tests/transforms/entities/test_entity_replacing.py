@@ -12,11 +12,11 @@ from entity_corpora import KINDS, SERVICE, TRAINING, action, dialogue, replace, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms.entities import forms
-from transforms.entities.card import REASONS
-from transforms.entities.kinds import SlotKind
-from transforms.entities.sources import Sources
+from parapet.schemas.errors import InputError
+from parapet.transforms.entities import forms
+from parapet.transforms.entities.card import REASONS
+from parapet.transforms.entities.kinds import SlotKind
+from parapet.transforms.entities.sources import Sources
 
 SF = action("city", ("San Fran", "San Francisco"))
 

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms.entities import forms
-from transforms.entities.kinds import NAMES, kind_of, kind_of_value
-from transforms.entities.made import made
-from transforms.entities.sources import check_enough, held_out, read_gazetteer
-from transforms.entities.tokens import words
-from transforms.entities.training import training_of
-from transforms.entities.utterances import article_of
+from parapet.schemas.errors import InputError
+from parapet.transforms.entities import forms
+from parapet.transforms.entities.kinds import NAMES, kind_of, kind_of_value
+from parapet.transforms.entities.made import made
+from parapet.transforms.entities.sources import check_enough, held_out, read_gazetteer
+from parapet.transforms.entities.tokens import words
+from parapet.transforms.entities.training import training_of
+from parapet.transforms.entities.utterances import article_of
 
 
 @pytest.mark.parametrize(

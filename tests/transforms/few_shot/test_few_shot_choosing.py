@@ -8,10 +8,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.dialogue import Dialogue
-from transforms.few_shot.candidates import Candidate, Rule, candidates_of
-from transforms.few_shot.choosing import choose, different, ordered
-from transforms.touching import Used
+from parapet.schemas.dialogue import Dialogue
+from parapet.transforms.few_shot.candidates import Candidate, Rule, candidates_of
+from parapet.transforms.few_shot.choosing import choose, different, ordered
+from parapet.transforms.touching import Used
 
 RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from html.parser import HTMLParser
 
-from schemas.elements import FIELD, Task, elements_of
-from schemas.service import Service
-from transforms.hits.markup import shown as shown_text
-from transforms.naming import name_words
+from parapet.schemas.elements import FIELD, Task, elements_of
+from parapet.schemas.service import Service
+from parapet.transforms.hits.markup import shown as shown_text
+from parapet.transforms.naming import name_words
 
 _PART = re.compile(r"[^\W_]+")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from schemas.layout import read_root, sample_root, services_by_name
-from schemas.service import Intent, Service, Slot
+from parapet.schemas.layout import read_root, sample_root, services_by_name
+from parapet.schemas.service import Intent, Service, Slot
 
 HOSTILE = [
     "<script>alert(1)</script>",

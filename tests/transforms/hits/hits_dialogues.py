@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hits_corpora import HOSTILE
 
-from schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn
+from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn
 
 
 def user(text: str, *spans: tuple[str, str], actions: list[Action] | None = None, service: str = "Hotels_1") -> Turn:

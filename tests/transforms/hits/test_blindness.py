@@ -5,13 +5,13 @@ import pytest
 from hits_blindness import hidden_texts, leaks
 from hits_corpora import big_service, corpus, hostile_service
 
-from schemas.elements import TASKS
-from schemas.service import Service
-from transforms.hits.ambiguity import ambiguous_elements
-from transforms.hits.page import page_html, requester_html
-from transforms.hits.questions import ask
-from transforms.hits.records import Settings
-from transforms.hits.render_service import render_service
+from parapet.schemas.elements import TASKS
+from parapet.schemas.service import Service
+from parapet.transforms.hits.ambiguity import ambiguous_elements
+from parapet.transforms.hits.page import page_html, requester_html
+from parapet.transforms.hits.questions import ask
+from parapet.transforms.hits.records import Settings
+from parapet.transforms.hits.render_service import render_service
 
 SERVICES = [hostile_service(), big_service(), *corpus()]
 

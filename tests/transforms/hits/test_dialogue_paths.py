@@ -1,7 +1,7 @@
 import pytest
 
-from schemas.errors import InputError
-from transforms.hits.dialogue_paths import dialogue_paths
+from parapet.schemas.errors import InputError
+from parapet.transforms.hits.dialogue_paths import dialogue_paths
 
 
 @pytest.fixture

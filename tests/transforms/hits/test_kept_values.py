@@ -3,8 +3,8 @@ from hits_dialogues import user
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.dialogue import Action, Frame, SlotSpan, State, Turn
-from transforms.hits.kept_values import KeptValue, bold_pieces, find_word, marks, speakable
+from parapet.schemas.dialogue import Action, Frame, SlotSpan, State, Turn
+from parapet.transforms.hits.kept_values import KeptValue, bold_pieces, find_word, marks, speakable
 
 
 def kept(turn, before=None):

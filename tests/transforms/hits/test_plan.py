@@ -3,11 +3,11 @@ from decimal import Decimal
 import msgspec
 from hits_corpora import big_service, corpus
 
-from transforms.hits.plan import make_plan
-from transforms.hits.records import Settings
-from transforms.hits.render_service import render_service
-from transforms.hits.summary_files import plan_of
-from transforms.hits.terms import Terms
+from parapet.transforms.hits.plan import make_plan
+from parapet.transforms.hits.records import Settings
+from parapet.transforms.hits.render_service import render_service
+from parapet.transforms.hits.summary_files import plan_of
+from parapet.transforms.hits.terms import Terms
 
 
 def test_plan_adds_up_by_hand():

@@ -1,5 +1,5 @@
-from schemas.service import Intent, Service, Slot
-from transforms.hits.questions import Question, ask, service_title
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.hits.questions import Question, ask, service_title
 
 SERVICE = Service(
     "Hotels_1",

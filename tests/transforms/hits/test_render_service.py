@@ -7,14 +7,14 @@ import re
 import pytest
 from hits_corpora import big_service, corpus, hostile_service
 
-from schemas.elements import TASKS, elements_of
-from schemas.service import Service, Slot
-from transforms.hits.page import body_html, item_html, page_html, requester_html
-from transforms.hits.question_xml import MAX_BYTES, html_of
-from transforms.hits.questions import Question, ask
-from transforms.hits.records import Settings
-from transforms.hits.render_service import render_service
-from transforms.hits.summary_files import CSV_COLUMNS, requester_csv, summary_files
+from parapet.schemas.elements import TASKS, elements_of
+from parapet.schemas.service import Service, Slot
+from parapet.transforms.hits.page import body_html, item_html, page_html, requester_html
+from parapet.transforms.hits.question_xml import MAX_BYTES, html_of
+from parapet.transforms.hits.questions import Question, ask
+from parapet.transforms.hits.records import Settings
+from parapet.transforms.hits.render_service import render_service
+from parapet.transforms.hits.summary_files import CSV_COLUMNS, requester_csv, summary_files
 
 
 @pytest.mark.parametrize(

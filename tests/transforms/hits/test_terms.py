@@ -2,9 +2,9 @@ from decimal import Decimal
 
 import pytest
 
-from schemas.elements import TASKS, task_id
-from schemas.errors import InputError
-from transforms.hits.terms import MAX_ANNOTATION, REWARD, REWRITES, WORDING, Terms, Wording, plain
+from parapet.schemas.elements import TASKS, task_id
+from parapet.schemas.errors import InputError
+from parapet.transforms.hits.terms import MAX_ANNOTATION, REWARD, REWRITES, WORDING, Terms, Wording, plain
 
 
 @pytest.mark.parametrize(

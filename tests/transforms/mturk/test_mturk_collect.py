@@ -5,10 +5,10 @@ import json
 import pytest
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, files_with, mode, worker
 
-from schemas.responses import Assignment
-from transforms.crowd.ingest.api_assignments import parse_answer_xml, read_assignments
-from transforms.mturk_server import marketplace
-from transforms.mturk_server.calls import Drop
+from parapet.schemas.responses import Assignment
+from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml, read_assignments
+from parapet.transforms.mturk_server import marketplace
+from parapet.transforms.mturk_server.calls import Drop
 
 LIST = "ListAssignmentsForHIT"
 GRANT = "AssociateQualificationWithWorker"
@@ -224,7 +224,7 @@ def test_a_file_that_is_not_ours_is_an_error_with_its_row(out):
 
 def test_work_on_places_that_a_cut_off_top_up_made_is_collected(out):
     """The call went through, and the run was killed before the journal knew."""
-    from transforms.mturk.journal import Journal
+    from parapet.transforms.mturk.journal import Journal
 
     made = out.work(NAMES, [1, 2, 3])
     hit_id = out.hit_id(NAMES)
@@ -314,7 +314,7 @@ def test_a_block_list_that_cannot_be_read_is_usage(out, tmp_path):
 
 
 def test_grants_that_mturk_refuses_are_told_without_the_worker_and_made_later(out):
-    from transforms.mturk_server.errors import MTurkError
+    from parapet.transforms.mturk_server.errors import MTurkError
 
     def hook(call):
         if call.operation == GRANT:
@@ -333,7 +333,7 @@ def test_grants_that_mturk_refuses_are_told_without_the_worker_and_made_later(ou
 
 def test_long_worker_ids_are_masked_too(out):
     """Real ones have 12 to 14 characters; the service model allows 64."""
-    from transforms.mturk_server.errors import MTurkError
+    from parapet.transforms.mturk_server.errors import MTurkError
 
     long, short = "A" + "B2" * 20, "A1B2C3"
 

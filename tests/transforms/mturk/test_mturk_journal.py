@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mturk_bench import mode
 
-from schemas.errors import InputError
-from transforms.mturk.batch import Batch, Settings, begin
-from transforms.mturk.journal import FILE, FORMAT, Journal
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk.batch import Batch, Settings, begin
+from parapet.transforms.mturk.journal import FILE, FORMAT, Journal
 
 CALL = "hit:Ferries_1:names:1:4f0c"
 
@@ -174,7 +174,7 @@ def test_another_format_is_told_before_its_unknown_events(tmp_path):
 HOLD = """
 import sys
 from pathlib import Path
-from transforms.mturk.journal import Journal
+from parapet.transforms.mturk.journal import Journal
 journal = Journal(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -209,7 +209,7 @@ def test_threads_may_write_at_once(tmp_path):
 
 
 def test_a_disk_that_takes_half_a_line_loses_none(tmp_path, monkeypatch):
-    from transforms.mturk import journal as module
+    from parapet.transforms.mturk import journal as module
 
     class Os:
         """Takes at most ten bytes a call, as a disk that is nearly full may."""

@@ -6,13 +6,13 @@ from decimal import Decimal
 import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, files_with, worker
 
-from pipelines.main import main
-from schemas.errors import InputError
-from transforms.mturk.batch import Batch
-from transforms.mturk.decide import CARELESS, decide, feedback_of, read_audit, read_rejections, read_rows
-from transforms.mturk.ledger import rows_of
-from transforms.mturk_server import marketplace
-from transforms.mturk_server.calls import Drop
+from parapet.pipelines.main import main
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk.batch import Batch
+from parapet.transforms.mturk.decide import CARELESS, decide, feedback_of, read_audit, read_rejections, read_rows
+from parapet.transforms.mturk.ledger import rows_of
+from parapet.transforms.mturk_server import marketplace
+from parapet.transforms.mturk_server.calls import Drop
 
 APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
 
@@ -324,7 +324,7 @@ def test_a_dry_run_calls_nothing_and_keeps_nothing(done):
 
 def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
     for module in ("client", "hits_folder", "qualifications"):
-        monkeypatch.setattr(f"transforms.mturk.{module}.PRODUCTION", done.server.url)
+        monkeypatch.setattr(f"parapet.transforms.mturk.{module}.PRODUCTION", done.server.url)
     audit = done.audit()
     assert done.pay(audit) == 2
     assert done.pay(audit, "--production", "--confirm", "6.82") == 1
@@ -403,7 +403,7 @@ def test_every_careless_reason_rejects_where_all_answers_have_it(reason):
 
 
 def test_every_careless_reason_is_one_of_vetting():
-    from transforms.crowd.vet import EXPLANATIONS
+    from parapet.transforms.crowd.vet import EXPLANATIONS
 
     assert set(CARELESS) <= set(EXPLANATIONS)
 

@@ -7,8 +7,8 @@ import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, worker
 from mturk_publishing import CREATE, lose_answers, page_changed, requirements
 
-from transforms.mturk.qualifications import LOCALE, MASTERS
-from transforms.mturk_server.errors import MTurkError
+from parapet.transforms.mturk.qualifications import LOCALE, MASTERS
+from parapet.transforms.mturk_server.errors import MTurkError
 
 
 @pytest.mark.parametrize("published", [True, False])
@@ -267,7 +267,7 @@ def test_ten_workers_are_meant_only_where_that_is_said(bench, hits, tmp_path):
 
 def production(monkeypatch, url):
     """The server stands where MTurk's production is; nothing of ours talks to the real one."""
-    from transforms.mturk import client, hits_folder, qualifications
+    from parapet.transforms.mturk import client, hits_folder, qualifications
 
     for module in (client, hits_folder, qualifications):
         monkeypatch.setattr(module, "PRODUCTION", url)
@@ -349,7 +349,7 @@ def test_pages_for_the_sandbox_are_not_published_in_production(real):
 
 
 def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
-    from transforms.mturk import client, hits_folder
+    from parapet.transforms.mturk import client, hits_folder
 
     for module in (client, hits_folder):
         monkeypatch.setattr(module, "SANDBOX", bench.server.url)
@@ -363,7 +363,7 @@ def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monk
 
 def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatch):
     bench.ok("publish")
-    monkeypatch.setattr("transforms.mturk.client.PRODUCTION", "http://127.0.0.1:9")
+    monkeypatch.setattr("parapet.transforms.mturk.client.PRODUCTION", "http://127.0.0.1:9")
     in_run(copy, options={"sandbox": False})
     assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
     assert f"lives at {bench.server.url}" in bench.err

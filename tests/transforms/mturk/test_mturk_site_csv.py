@@ -6,9 +6,9 @@ import io
 import pytest
 from mturk_bench import mode
 
-from schemas.errors import InputError
-from transforms.mturk.decide import Payment
-from transforms.mturk.site_csv import fill_in
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk.decide import Payment
+from parapet.transforms.mturk.site_csv import fill_in
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
-from transforms.hits.terms import up_to_cent
-from transforms.mturk.ledger import in_cents
-from transforms.mturk.status import cells, status_of, table, warnings
-from transforms.mturk_server import marketplace
-from transforms.mturk_server.calls import Drop
+from parapet.transforms.hits.terms import up_to_cent
+from parapet.transforms.mturk.ledger import in_cents
+from parapet.transforms.mturk.status import cells, status_of, table, warnings
+from parapet.transforms.mturk_server import marketplace
+from parapet.transforms.mturk_server.calls import Drop
 
 
 def seen(bench):
@@ -60,7 +60,7 @@ def test_status_asks_mturk_nothing_and_needs_no_credentials(bench, monkeypatch):
 
 
 def test_status_writes_what_it_says_it_writes(bench):
-    from pipelines.mturk.status import DESCRIPTION
+    from parapet.pipelines.mturk.status import DESCRIPTION
 
     bench.ok("publish")
     bench.ok("status")
@@ -207,7 +207,7 @@ def test_a_dry_run_of_stopping_stops_nothing(bench):
 
 def test_stopping_does_not_depend_on_this_machine_s_clock(bench, monkeypatch):
     """Ours is five minutes ahead: a HIT that is to end now would stay on offer for so long."""
-    from pipelines.mturk import stop
+    from parapet.pipelines.mturk import stop
 
     class Ahead(datetime):
         @classmethod
@@ -222,7 +222,7 @@ def test_stopping_does_not_depend_on_this_machine_s_clock(bench, monkeypatch):
 
 @pytest.mark.parametrize("action", ["collect", "pay", "topup", "stop"])
 def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, action):
-    from transforms.mturk.journal import Journal
+    from parapet.transforms.mturk.journal import Journal
 
     flags = {"pay": ["--all"], "topup": ["--hits", bench.hits]}.get(action, [])
     bench.ok("publish")

@@ -5,7 +5,7 @@ import json
 import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
 
-from transforms.mturk_server.calls import Drop
+from parapet.transforms.mturk_server.calls import Drop
 
 ADD, PROLONG = "CreateAdditionalAssignmentsForHIT", "UpdateExpirationForHIT"
 HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
@@ -352,7 +352,7 @@ def test_what_is_new_to_the_batch_is_published_not_topped_up(bench, more):
 
 
 def test_new_hits_keep_the_settings_of_the_batch(bench, more):
-    from transforms.mturk.qualifications import LOCALE
+    from parapet.transforms.mturk.qualifications import LOCALE
 
     bench.ok("publish", "--countries", "CA,GB")
     bench.ok("topup", "--hits", more)

@@ -12,9 +12,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
-from pipelines.main import main
-from transforms.hits.question_xml import question_xml
-from transforms.mturk_server.server import LocalMTurk
+from parapet.pipelines.main import main
+from parapet.transforms.hits.question_xml import question_xml
+from parapet.transforms.mturk_server.server import LocalMTurk
 
 boto3 = pytest.importorskip("boto3", reason="boto3 is not installed")
 config = pytest.importorskip("botocore.config")

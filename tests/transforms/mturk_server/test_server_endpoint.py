@@ -13,11 +13,11 @@ from decimal import Decimal
 
 import pytest
 
-from schemas.errors import InputError
-from transforms.mturk_server.calls import Call, Drop
-from transforms.mturk_server.errors import MTurkError
-from transforms.mturk_server.faults import Faults, faults_from
-from transforms.mturk_server.server import LocalMTurk
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk_server.calls import Call, Drop
+from parapet.transforms.mturk_server.errors import MTurkError
+from parapet.transforms.mturk_server.faults import Faults, faults_from
+from parapet.transforms.mturk_server.server import LocalMTurk
 
 exceptions = pytest.importorskip("botocore.exceptions")
 
@@ -173,7 +173,7 @@ def test_a_restart_changes_nothing(tmp_path, connect, browse, hit):
 
 KILLED = """
 import sys, time
-from transforms.mturk_server.server import LocalMTurk
+from parapet.transforms.mturk_server.server import LocalMTurk
 with LocalMTurk(sys.argv[1]) as server:
     print(server.url, flush=True)
     sys.stdin.read()

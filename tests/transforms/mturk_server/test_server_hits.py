@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from transforms.mturk_server.server import LocalMTurk
+from parapet.transforms.mturk_server.server import LocalMTurk
 
 
 def balance(client):

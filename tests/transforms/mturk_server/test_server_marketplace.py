@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from transforms.crowd.ingest.api_assignments import parse_answer_xml
-from transforms.hits.question_xml import question_xml
-from transforms.mturk_server.marketplace import WORKER_ID, answer_xml
+from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml
+from parapet.transforms.hits.question_xml import question_xml
+from parapet.transforms.mturk_server.marketplace import WORKER_ID, answer_xml
 
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.mturk_server.errors import MTurkError
-from transforms.mturk_server.limits import MAX_ASSIGNMENTS
-from transforms.mturk_server.model import operations
-from transforms.mturk_server.operations import _DONE_HERE, checked
+from parapet.transforms.mturk_server.errors import MTurkError
+from parapet.transforms.mturk_server.limits import MAX_ASSIGNMENTS
+from parapet.transforms.mturk_server.model import operations
+from parapet.transforms.mturk_server.operations import _DONE_HERE, checked
 
 BONUS = {"WorkerId": "A1", "BonusAmount": "1.00", "AssignmentId": "3X", "Reason": "well done"}
 TYPE = {"Reward": "0.5", "Title": "t", "Description": "d", "AssignmentDurationInSeconds": 60}

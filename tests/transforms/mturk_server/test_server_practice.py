@@ -11,14 +11,14 @@ import threading
 
 import pytest
 
-from schemas.errors import InputError
-from transforms.mturk_server.faults import Faults
-from transforms.mturk_server.practice import serve
+from parapet.schemas.errors import InputError
+from parapet.transforms.mturk_server.faults import Faults
+from parapet.transforms.mturk_server.practice import serve
 
 SERVE = """
 import sys
 from pathlib import Path
-from transforms.mturk_server.practice import serve
+from parapet.transforms.mturk_server.practice import serve
 sys.exit(serve(Path(sys.argv[1]), port=0, on_ready=lambda server: print("ready", flush=True)))
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.mturk_server.requirements import Profile
+from parapet.transforms.mturk_server.requirements import Profile
 
 US = {"QualificationTypeId": "00000000000000000071", "Comparator": "EqualTo", "LocaleValues": [{"Country": "US"}]}
 PERCENT = {

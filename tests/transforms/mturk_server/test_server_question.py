@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.hits.question_xml import question_xml
-from transforms.mturk_server.errors import MTurkError
-from transforms.mturk_server.forms import read_form
-from transforms.mturk_server.question import MAX_BYTES, as_served, check_question, html_of
+from parapet.transforms.hits.question_xml import question_xml
+from parapet.transforms.mturk_server.errors import MTurkError
+from parapet.transforms.mturk_server.forms import read_form
+from parapet.transforms.mturk_server.question import MAX_BYTES, as_served, check_question, html_of
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
 SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"

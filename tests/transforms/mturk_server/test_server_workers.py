@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import InputError
-from transforms.crowd.ingest.api_assignments import parse_answer_xml
-from transforms.hits.question_xml import question_xml
-from transforms.mturk_server.marketplace import answer_xml
-from transforms.mturk_server.practice import simulate
-from transforms.mturk_server.requirements import Profile
-from transforms.mturk_server.workers import Report, Script, invented, play, scripts_from_jsonl
+from parapet.schemas.errors import InputError
+from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml
+from parapet.transforms.hits.question_xml import question_xml
+from parapet.transforms.mturk_server.marketplace import answer_xml
+from parapet.transforms.mturk_server.practice import simulate
+from parapet.transforms.mturk_server.requirements import Profile
+from parapet.transforms.mturk_server.workers import Report, Script, invented, play, scripts_from_jsonl
 
 
 def question(*names: str) -> str:

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.dialogue import Dialogue
-from schemas.errors import InputError
-from transforms.corpora import hashed
-from transforms.ood.fallbacks import FALLBACKS
-from transforms.ood.injecting import injected, kept_frames
-from transforms.ood.places import Place, turns_with_place, wanted
-from transforms.ood.plan import Injection, Recipe, most_uses, parse_rates, plan
-from transforms.ood.pool import foreign
-from transforms.ood.texts import key_of
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import hashed
+from parapet.transforms.ood.fallbacks import FALLBACKS
+from parapet.transforms.ood.injecting import injected, kept_frames
+from parapet.transforms.ood.places import Place, turns_with_place, wanted
+from parapet.transforms.ood.plan import Injection, Recipe, most_uses, parse_rates, plan
+from parapet.transforms.ood.pool import foreign
+from parapet.transforms.ood.texts import key_of
 
 STATE = {"active_intent": "Find", "requested_slots": ["price"], "slot_values": {"city": ["Ulm"]}, "note": 1}
 

@@ -12,16 +12,16 @@ import msgspec
 import pytest
 from multiwoz_corpus import domains_drawn, write_corpus
 
-from schemas.dialogue import Dialogue
-from schemas.layout import read_root
-from schemas.service import Intent, Service, Slot
-from transforms.corpora import dialogues_of, read_corpus
-from transforms.ood.language import Languages, Saying, saying_of, schemas_of
-from transforms.ood.near import InDomain
-from transforms.ood.pool import Foreign, foreign, judged, merged
-from transforms.ood.texts import key_of, stopwords
-from transforms.touching import domains_of
-from transforms.variations.said import said_by_user
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.layout import read_root
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.ood.language import Languages, Saying, saying_of, schemas_of
+from parapet.transforms.ood.near import InDomain
+from parapet.transforms.ood.pool import Foreign, foreign, judged, merged
+from parapet.transforms.ood.texts import key_of, stopwords
+from parapet.transforms.touching import domains_of
+from parapet.transforms.variations.said import said_by_user
 
 SLOTS = {
     "Hotels": ["phone_number", "address", "pets_allowed"],

@@ -7,7 +7,7 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms.ood.matching import match
+from parapet.transforms.ood.matching import match
 
 kinds = st.lists(st.sets(st.sampled_from("abc")).map(lambda found: "".join(sorted(found))), max_size=5)
 

@@ -18,9 +18,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from release_manifests import change, composed, follows, manifest, measures, rows, write_data
 
-from schemas.release_config import Author, Source
-from schemas.release_manifest import Column, Config, Input, SplitInfo
-from transforms.release.documents.card import card, size_category
+from parapet.schemas.release_config import Author, Source
+from parapet.schemas.release_manifest import Column, Config, Input, SplitInfo
+from parapet.transforms.release.documents.card import card, size_category
 
 HOSTILE = (
     "a | b",

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from schemas import layout
-from schemas.dialogue_table import dialogue_row
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.release.checks import Fault, check_kinds, faults_of
+from parapet.schemas import layout
+from parapet.schemas.dialogue_table import dialogue_row
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.release.checks import Fault, check_kinds, faults_of
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from release_manifests import SGD, manifest
 
-from schemas.release_config import Author, Source
-from transforms.release.documents import names
-from transforms.release.documents.citation import bibtex, citation_cff
-from transforms.release.documents.names import Name
+from parapet.schemas.release_config import Author, Source
+from parapet.transforms.release.documents import names
+from parapet.transforms.release.documents.citation import bibtex, citation_cff
+from parapet.transforms.release.documents.names import Name
 
 # Of the schema of CFF 1.2.0: the keys that this file may have, and what they look like.
 URL = r"https?://.+"

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.dialogue_table import DIALOGUES, SERVICES
-from transforms.release.documents.columns import MEANINGS, OTHER, Type, in_words, parse
-from transforms.release.plan import PARAPHRASE_COLUMNS
+from parapet.schemas.dialogue_table import DIALOGUES, SERVICES
+from parapet.transforms.release.documents.columns import MEANINGS, OTHER, Type, in_words, parse
+from parapet.transforms.release.plan import PARAPHRASE_COLUMNS
 
 PLAIN = [
     pa.string(),

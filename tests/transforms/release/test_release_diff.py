@@ -8,12 +8,12 @@ import release_folder as folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from schemas.release_manifest import Changes, SplitChange
-from transforms.release.diff.compare import MOST, changes_of, compare
-from transforms.release.diff.differences import Differing, differing
-from transforms.release.diff.text import diff_lines, diff_page
-from transforms.release.opening import Release, open_release
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_manifest import Changes, SplitChange
+from parapet.transforms.release.diff.compare import MOST, changes_of, compare
+from parapet.transforms.release.diff.differences import Differing, differing
+from parapet.transforms.release.diff.text import diff_lines, diff_page
+from parapet.transforms.release.opening import Release, open_release
 
 SCHEMA = folder.NUMBERS
 

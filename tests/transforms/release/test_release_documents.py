@@ -4,8 +4,8 @@ import orjson
 import yaml
 from release_manifests import follows, manifest
 
-from schemas.release_manifest import File, manifest_bytes, parse_manifest
-from transforms.release.documents.every import documents
+from parapet.schemas.release_manifest import File, manifest_bytes, parse_manifest
+from parapet.transforms.release.documents.every import documents
 
 
 def test_all_documents() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from release_manifests import SGD, manifest
 
-from schemas.release_config import Author, Source
-from transforms.release.documents import licences
+from parapet.schemas.release_config import Author, Source
+from parapet.transforms.release.documents import licences
 
 
 def source(licence: str) -> Source:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.errors import InputError
-from schemas.release_config import ReleaseConfig
-from schemas.responses import RESPONSES
-from transforms.release.plan import Plan, has_map, make_plan
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_config import ReleaseConfig
+from parapet.schemas.responses import RESPONSES
+from parapet.transforms.release.plan import Plan, has_map, make_plan
 
 MEMORY = pa.table({"source": ["a", "b"], "pivot": ["zh", "zh"], "text": ["x", None]})
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from release_manifests import change, composed, follows, manifest, measures
 from release_pages import Page
 
-from schemas.release_config import Author, Source
-from schemas.release_manifest import File, Input
-from transforms.release.documents.report import MAX_FILES, report_page, size
+from parapet.schemas.release_config import Author, Source
+from parapet.schemas.release_manifest import File, Input
+from parapet.transforms.release.documents.report import MAX_FILES, report_page, size
 
 
 def page(html: str) -> Page:

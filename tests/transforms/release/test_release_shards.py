@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.test_pipeline import TestPipeline
 
-from schemas.errors import InputError
-from schemas.release_manifest import File
-from transforms.release.keys import key_text, shard_of, shard_path
-from transforms.release.logical import logical_sha256, row_json
-from transforms.release.shards import WriteShards, parts, write_shard
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_manifest import File
+from parapet.transforms.release.keys import key_text, shard_of, shard_path
+from parapet.transforms.release.logical import logical_sha256, row_json
+from parapet.transforms.release.shards import WriteShards, parts, write_shard
 
 COLUMNS = pa.schema([("id", pa.string()), ("n", pa.int32()), ("texts", pa.list_(pa.string()))])
 ROWS: list[dict[str, Any]] = [{"id": f"ä{i}", "n": i, "texts": ["x"] * (i % 3)} for i in range(40)]

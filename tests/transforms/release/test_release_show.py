@@ -5,9 +5,9 @@ import json
 import pytest
 import release_folder as folder
 
-from schemas.errors import InputError
-from schemas.release_manifest import Changes, Parent
-from transforms.release.show import (
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_manifest import Changes, Parent
+from parapet.transforms.release.show import (
     aligned,
     dataset_lines,
     dataset_overview,

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas import layout
-from schemas.dialogue_table import dialogue_of, service_of
-from schemas.errors import InputError
-from schemas.responses import AuditRow, audit_table
-from transforms.release.plan import PARAPHRASE_COLUMNS, Source
-from transforms.release.sources import read_source
+from parapet.schemas import layout
+from parapet.schemas.dialogue_table import dialogue_of, service_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import AuditRow, audit_table
+from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Source
+from parapet.transforms.release.sources import read_source
 
 
 def source(record: str, path: str = "x/test/dialogues_001.json") -> Source:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from release_folder import told
 from two_workers import THOROUGH
 
-from schemas.errors import InputError
-from transforms.release.opening import open_release
-from transforms.release.verify.examine import examine, find_release, verify
-from transforms.release.verify.findings import MOST, Finding, Findings
+from parapet.schemas.errors import InputError
+from parapet.transforms.release.opening import open_release
+from parapet.transforms.release.verify.examine import examine, find_release, verify
+from parapet.transforms.release.verify.findings import MOST, Finding, Findings
 
 TRAIN = "sgd/original/train/dialogues_001.json"
 

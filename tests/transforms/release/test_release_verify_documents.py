@@ -7,7 +7,7 @@ import pytest
 import release_folder as folder
 from release_folder import told
 
-from schemas.release_manifest import Changes, Parent, Source
+from parapet.schemas.release_manifest import Changes, Parent, Source
 
 
 @pytest.fixture(scope="module")

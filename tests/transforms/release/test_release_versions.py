@@ -8,8 +8,8 @@ import hashlib
 
 import pytest
 
-from transforms.release.logical import logical_sha256, row_json, split_sha256
-from transforms.release.versions import bumped, contradiction, level_between
+from parapet.transforms.release.logical import logical_sha256, row_json, split_sha256
+from parapet.transforms.release.versions import bumped, contradiction, level_between
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from schemas.service import parse_service
-from transforms.entities.forms import minutes_of
-from transforms.reminders import writing
-from transforms.reminders.acts import Act, say
-from transforms.reminders.checking import check_dialogue
-from transforms.reminders.goals import Goal, Task
-from transforms.reminders.phrases import Value, pattern_of, templates
-from transforms.reminders.service import (
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import parse_service
+from parapet.transforms.entities.forms import minutes_of
+from parapet.transforms.reminders import writing
+from parapet.transforms.reminders.acts import Act, say
+from parapet.transforms.reminders.checking import check_dialogue
+from parapet.transforms.reminders.goals import Goal, Task
+from parapet.transforms.reminders.phrases import Value, pattern_of, templates
+from parapet.transforms.reminders.service import (
     CANCEL,
     CLASH,
     DATE,
@@ -33,10 +33,10 @@ from transforms.reminders.service import (
     Calendar,
     Reminder,
 )
-from transforms.reminders.simulate import digest_of, simulate
-from transforms.reminders.system import System
-from transforms.reminders.user import User
-from transforms.reminders.values import DAYS, MINUTES, TODAY, Dice, ways_of_day, ways_of_time
+from parapet.transforms.reminders.simulate import digest_of, simulate
+from parapet.transforms.reminders.system import System
+from parapet.transforms.reminders.user import User
+from parapet.transforms.reminders.values import DAYS, MINUTES, TODAY, Dice, ways_of_day, ways_of_time
 
 TUESDAY = Value("Tuesday", "2019-03-05", "on ")
 FIVE = Value("5 pm", "17:00")

@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.dialogue import Dialogue, Frame, problems_of
-from schemas.errors import InputError
-from schemas.service import parse_service
-from transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact, parse_dialogues
-from transforms.babi.writing import dialogue_text
-from transforms.restaurants.apart import Seen, intersections, note
-from transforms.restaurants.bot import Bot, Rules, solve
-from transforms.restaurants.dice import Dice
-from transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
-from transforms.restaurants.ontology import default_ontology
-from transforms.restaurants.published import lines_of
-from transforms.restaurants.sgd import schema, sgd_dialogue
-from transforms.restaurants.simulating import TASKS, Made, simulate
-from transforms.restaurants.statistics import Key, repeats, statistics, tally
-from transforms.restaurants.world import SPLITS, World
+from parapet.schemas.dialogue import Dialogue, Frame, problems_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import parse_service
+from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact, parse_dialogues
+from parapet.transforms.babi.writing import dialogue_text
+from parapet.transforms.restaurants.apart import Seen, intersections, note
+from parapet.transforms.restaurants.bot import Bot, Rules, solve
+from parapet.transforms.restaurants.dice import Dice
+from parapet.transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
+from parapet.transforms.restaurants.ontology import default_ontology
+from parapet.transforms.restaurants.published import lines_of
+from parapet.transforms.restaurants.sgd import schema, sgd_dialogue
+from parapet.transforms.restaurants.simulating import TASKS, Made, simulate
+from parapet.transforms.restaurants.statistics import Key, repeats, statistics, tally
+from parapet.transforms.restaurants.world import SPLITS, World
 
 WORLD = World(default_ontology(), "0", 3)
 RULES = Rules(WORLD.ontology)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from schemas.service import Intent, Service, Slot
-from transforms.rewrite.names import Names
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.rewrite.names import Names
 
 TAXI = Service(
     "Taxi_1",

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from rewrite_corpora import NAMES, TAXI, TAXI_NAMES
 
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.rewrite import names as rules
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.rewrite import names as rules
 
 
 def variant(**changes: Any) -> Service:

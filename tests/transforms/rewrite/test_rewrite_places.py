@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from rewrite_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
 
 from benchmarks.rewrite_reference import rename
-from schemas.dialogue import Dialogue, problems_of
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.rewrite.names import Names, known_names
-from transforms.rewrite.places import Places
+from parapet.schemas.dialogue import Dialogue, problems_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.rewrite.names import Names, known_names
+from parapet.transforms.rewrite.places import Places
 
 KNOWN = known_names(SERVICES.values())
 

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from rewrite_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
-from schemas.errors import InputError
-from schemas.service import Service
-from transforms.rewrite.names import Names, mapping_bytes
-from transforms.rewrite.plan import Plan, make_plan
-from transforms.rewrite.variants import find_mapping, find_variants
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service
+from parapet.transforms.rewrite.names import Names, mapping_bytes
+from parapet.transforms.rewrite.plan import Plan, make_plan
+from parapet.transforms.rewrite.variants import find_mapping, find_variants
 
 RAW: list[dict[str, Any]] = msgspec.to_builtins([TAXI, BUS])
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from schemas.service import Intent, Service, Slot
-from transforms.service_splits.outputs import check_balance
-from transforms.service_splits.plan import REASONS, SETS, HeldOut, chosen, groups_of, test_split_of
-from transforms.service_splits.statistics import About, as_given, seen, sets_of
-from transforms.touching import Used
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.service_splits.outputs import check_balance
+from parapet.transforms.service_splits.plan import REASONS, SETS, HeldOut, chosen, groups_of, test_split_of
+from parapet.transforms.service_splits.statistics import About, as_given, seen, sets_of
+from parapet.transforms.touching import Used
 
 test_split_of.__test__ = False  # type: ignore[attr-defined]
 NAMES = ["A_1", "A_2", "B_1", "C"]

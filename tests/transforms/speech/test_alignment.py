@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from transforms.speech.alignment import (
+from parapet.transforms.speech.alignment import (
     Aligned,
     Found,
     align,
@@ -17,7 +17,7 @@ from transforms.speech.alignment import (
     restored,
     word_error_rate,
 )
-from transforms.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 
 RULES = load_normalisation()
 

@@ -19,8 +19,17 @@ pytest.importorskip("scipy")
 
 import soundfile
 
-from schemas.errors import InputError
-from transforms.speech.audio import FRAME, active_power, decoded, digest, read_sound, resampled, sound_bytes, to_samples
+from parapet.schemas.errors import InputError
+from parapet.transforms.speech.audio import (
+    FRAME,
+    active_power,
+    decoded,
+    digest,
+    read_sound,
+    resampled,
+    sound_bytes,
+    to_samples,
+)
 
 SAMPLES = st.lists(st.integers(-32768, 32767), max_size=700).map(lambda some: np.array(some, np.int16))
 
@@ -232,5 +241,5 @@ def test_resampling_keeps_length_level_and_silence() -> None:
 def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "soundfile", None)
     for ask in (lambda: decoded(b"", "x"), lambda: sound_bytes(np.zeros(3, np.int16), "wav"), lambda: read_sound(b"")):
-        with pytest.raises(InputError, match="soundfile is not installed: pip install 'parapet"):
+        with pytest.raises(InputError, match="soundfile is not installed: pip install"):
             ask()

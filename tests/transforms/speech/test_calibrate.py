@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms.speech.calibrate import (
+from parapet.schemas.errors import InputError
+from parapet.transforms.speech.calibrate import (
     CLOSE,
     LEVELS,
     Calibration,
@@ -23,7 +23,7 @@ from transforms.speech.calibrate import (
     unreachable,
     with_levels,
 )
-from transforms.speech.turns import DRAWS
+from parapet.transforms.speech.turns import DRAWS
 
 RATIOS = (20.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0)
 TARGETS = (0.1, 0.2, 0.3)

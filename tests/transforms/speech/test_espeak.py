@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("espeakng_loader")
 
-from schemas.errors import InputError
-from transforms.refusals import Refused
-from transforms.speech.audio import digest
-from transforms.speech.espeak import Espeak, library, parse_voice
+from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import InputError
+from parapet.transforms.refusals import Refused
+from parapet.transforms.speech.audio import digest
+from parapet.transforms.speech.espeak import Espeak, library, parse_voice
 
 # In the original robosoft8 and f2 flutter, whisper breathes, Reed and anikaRobot echo; klatt4 does not.
 VOICES = ["klatt4", "robosoft8", "f2", "whisper", "Reed:140", "anikaRobot", "plain", "plain:300", "adam:150"]
@@ -44,8 +45,8 @@ def digests(engine: Espeak, asked: Iterable[tuple[str, str]]) -> dict[tuple[str,
 
 ELSEWHERE = """
 import sys
-from transforms.speech.audio import digest
-from transforms.speech.espeak import Espeak
+from parapet.transforms.speech.audio import digest
+from parapet.transforms.speech.espeak import Espeak
 engine = Espeak()
 engine.open()
 for line in sys.stdin.read().splitlines():
@@ -212,7 +213,7 @@ def test_nothing_said_is_refused(espeak: Espeak) -> None:
 
 def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
-    with pytest.raises(InputError, match=re.escape("espeakng-loader is not installed: pip install 'parapet[speech]'")):
+    with pytest.raises(InputError, match=re.escape(f"espeakng-loader is not installed: {install_line('speech')}")):
         library.__wrapped__()
 
 

@@ -15,13 +15,13 @@ import pytest
 
 pytest.importorskip("soundfile")
 
-from transforms.refusals import Refused, Stopped
-from transforms.speech import hearing
-from transforms.speech.audio import digest, read_sound
-from transforms.speech.hearing import Heard, Hearer, Sound, Unheard
-from transforms.speech.noise import Noise, plain
-from transforms.speech.spoken import load_normalisation
-from transforms.speech.turns import Utterance
+from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.speech import hearing
+from parapet.transforms.speech.audio import digest, read_sound
+from parapet.transforms.speech.hearing import Heard, Hearer, Sound, Unheard
+from parapet.transforms.speech.noise import Noise, plain
+from parapet.transforms.speech.spoken import load_normalisation
+from parapet.transforms.speech.turns import Utterance
 
 RULES = load_normalisation()
 QUIET, LOUD = 60.0, 55.0  # dB: letters are told apart through either

@@ -11,12 +11,12 @@ import pytest
 
 pytest.importorskip("pocketsphinx")
 
-from schemas.errors import InputError
-from transforms.corpora import read_corpus
-from transforms.speech import ngram
-from transforms.speech.language_model import SEEN, Choice, choose_model, limit_of
-from transforms.speech.spoken import load_normalisation
-from transforms.speech.turns import Speakers
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import read_corpus
+from parapet.transforms.speech import ngram
+from parapet.transforms.speech.language_model import SEEN, Choice, choose_model, limit_of
+from parapet.transforms.speech.spoken import load_normalisation
+from parapet.transforms.speech.turns import Speakers
 
 SPEAKERS = Speakers(("klatt4",), "0", load_normalisation(), 1000)
 

@@ -14,15 +14,16 @@ pytest.importorskip("scipy")
 
 from heard_sets import run
 
-from schemas.errors import InputError
-from transforms.speech import flite, moonshine
-from transforms.speech.alignment import align
-from transforms.speech.audio import active_power
-from transforms.speech.engine import RATE
-from transforms.speech.espeak import Espeak
-from transforms.speech.noise import plain, through_noise
-from transforms.speech.plugged import engine_of
-from transforms.speech.spoken import load_normalisation, spoken_words
+from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import InputError
+from parapet.transforms.speech import flite, moonshine
+from parapet.transforms.speech.alignment import align
+from parapet.transforms.speech.audio import active_power
+from parapet.transforms.speech.engine import RATE
+from parapet.transforms.speech.espeak import Espeak
+from parapet.transforms.speech.noise import plain, through_noise
+from parapet.transforms.speech.plugged import engine_of
+from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 
 TEXTS = ["i want a table for two", "no thank you", "book a cab to the airport please", "yes that sounds good"]
 
@@ -86,7 +87,7 @@ def test_moonshine_hears_whole_turns_and_the_same_in_any_order() -> None:
 def test_a_package_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path / "out", "--listener", "moonshine") == 2
     told = capsys.readouterr().err
-    assert "--listener: moonshine-voice is not installed: pip install 'parapet[moonshine]'" in told
+    assert f"--listener: moonshine-voice is not installed: {install_line('moonshine')}" in told
 
 
 def test_one_only_speaks_and_the_other_only_listens() -> None:

@@ -12,10 +12,10 @@ pytest.importorskip("espeakng_loader")
 pytest.importorskip("soundfile")
 pytest.importorskip("scipy")
 
-from schemas.errors import InputError
-from transforms.speech.audio import digest, sound_bytes, to_samples
-from transforms.speech.espeak import Espeak
-from transforms.speech.noise import LEVEL, Noise, babble, plain, recordings, through_noise
+from parapet.schemas.errors import InputError
+from parapet.transforms.speech.audio import digest, sound_bytes, to_samples
+from parapet.transforms.speech.espeak import Espeak
+from parapet.transforms.speech.noise import LEVEL, Noise, babble, plain, recordings, through_noise
 
 RATE = 16000
 SILENCE = math.inf  # dB: no noise at all

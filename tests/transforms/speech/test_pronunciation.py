@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 
-from transforms.speech.espeak import library
-from transforms.speech.pronunciation import PHONES, arpabet, dictionary, read_dictionary
-from transforms.speech.sphinx import acoustic_model
+from parapet.transforms.speech.espeak import library
+from parapet.transforms.speech.pronunciation import PHONES, arpabet, dictionary, read_dictionary
+from parapet.transforms.speech.sphinx import acoustic_model
 
 CMU = acoustic_model().with_name("cmudict-en-us.dict")
 

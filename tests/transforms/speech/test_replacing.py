@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("jiwer")
 
-from schemas.dialogue import Turn
-from transforms.speech.hearing import Heard
-from transforms.speech.replacing import Replaced, heard_turn, kept_turn, write_into
-from transforms.speech.spoken import load_normalisation, spoken_words
-from transforms.speech.turns import UserTurn
+from parapet.schemas.dialogue import Turn
+from parapet.transforms.speech.hearing import Heard
+from parapet.transforms.speech.replacing import Replaced, heard_turn, kept_turn, write_into
+from parapet.transforms.speech.spoken import load_normalisation, spoken_words
+from parapet.transforms.speech.turns import UserTurn
 
 RULES = load_normalisation()
 SOUND = {"voice": "klatt4", "noise": "pink", "snr": 9.0}

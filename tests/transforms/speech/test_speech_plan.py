@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms.corpora import read_corpus
-from transforms.speech import noise
-from transforms.speech.calibrate import Calibration, Setting, set_name
-from transforms.speech.plan import made_with, make_noise, parse_ratios, parse_targets, read_calibration, size_of
-from transforms.speech.spoken import load_normalisation
-from transforms.speech.turns import Speakers, uses_of
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import read_corpus
+from parapet.transforms.speech import noise
+from parapet.transforms.speech.calibrate import Calibration, Setting, set_name
+from parapet.transforms.speech.plan import made_with, make_noise, parse_ratios, parse_targets, read_calibration, size_of
+from parapet.transforms.speech.spoken import load_normalisation
+from parapet.transforms.speech.turns import Speakers, uses_of
 
 SPEAKERS = Speakers(("klatt4", "adam"), "0", load_normalisation(), 1000)
 MADE_WITH = {"synthesiser": "espeak-ng", "noise": "pink", "voices": ["klatt4"]}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from transforms.markdown import code
-from transforms.speech.calibrate import Setting
-from transforms.speech.card import card
-from transforms.speech.report import report_page
-from transforms.speech.statistics import statistics
+from parapet.transforms.markdown import code
+from parapet.transforms.speech.calibrate import Setting
+from parapet.transforms.speech.card import card
+from parapet.transforms.speech.report import report_page
+from parapet.transforms.speech.statistics import statistics
 
 HOSTILE = "<script>alert('x')</script> & \"|`"
 MADE_WITH: dict[str, Any] = {

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("jiwer")
 
-from transforms.corpora import domain_of
-from transforms.speech.calibrate import Setting
-from transforms.speech.listening import sum_tuples
-from transforms.speech.replacing import Replaced
-from transforms.speech.statistics import SUMS, Tally, interval, numbers, statistics, tally_of
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.speech.calibrate import Setting
+from parapet.transforms.speech.listening import sum_tuples
+from parapet.transforms.speech.replacing import Replaced
+from parapet.transforms.speech.statistics import SUMS, Tally, interval, numbers, statistics, tally_of
 
 
 def row_of(drawn: random.Random) -> dict[str, Any]:

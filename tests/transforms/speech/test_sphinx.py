@@ -17,12 +17,12 @@ pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 pytest.importorskip("scipy")
 
-from schemas.errors import InputError
-from transforms.speech import sphinx
-from transforms.speech.espeak import Espeak
-from transforms.speech.noise import plain, through_noise
-from transforms.speech.pronunciation import read_dictionary
-from transforms.speech.sphinx import Model, Sphinx, acoustic_model, given_model, trained_model
+from parapet.schemas.errors import InputError
+from parapet.transforms.speech import sphinx
+from parapet.transforms.speech.espeak import Espeak
+from parapet.transforms.speech.noise import plain, through_noise
+from parapet.transforms.speech.pronunciation import read_dictionary
+from parapet.transforms.speech.sphinx import Model, Sphinx, acoustic_model, given_model, trained_model
 
 SENTENCES = [
     "a table for two",
@@ -195,7 +195,7 @@ def test_what_pocketsphinx_cannot_load_is_told_with_its_path_before_anything_is_
 def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
     for ask in (acoustic_model, lambda: given_model("x"), Sphinx("x", "y").open, lambda: trained_model([["a"]], False)):
-        with pytest.raises(InputError, match="pocketsphinx is not installed: pip install 'parapet"):
+        with pytest.raises(InputError, match="pocketsphinx is not installed: pip install"):
             ask()
 
 

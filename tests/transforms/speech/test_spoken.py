@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms.speech import normalisation
-from transforms.speech.normalisation import WORD
-from transforms.speech.spoken import Word, load_normalisation, spoken_words, unspeakable
+from parapet.schemas.errors import InputError
+from parapet.transforms.speech import normalisation
+from parapet.transforms.speech.normalisation import WORD
+from parapet.transforms.speech.spoken import Word, load_normalisation, spoken_words, unspeakable
 
 RULES = load_normalisation()
 BUNDLED = Path(normalisation.__file__).with_name("normalisation.toml").read_text(encoding="utf-8")

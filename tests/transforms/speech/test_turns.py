@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms.corpora import dialogues_of, hashed
-from transforms.rewrite.plan import DialogueFile
-from transforms.speech.spoken import load_normalisation
-from transforms.speech.turns import (
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import dialogues_of, hashed
+from parapet.transforms.rewrite.plan import DialogueFile
+from parapet.transforms.speech.spoken import load_normalisation
+from parapet.transforms.speech.turns import (
     DRAWS,
     Speakers,
     Use,

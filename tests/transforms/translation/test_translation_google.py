@@ -17,11 +17,11 @@ translate_v3 = pytest.importorskip("google.cloud.translate_v3")
 from google_server import GoogleServer  # noqa: E402
 from pseudo_translator import translate  # noqa: E402
 
-from schemas.errors import InputError  # noqa: E402
-from schemas.layout import read_root  # noqa: E402
-from transforms.refusals import Refused, Stopped  # noqa: E402
-from transforms.translation.engine import Limits  # noqa: E402
-from transforms.translation.google import Google  # noqa: E402
+from parapet.schemas.errors import InputError  # noqa: E402
+from parapet.schemas.layout import read_root  # noqa: E402
+from parapet.transforms.refusals import Refused, Stopped  # noqa: E402
+from parapet.transforms.translation.engine import Limits  # noqa: E402
+from parapet.transforms.translation.google import Google  # noqa: E402
 
 TEXTS = ["restaurant name", "the city's date"]
 QUICK: dict[str, Any] = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
@@ -223,7 +223,7 @@ def test_another_endpoint_is_by_tls_with_credentials(monkeypatch: pytest.MonkeyP
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(sys.modules["google.cloud"], "translate_v3")
     monkeypatch.setitem(sys.modules, "google.cloud.translate_v3", None)
-    with pytest.raises(InputError, match=r"pip install 'parapet\[google\]'"):
+    with pytest.raises(InputError, match=r"pip install .*\[google\]'"):
         Google("my-project").open()
 
 

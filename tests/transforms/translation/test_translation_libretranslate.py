@@ -13,10 +13,10 @@ import pytest
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
-from schemas.errors import InputError
-from transforms.refusals import Refused, Stopped
-from transforms.translation.engine import Limits
-from transforms.translation.libretranslate import KEY_VARIABLE, LibreTranslate
+from parapet.schemas.errors import InputError
+from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.translation.engine import Limits
+from parapet.transforms.translation.libretranslate import KEY_VARIABLE, LibreTranslate
 
 TEXTS = ["restaurant name", "the city's date"]
 KEY = "0a1b2c3d-secret"

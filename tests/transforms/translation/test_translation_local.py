@@ -19,16 +19,16 @@ pytest.importorskip("ctranslate2")
 
 from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, Models, phrases, word_for_word  # noqa: E402
 
-from schemas.errors import InputError  # noqa: E402
-from schemas.translation import Translation  # noqa: E402
-from transforms.refusals import Refused  # noqa: E402
-from transforms.translation import local_models  # noqa: E402
-from transforms.translation.batches import make_batches  # noqa: E402
-from transforms.translation.engine import Engine  # noqa: E402
-from transforms.translation.local import Local  # noqa: E402
-from transforms.translation.local_folders import inspect  # noqa: E402
-from transforms.translation.local_languages import flores, marian_names  # noqa: E402
-from transforms.translation.translate import DEAD, Translate, Untranslated, in_groups  # noqa: E402
+from parapet.schemas.errors import InputError  # noqa: E402
+from parapet.schemas.translation import Translation  # noqa: E402
+from parapet.transforms.refusals import Refused  # noqa: E402
+from parapet.transforms.translation import local_models  # noqa: E402
+from parapet.transforms.translation.batches import make_batches  # noqa: E402
+from parapet.transforms.translation.engine import Engine  # noqa: E402
+from parapet.transforms.translation.local import Local  # noqa: E402
+from parapet.transforms.translation.local_folders import inspect  # noqa: E402
+from parapet.transforms.translation.local_languages import flores, marian_names  # noqa: E402
+from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, in_groups  # noqa: E402
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
@@ -279,7 +279,7 @@ def test_without_the_packages_it_says_what_to_install(
 ) -> None:
     engine = Local({"zh-en": models[name]})
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"{package} is not installed: pip install 'parapet\[local\]'"):
+    with pytest.raises(InputError, match=rf"{package} is not installed: pip install .*\[local\]'"):
         engine.open()
 
 

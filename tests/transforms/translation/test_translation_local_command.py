@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tiny_models import BACK, ENGLISH, FEW, Models
 
-from pipelines.main import main
+from parapet.pipelines.main import main
 
 WORDS = ENGLISH[FEW]
 

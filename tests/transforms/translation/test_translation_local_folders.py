@@ -13,10 +13,10 @@ pytest.importorskip("ctranslate2")
 
 from tiny_models import Models
 
-from schemas.errors import InputError
-from transforms.translation.engine import Limits
-from transforms.translation.local import Local
-from transforms.translation.local_folders import inspect
+from parapet.schemas.errors import InputError
+from parapet.transforms.translation.engine import Limits
+from parapet.transforms.translation.local import Local
+from parapet.transforms.translation.local_folders import inspect
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")

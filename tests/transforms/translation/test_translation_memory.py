@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from schemas.translation import MEMORY, Translation
-from transforms.translation.memory import by_languages, memory_bytes, merge, missing, read_memory
+from parapet.schemas.errors import InputError
+from parapet.schemas.translation import MEMORY, Translation
+from parapet.transforms.translation.memory import by_languages, memory_bytes, merge, missing, read_memory
 
 HEADER = "provider,model,source,target,text,translation\n"
 NAME = Translation("google", "general/nmt", "en", "ko", "account name", "계정 이름")

@@ -20,13 +20,13 @@ from google_server import GoogleServer, Request
 from libretranslate_server import LibreTranslateServer
 from pseudo_translator import translate
 
-from schemas.errors import InputError
-from schemas.translation import Translation
-from transforms.translation.batches import Batch, make_batches
-from transforms.translation.engine import Engine, Limits
-from transforms.translation.google import Google
-from transforms.translation.libretranslate import LibreTranslate
-from transforms.translation.translate import DEAD, Translate, Untranslated, _Translate, in_groups, unescaped
+from parapet.schemas.errors import InputError
+from parapet.schemas.translation import Translation
+from parapet.transforms.translation.batches import Batch, make_batches
+from parapet.transforms.translation.engine import Engine, Limits
+from parapet.transforms.translation.google import Google
+from parapet.transforms.translation.libretranslate import LibreTranslate
+from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, _Translate, in_groups, unescaped
 
 TEXTS = [f"the city's number {n}" for n in range(10)]
 LIMITS = Limits(texts=1024, codepoints=57)  # three texts

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from transforms.variations.balance import check_counts
-from transforms.variations.envs import Thresholds, among_namesakes, level_of, place_in_order, size_of
-from transforms.variations.plan import parse_envs, parse_kinds, parse_rates
+from parapet.schemas.errors import InputError
+from parapet.transforms.variations.balance import check_counts
+from parapet.transforms.variations.envs import Thresholds, among_namesakes, level_of, place_in_order, size_of
+from parapet.transforms.variations.plan import parse_envs, parse_kinds, parse_rates
 
 RATES = ["0.1", "0.5", "0.8"]
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.dialogue import Action, Frame, SlotSpan, Turn
-from transforms.perturb.edits import edited, moved
-from transforms.variations.kinds import Given, Settings, vary
-from transforms.variations.paraphrase import Answers, hidden, hidden_text, paraphrased, plain_text, revealed
-from transforms.variations.places import in_order
-from transforms.variations.rewording import reworded
-from transforms.variations.rewritten import Line, read_given, read_lines
-from transforms.variations.said import Said
-from transforms.variations.said import Span as Place
+from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
+from parapet.transforms.perturb.edits import edited, moved
+from parapet.transforms.variations.kinds import Given, Settings, vary
+from parapet.transforms.variations.paraphrase import Answers, hidden, hidden_text, paraphrased, plain_text, revealed
+from parapet.transforms.variations.places import in_order
+from parapet.transforms.variations.rewording import reworded
+from parapet.transforms.variations.rewritten import Line, read_given, read_lines
+from parapet.transforms.variations.said import Said
+from parapet.transforms.variations.said import Span as Place
 
 WORDS = [
     "a",

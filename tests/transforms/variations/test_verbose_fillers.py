@@ -15,14 +15,14 @@ import msgspec
 import pytest
 from multiwoz_corpus import domains_drawn, write_corpus
 
-from schemas.layout import read_root, sample_root
-from transforms.corpora import dialogues_of, read_corpus
-from transforms.ood.texts import stopwords
-from transforms.perturb.protected import DECISIVE
-from transforms.text import words
-from transforms.variations.kinds import Settings, vary
-from transforms.variations.said import Said, said_by_user
-from transforms.variations.verbose import grammar
+from parapet.schemas.layout import read_root, sample_root
+from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.ood.texts import stopwords
+from parapet.transforms.perturb.protected import DECISIVE
+from parapet.transforms.text import words
+from parapet.transforms.variations.kinds import Settings, vary
+from parapet.transforms.variations.said import Said, said_by_user
+from parapet.transforms.variations.verbose import grammar
 
 # What states a wish, asks, answers, greets, thanks or judges, or names what a task is about.
 WISHES = """
@@ -105,7 +105,7 @@ def test_there_are_many() -> None:
     often = Counter(made)
     assert len(often) > 4500
     assert often.most_common(1)[0][1] / len(made) < 0.002
-    sentences = tomllib.loads(resources.files("transforms.variations").joinpath("phrases.toml").read_text())
+    sentences = tomllib.loads(resources.files("parapet.transforms.variations").joinpath("phrases.toml").read_text())
     for side in ("opener", "closer"):
         for sentence in (*sentences["sentences"], *sentences[side]["sentences"]):
             tail = sentence.rpartition("{} ")[2]

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.perturb.edits import edited, moved
-from transforms.perturb.protected import value_ranges
-from transforms.variations.kinds import BY_RULES, Settings, vary, write_into
-from transforms.variations.said import Said, Span
-from transforms.variations.simple import simple_operations
-from transforms.variations.verbose import verbose_operations
+from parapet.transforms.perturb.edits import edited, moved
+from parapet.transforms.perturb.protected import value_ranges
+from parapet.transforms.variations.kinds import BY_RULES, Settings, vary, write_into
+from parapet.transforms.variations.said import Said, Span
+from parapet.transforms.variations.simple import simple_operations
+from parapet.transforms.variations.verbose import verbose_operations
 
 ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE", "SELECT", "THANK_YOU", "GOODBYE"]
 

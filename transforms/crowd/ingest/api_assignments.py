@@ -10,11 +10,11 @@ import orjson
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
-from schemas.layout import parse_json_line
-from schemas.responses import Assignment, DeadLetter
-from transforms.crowd.ingest import fields
-from transforms.crowd.ingest.forms import Form, take
-from transforms.crowd.ingest.records import Line, read_lines
+from parapet.schemas.layout import parse_json_line
+from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.transforms.crowd.ingest import fields
+from parapet.transforms.crowd.ingest.forms import Form, take
+from parapet.transforms.crowd.ingest.records import Line, read_lines
 
 # The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from schemas.errors import InputError
-from schemas.responses import Assignment, DeadLetter
-from transforms.crowd.ingest import fields
-from transforms.crowd.ingest.forms import Form, take
-from transforms.crowd.ingest.records import Record, read_lines, read_records
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.transforms.crowd.ingest import fields
+from parapet.transforms.crowd.ingest.forms import Form, take
+from parapet.transforms.crowd.ingest.records import Record, read_lines, read_records
 
 REQUIRED = ("AssignmentId", "WorkerId")
 

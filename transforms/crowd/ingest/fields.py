@@ -12,9 +12,9 @@ from functools import lru_cache
 import msgspec
 import orjson
 
-from schemas.elements import FIELD, TASKS
-from schemas.layout import parse_json_line
-from schemas.responses import CrowdTask
+from parapet.schemas.elements import FIELD, TASKS
+from parapet.schemas.layout import parse_json_line
+from parapet.schemas.responses import CrowdTask
 
 # An answer over this many characters is no answer to a question about a few words.
 MAX_ANSWER = 20_000

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from schemas.responses import Assignment, CrowdTask, DeadLetter
-from transforms.crowd.ingest import fields
+from parapet.schemas.responses import Assignment, CrowdTask, DeadLetter
+from parapet.transforms.crowd.ingest import fields
 
 
 class Form(msgspec.Struct):

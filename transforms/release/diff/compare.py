@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.release_manifest import MANIFEST, Changes, Column, Config, Manifest, SplitChange
-from transforms.release.diff.differences import Differing, differing, plain_type
-from transforms.release.keys import key_text
-from transforms.release.logical import row_json
-from transforms.release.opening import Release
-from transforms.release.verify.files import is_inside
-from transforms.release.versions import LEVELS, bumped, contradiction
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_manifest import MANIFEST, Changes, Column, Config, Manifest, SplitChange
+from parapet.transforms.release.diff.differences import Differing, differing, plain_type
+from parapet.transforms.release.keys import key_text
+from parapet.transforms.release.logical import row_json
+from parapet.transforms.release.opening import Release
+from parapet.transforms.release.verify.files import is_inside
+from parapet.transforms.release.versions import LEVELS, bumped, contradiction
 
 MOST = 20  # keys of each kind that are named
 _PLACES = 3  # differences that are shown of a row

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from transforms.release.logical import row_json
+from parapet.transforms.release.logical import row_json
 
 _WIDTH = 60  # letters of a value that are shown
 _BEFORE = 20  # of those, letters before the first that differs

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from transforms.pages import render
-from transforms.release.diff.compare import Difference, FileDifference, RowChange, SplitDifference
-from transforms.release.diff.differences import printable
+from parapet.transforms.pages import render
+from parapet.transforms.release.diff.compare import Difference, FileDifference, RowChange, SplitDifference
+from parapet.transforms.release.diff.differences import printable
 
 _LEVELS = {
     "major": "rows, columns or splits that were there are others now, or gone",

@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
-from schemas.layout import SPLITS
-from schemas.release_config import Source
-from schemas.release_manifest import Config, Manifest
-from transforms.crowd.vet import EXPLANATIONS
-from transforms.markdown import (
+from parapet.schemas.layout import SPLITS
+from parapet.schemas.release_config import Source
+from parapet.schemas.release_manifest import Config, Manifest
+from parapet.transforms.crowd.vet import EXPLANATIONS
+from parapet.transforms.markdown import (
     Markdown,
     bullets,
     code,
@@ -28,15 +28,15 @@ from transforms.markdown import (
     table,
     text,
 )
-from transforms.pages import render
-from transforms.release.checks import KINDS
-from transforms.release.documents import measures
-from transforms.release.documents.changelog import summary
-from transforms.release.documents.citation import bibtex, references, release_date
-from transforms.release.documents.columns import MEANINGS, in_words, parse
-from transforms.release.documents.licences import find
-from transforms.release.documents.names import in_line, title_of
-from transforms.reports import DISPOSITIONS, MEASURES, TERMS, plural
+from parapet.transforms.pages import render
+from parapet.transforms.release.checks import KINDS
+from parapet.transforms.release.documents import measures
+from parapet.transforms.release.documents.changelog import summary
+from parapet.transforms.release.documents.citation import bibtex, references, release_date
+from parapet.transforms.release.documents.columns import MEANINGS, in_words, parse
+from parapet.transforms.release.documents.licences import find
+from parapet.transforms.release.documents.names import in_line, title_of
+from parapet.transforms.reports import DISPOSITIONS, MEASURES, TERMS, plural
 
 TAGS = (
     "dialogue",

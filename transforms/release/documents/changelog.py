@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from schemas.release_manifest import Manifest, SplitChange
-from transforms.markdown import Markdown, bullets, code, one_line, prose, text
-from transforms.release.documents.citation import release_date
-from transforms.release.documents.names import title_of
-from transforms.reports import plural
+from parapet.schemas.release_manifest import Manifest, SplitChange
+from parapet.transforms.markdown import Markdown, bullets, code, one_line, prose, text
+from parapet.transforms.release.documents.citation import release_date
+from parapet.transforms.release.documents.names import title_of
+from parapet.transforms.reports import plural
 
 # What the level of a change says of the rows.
 LEVELS = {

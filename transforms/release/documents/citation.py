@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from schemas.release_config import Source
-from schemas.release_manifest import Manifest
-from transforms.markdown import is_url, one_line, quoted
-from transforms.release.documents.licences import find
-from transforms.release.documents.names import Name, author_name, names_of, orcid_url, title_of
+from parapet.schemas.release_config import Source
+from parapet.schemas.release_manifest import Manifest
+from parapet.transforms.markdown import is_url, one_line, quoted
+from parapet.transforms.release.documents.licences import find
+from parapet.transforms.release.documents.names import Name, author_name, names_of, orcid_url, title_of
 
 KEYWORDS = (
     "dialogue",

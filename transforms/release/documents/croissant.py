@@ -13,13 +13,13 @@ from typing import Any
 
 import orjson
 
-from schemas.release_config import Author, Source
-from schemas.release_manifest import Column, Config, Manifest
-from transforms.markdown import is_url, one_line, quoted
-from transforms.release.documents.citation import KEYWORDS, bibtex, release_date
-from transforms.release.documents.columns import MEANINGS, Type, in_words, parse
-from transforms.release.documents.licences import find
-from transforms.release.documents.names import author_name, orcid_url, title_of
+from parapet.schemas.release_config import Author, Source
+from parapet.schemas.release_manifest import Column, Config, Manifest
+from parapet.transforms.markdown import is_url, one_line, quoted
+from parapet.transforms.release.documents.citation import KEYWORDS, bibtex, release_date
+from parapet.transforms.release.documents.columns import MEANINGS, Type, in_words, parse
+from parapet.transforms.release.documents.licences import find
+from parapet.transforms.release.documents.names import author_name, orcid_url, title_of
 
 CONFORMS_TO = "http://mlcommons.org/croissant/1.1"
 

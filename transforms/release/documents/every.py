@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schemas.release_manifest import CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT, Manifest
-from transforms.release.documents.card import card
-from transforms.release.documents.changelog import changelog
-from transforms.release.documents.citation import citation_cff
-from transforms.release.documents.croissant import croissant
-from transforms.release.documents.licences import licence_text
-from transforms.release.documents.report import report_page
+from parapet.schemas.release_manifest import CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT, Manifest
+from parapet.transforms.release.documents.card import card
+from parapet.transforms.release.documents.changelog import changelog
+from parapet.transforms.release.documents.citation import citation_cff
+from parapet.transforms.release.documents.croissant import croissant
+from parapet.transforms.release.documents.licences import licence_text
+from parapet.transforms.release.documents.report import report_page
 
 
 def documents(manifest: Manifest, previous_changelog: str, licence_file_text: str) -> dict[str, bytes]:

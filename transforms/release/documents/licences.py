@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from schemas.release_config import Source
-from schemas.release_manifest import Manifest
-from transforms.markdown import one_line
-from transforms.release.documents.names import in_line, title_of
+from parapet.schemas.release_config import Source
+from parapet.schemas.release_manifest import Manifest
+from parapet.transforms.markdown import one_line
+from parapet.transforms.release.documents.names import in_line, title_of
 
 
 class Licence(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from transforms import svg
-from transforms.reports import DISPOSITIONS, MEASURES
+from parapet.transforms import svg
+from parapet.transforms.reports import DISPOSITIONS, MEASURES
 
 _MOST_NUMBERS = 60  # a table of more is no summary; all are in the manifest
 

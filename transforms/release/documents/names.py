@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from schemas.release_config import Author
-from schemas.release_manifest import Manifest
-from transforms.markdown import one_line
+from parapet.schemas.release_config import Author
+from parapet.schemas.release_manifest import Manifest
+from parapet.transforms.markdown import one_line
 
 # Words that groups have in their names, and people hardly.
 _GROUP = re.compile(

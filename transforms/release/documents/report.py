@@ -6,20 +6,20 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from schemas.layout import SPLITS
-from schemas.release_config import Source
-from schemas.release_manifest import Changes, File, Manifest
-from transforms import reports, svg
-from transforms.crowd.vet import EXPLANATIONS
-from transforms.markdown import is_url, quoted
-from transforms.pages import render
-from transforms.release.checks import KINDS
-from transforms.release.documents import measures
-from transforms.release.documents.card import by_number, counted, counted_splits, rows_of
-from transforms.release.documents.changelog import LEVELS
-from transforms.release.documents.citation import release_date
-from transforms.release.documents.licences import find
-from transforms.release.documents.names import in_line, title_of
+from parapet.schemas.layout import SPLITS
+from parapet.schemas.release_config import Source
+from parapet.schemas.release_manifest import Changes, File, Manifest
+from parapet.transforms import reports, svg
+from parapet.transforms.crowd.vet import EXPLANATIONS
+from parapet.transforms.markdown import is_url, quoted
+from parapet.transforms.pages import render
+from parapet.transforms.release.checks import KINDS
+from parapet.transforms.release.documents import measures
+from parapet.transforms.release.documents.card import by_number, counted, counted_splits, rows_of
+from parapet.transforms.release.documents.changelog import LEVELS
+from parapet.transforms.release.documents.citation import release_date
+from parapet.transforms.release.documents.licences import find
+from parapet.transforms.release.documents.names import in_line, title_of
 
 MAX_FILES = 200  # rows of the table of files; a page with more is slow to open
 _BARS = 15  # of a plot; what is rarer is in the list below it

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import orjson
 
-from schemas.dialogue_table import dialogue_of, service_of
-from schemas.errors import InputError
-from schemas.layout import dialogue_bytes, parse_json, schema_bytes
-from transforms.release.diff.differences import differing
-from transforms.release.verify.files import Progress
-from transforms.release.verify.findings import Findings
+from parapet.schemas.dialogue_table import dialogue_of, service_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import dialogue_bytes, parse_json, schema_bytes
+from parapet.transforms.release.diff.differences import differing
+from parapet.transforms.release.verify.files import Progress
+from parapet.transforms.release.verify.findings import Findings
 
 _IN_FULL = 20  # rows of a split whose first difference is looked up: each time a file is read again
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
-from schemas.errors import InputError
-from schemas.layout import parse_json
-from schemas.release_manifest import CARD, CITATION, CROISSANT, LICENCE, MANIFEST, Manifest
-from transforms.release.documents import licences
-from transforms.release.opening import Release
-from transforms.release.verify.findings import Findings
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import parse_json
+from parapet.schemas.release_manifest import CARD, CITATION, CROISSANT, LICENCE, MANIFEST, Manifest
+from parapet.transforms.release.documents import licences
+from parapet.transforms.release.opening import Release
+from parapet.transforms.release.verify.findings import Findings
 
 _SHAPE = (AttributeError, KeyError, TypeError)  # what a document of another shape raises
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.errors import InputError
-from schemas.layout import as_path
-from schemas.release_manifest import MANIFEST, SUMS, Manifest
-from transforms.release.opening import Release, latest_version, read_manifest
-from transforms.release.verify.documents import check_documents
-from transforms.release.verify.files import Progress, check_files
-from transforms.release.verify.findings import Finding, Findings
-from transforms.release.verify.manifest import check_manifest
-from transforms.release.verify.records import Records
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.release_manifest import MANIFEST, SUMS, Manifest
+from parapet.transforms.release.opening import Release, latest_version, read_manifest
+from parapet.transforms.release.verify.documents import check_documents
+from parapet.transforms.release.verify.files import Progress, check_files
+from parapet.transforms.release.verify.findings import Finding, Findings
+from parapet.transforms.release.verify.manifest import check_manifest
+from parapet.transforms.release.verify.records import Records
 
 
 class Verification(msgspec.Struct):

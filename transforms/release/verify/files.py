@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from schemas.release_manifest import MANIFEST, SUMS, File, Manifest
-from transforms.release.verify.findings import Findings
+from parapet.schemas.release_manifest import MANIFEST, SUMS, File, Manifest
+from parapet.transforms.release.verify.findings import Findings
 
 Progress = Callable[[str], None]
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import msgspec
 
-from schemas.errors import InputError
-from transforms.release.diff.differences import printable
+from parapet.schemas.errors import InputError
+from parapet.transforms.release.diff.differences import printable
 
 MOST = 10  # findings of one check on one file that are told in full
 

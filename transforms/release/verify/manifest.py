@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from schemas.release_config import NAME
-from schemas.release_manifest import (
+from parapet.schemas.release_config import NAME
+from parapet.schemas.release_manifest import (
     CARD,
     CHANGELOG,
     CITATION,
@@ -21,10 +21,10 @@ from schemas.release_manifest import (
     Manifest,
     SplitInfo,
 )
-from transforms.release.logical import split_sha256
-from transforms.release.verify.files import is_inside
-from transforms.release.verify.findings import Findings
-from transforms.release.versions import contradiction
+from parapet.transforms.release.logical import split_sha256
+from parapet.transforms.release.verify.files import is_inside
+from parapet.transforms.release.verify.findings import Findings
+from parapet.transforms.release.versions import contradiction
 
 DOCUMENTS = (CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT)
 RECORDS = ("dialogue", "service", "paraphrase", "row")

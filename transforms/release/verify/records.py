@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.dialogue_table import service_of
-from schemas.layout import DIALOGUE_FILE, SINGLE
-from schemas.release_manifest import MANIFEST, Manifest
-from schemas.service import Service, parse_service
-from transforms.release.checks import KINDS, Fault, faults_of
-from transforms.release.keys import key_text
-from transforms.release.verify.copies import DIALOGUE, SERVICE, Copies
-from transforms.release.verify.files import Progress, is_inside
-from transforms.release.verify.findings import Findings
-from transforms.release.verify.tables import Row, SplitTable
+from parapet.schemas.dialogue_table import service_of
+from parapet.schemas.layout import DIALOGUE_FILE, SINGLE
+from parapet.schemas.release_manifest import MANIFEST, Manifest
+from parapet.schemas.service import Service, parse_service
+from parapet.transforms.release.checks import KINDS, Fault, faults_of
+from parapet.transforms.release.keys import key_text
+from parapet.transforms.release.verify.copies import DIALOGUE, SERVICE, Copies
+from parapet.transforms.release.verify.files import Progress, is_inside
+from parapet.transforms.release.verify.findings import Findings
+from parapet.transforms.release.verify.tables import Row, SplitTable
 
 SCHEMAS = "schemas"
 _IN_FULL = 5  # faults of a kind that are told in full

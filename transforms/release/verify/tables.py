@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import InputError
-from schemas.release_manifest import Config, File, Manifest
-from transforms.release.diff.differences import plain_type, shown_both
-from transforms.release.keys import key_text, shard_of
-from transforms.release.logical import row_json
-from transforms.release.opening import read_rows
-from transforms.release.verify.files import Progress, is_inside
-from transforms.release.verify.findings import Findings
-from transforms.release.verify.manifest import SHARD
+from parapet.schemas.errors import InputError
+from parapet.schemas.release_manifest import Config, File, Manifest
+from parapet.transforms.release.diff.differences import plain_type, shown_both
+from parapet.transforms.release.keys import key_text, shard_of
+from parapet.transforms.release.logical import row_json
+from parapet.transforms.release.opening import read_rows
+from parapet.transforms.release.verify.files import Progress, is_inside
+from parapet.transforms.release.verify.findings import Findings
+from parapet.transforms.release.verify.manifest import SHARD
 
 Row = dict[str, Any]
 

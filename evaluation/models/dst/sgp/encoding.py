@@ -10,10 +10,10 @@ import msgspec
 import torch
 from torch import Tensor
 
-from evaluation.models.dst.pairs import Histories, History, Pairs, Stretch, Tokens
-from evaluation.models.dst.sgp.texts import KINDS, Kind, Schema, intents_of, slot_of, speaker_text
-from schemas.errors import InputError
-from schemas.service import Service, Slot
+from parapet.evaluation.models.dst.pairs import Histories, History, Pairs, Stretch, Tokens
+from parapet.evaluation.models.dst.sgp.texts import KINDS, Kind, Schema, intents_of, slot_of, speaker_text
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Service, Slot
 
 ROOM = 16  # tokens that are left to the dialogue at least
 

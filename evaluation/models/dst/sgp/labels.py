@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import msgspec
 
-from evaluation.dst.frames import State
-from evaluation.models.dst.pairs import History
-from evaluation.models.dst.sgp.texts import ANY, BEFORE, DONTCARE, FIRST_VALUE, NO_INTENT, NULL, SAID, SAME
-from schemas.service import Service, Slot
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models.dst.pairs import History
+from parapet.evaluation.models.dst.sgp.texts import ANY, BEFORE, DONTCARE, FIRST_VALUE, NO_INTENT, NULL, SAID, SAME
+from parapet.schemas.service import Service, Slot
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -10,25 +10,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from evaluation.dst.frames import State
-from evaluation.models.batching import bucketed
-from evaluation.models.devices import device_of, enough_memory
-from evaluation.models.dst.data import Labelled
-from evaluation.models.dst.fine_tuning import FineTuning
-from evaluation.models.dst.goals import joint_goal_accuracy, some
-from evaluation.models.dst.pairs import History
-from evaluation.models.dst.sgp.encoding import ModuleRows, Questions
-from evaluation.models.dst.sgp.labels import Label, intent_label, slot_labels
-from evaluation.models.dst.sgp.net import Modules
-from evaluation.models.dst.sgp.rules import START
-from evaluation.models.dst.sgp.saving import Card, load_encoder
-from evaluation.models.dst.sgp.texts import KINDS, Kind, needed
-from evaluation.models.dst.sgp.tracking import SgpTracker
-from evaluation.models.dst.sgp.turns import Key, Turn, ask, ask_for_transfer, user_turns
-from evaluation.models.pretrained import longest
-from evaluation.models.training import Trained, fit
-from schemas.service import Service
-from transforms.checkpoints import Checkpoint
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.devices import device_of, enough_memory
+from parapet.evaluation.models.dst.data import Labelled
+from parapet.evaluation.models.dst.fine_tuning import FineTuning
+from parapet.evaluation.models.dst.goals import joint_goal_accuracy, some
+from parapet.evaluation.models.dst.pairs import History
+from parapet.evaluation.models.dst.sgp.encoding import ModuleRows, Questions
+from parapet.evaluation.models.dst.sgp.labels import Label, intent_label, slot_labels
+from parapet.evaluation.models.dst.sgp.net import Modules
+from parapet.evaluation.models.dst.sgp.rules import START
+from parapet.evaluation.models.dst.sgp.saving import Card, load_encoder
+from parapet.evaluation.models.dst.sgp.texts import KINDS, Kind, needed
+from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
+from parapet.evaluation.models.dst.sgp.turns import Key, Turn, ask, ask_for_transfer, user_turns
+from parapet.evaluation.models.pretrained import longest
+from parapet.evaluation.models.training import Trained, fit
+from parapet.schemas.service import Service
+from parapet.transforms.checkpoints import Checkpoint
 
 
 class Settings(FineTuning, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class Examples:
 
 
 class SgpLearner:
-    """A model with its data, as :func:`evaluation.models.training.fit` takes it.
+    """A model with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
 
     Args:
       settings: how it is trained.

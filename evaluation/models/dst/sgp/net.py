@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.models.dst.sgp.encoding import Batch
-from evaluation.models.dst.sgp.texts import KINDS, Kind
+from parapet.evaluation.models.dst.sgp.encoding import Batch
+from parapet.evaluation.models.dst.sgp.texts import KINDS, Kind
 
 NEVER = -1e9  # the score of what cannot be
 LONGEST = 32  # tokens of a value at most

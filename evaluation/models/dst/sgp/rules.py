@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from evaluation.dst.frames import State
-from evaluation.models.dst.sgp.texts import ANY, DONTCARE, FIRST_VALUE, NO_INTENT, NONE, SAME, needed
-from schemas.service import Service
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models.dst.sgp.texts import ANY, DONTCARE, FIRST_VALUE, NO_INTENT, NONE, SAME, needed
+from parapet.schemas.service import Service
 
 START = State(NONE, [], {})
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evaluation.models import architectures, saving
-from evaluation.models.dst.sgp.texts import KINDS
-from evaluation.models.saving import MODEL, WEIGHTS
-from schemas.errors import InputError
-from transforms import checkpoints, files
+from parapet.evaluation.models import architectures, saving
+from parapet.evaluation.models.dst.sgp.texts import KINDS
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.schemas.errors import InputError
+from parapet.transforms import checkpoints, files
 
 if TYPE_CHECKING:
-    from evaluation.models.dst.sgp.net import Modules
-    from evaluation.models.dst.sgp.tracking import SgpTracker
+    from parapet.evaluation.models.dst.sgp.net import Modules
+    from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
 
 NAME = "sgp_dst"
 FORMAT = 1
@@ -34,14 +34,14 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 
 def _folders(shared: bool) -> list[str]:
-    from evaluation.models.pretrained import FOLDER
+    from parapet.evaluation.models.pretrained import FOLDER
 
     return [FOLDER] if shared else [f"{FOLDER}/{kind}" for kind in KINDS]
 
 
 def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
     """The files of a model's folder."""
-    from evaluation.models.pretrained import FOLDER, saved
+    from parapet.evaluation.models.pretrained import FOLDER, saved
 
     found = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
     for folder, encoder in zip(_folders(card.shared), modules.encoders, strict=True):
@@ -52,7 +52,7 @@ def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
 
 def check(folder: str) -> tuple[Card, list[checkpoints.Checkpoint]]:
     """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
-    from evaluation.models.packages import check_installed
+    from parapet.evaluation.models.packages import check_installed
 
     check_installed("transformers")
     card = saving.read_card(folder, NAME, Card, FORMAT)
@@ -72,9 +72,9 @@ def load(folder: str, device: str, batch: int) -> SgpTracker:
     Raises:
       InputError: it is not there, of another kind, or damaged.
     """
-    from evaluation.models.devices import device_of
-    from evaluation.models.dst.sgp.net import Modules
-    from evaluation.models.dst.sgp.tracking import SgpTracker
+    from parapet.evaluation.models.devices import device_of
+    from parapet.evaluation.models.dst.sgp.net import Modules
+    from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
 
     card, found = check(folder)
     loaded = [load_encoder(one) for one in found]
@@ -85,7 +85,7 @@ def load(folder: str, device: str, batch: int) -> SgpTracker:
 
 def load_encoder(checkpoint: checkpoints.Checkpoint) -> tuple[Any, Any]:
     """The tokenizer and the encoder of a checkpoint. Raises InputError where it cannot be used."""
-    from evaluation.models.pretrained import load as load_checkpoint
+    from parapet.evaluation.models.pretrained import load as load_checkpoint
 
     tokenizer, encoder = load_checkpoint(checkpoint, "AutoModel", new=("pooler.",))
     for name in ("cls_token_id", "sep_token_id", "pad_token_id"):

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from schemas.service import Service, Slot
-from transforms.naming import name_words
+from parapet.schemas.service import Service, Slot
+from parapet.transforms.naming import name_words
 
 Kind = Literal["intent", "categorical", "free", "transfer"]
 KINDS: tuple[Kind, ...] = ("intent", "categorical", "free", "transfer")

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.models.devices import enough_memory
-from evaluation.models.dst.sgp.encoding import ModuleRows, Questions
-from evaluation.models.dst.sgp.net import Modules, best_spans
-from evaluation.models.dst.sgp.rules import START, Said, next_state, value_of
-from evaluation.models.dst.sgp.texts import BEFORE, SAID, Kind
-from evaluation.models.dst.sgp.turns import Key, Turn, ask, ask_for_transfer, user_turns
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.dst.sgp.encoding import ModuleRows, Questions
+from parapet.evaluation.models.dst.sgp.net import Modules, best_spans
+from parapet.evaluation.models.dst.sgp.rules import START, Said, next_state, value_of
+from parapet.evaluation.models.dst.sgp.texts import BEFORE, SAID, Kind
+from parapet.evaluation.models.dst.sgp.turns import Key, Turn, ask, ask_for_transfer, user_turns
 
 Decisions = Mapping[Kind, Sequence[Said]]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from evaluation.models.dst.pairs import History, Stretch
-from evaluation.models.dst.sgp.encoding import Questions
-from evaluation.models.dst.sgp.texts import Kind, needed
-from schemas.service import Service
+from parapet.evaluation.models.dst.pairs import History, Stretch
+from parapet.evaluation.models.dst.sgp.encoding import Questions
+from parapet.evaluation.models.dst.sgp.texts import Kind, needed
+from parapet.schemas.service import Service
 
 Key = tuple[int, History]  # the service's id, and all that was said until the user turn, with it
 

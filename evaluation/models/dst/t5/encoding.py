@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from evaluation.dst.model import Example
-from evaluation.models.dst.pairs import Histories, History, Pairs, Stretch, Tokens
-from evaluation.models.dst.t5.prompts import Prompt, prompts_of, turn_text
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.dst.pairs import Histories, History, Pairs, Stretch, Tokens
+from parapet.evaluation.models.dst.t5.prompts import Prompt, prompts_of, turn_text
 
 
 class Questions:

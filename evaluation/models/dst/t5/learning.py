@@ -9,18 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evaluation.models.batching import Rows, bucketed
-from evaluation.models.devices import device_of, enough_memory
-from evaluation.models.dst.data import Labelled
-from evaluation.models.dst.fine_tuning import FineTuning
-from evaluation.models.dst.goals import joint_goal_accuracy, some
-from evaluation.models.dst.t5.encoding import Questions, encoded
-from evaluation.models.dst.t5.prompts import NONE, target
-from evaluation.models.dst.t5.saving import Card
-from evaluation.models.dst.t5.tracking import T5Tracker
-from evaluation.models.pretrained import load, longest
-from evaluation.models.training import Trained, fit
-from transforms.checkpoints import Checkpoint
+from parapet.evaluation.models.batching import Rows, bucketed
+from parapet.evaluation.models.devices import device_of, enough_memory
+from parapet.evaluation.models.dst.data import Labelled
+from parapet.evaluation.models.dst.fine_tuning import FineTuning
+from parapet.evaluation.models.dst.goals import joint_goal_accuracy, some
+from parapet.evaluation.models.dst.t5.encoding import Questions, encoded
+from parapet.evaluation.models.dst.t5.prompts import NONE, target
+from parapet.evaluation.models.dst.t5.saving import Card
+from parapet.evaluation.models.dst.t5.tracking import T5Tracker
+from parapet.evaluation.models.pretrained import load, longest
+from parapet.evaluation.models.training import Trained, fit
+from parapet.transforms.checkpoints import Checkpoint
 
 ANSWER = 64  # tokens of an answer at most
 IGNORED = -100  # a label that costs nothing
@@ -66,7 +66,7 @@ def train(
 
 
 class T5Learner:
-    """A model with its data, as :func:`evaluation.models.training.fit` takes it.
+    """A model with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
 
     Args:
       settings: how it is trained.

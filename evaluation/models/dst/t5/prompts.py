@@ -16,8 +16,8 @@ from typing import Literal
 import msgspec
 from rapidfuzz.distance import Indel
 
-from evaluation.dst.frames import State
-from schemas.service import Service, Slot
+from parapet.evaluation.dst.frames import State
+from parapet.schemas.service import Service, Slot
 
 NONE = "NONE"
 DONTCARE = "dontcare"

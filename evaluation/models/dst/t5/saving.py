@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from evaluation.models import architectures, saving
-from evaluation.models.saving import MODEL
-from schemas.errors import InputError
-from transforms import files
-from transforms.checkpoints import Checkpoint
+from parapet.evaluation.models import architectures, saving
+from parapet.evaluation.models.saving import MODEL
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
-    from evaluation.models.dst.t5.tracking import T5Tracker
+    from parapet.evaluation.models.dst.t5.tracking import T5Tracker
 
 NAME = "t5dst"
 FORMAT = 1
@@ -34,15 +34,15 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
 def files_of(card: Card, tokenizer: Any, t5: Any) -> dict[str, bytes]:
     """The files of a model's folder."""
-    from evaluation.models.pretrained import saved
+    from parapet.evaluation.models.pretrained import saved
 
     return {MODEL: saving.card_bytes(card), **saved(tokenizer, t5)}
 
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
-    from evaluation.models.packages import check_installed
-    from evaluation.models.pretrained import inside
+    from parapet.evaluation.models.packages import check_installed
+    from parapet.evaluation.models.pretrained import inside
 
     check_installed("transformers", "sentencepiece")
     card = saving.read_card(folder, NAME, Card, FORMAT)
@@ -62,9 +62,9 @@ def load(folder: str, device: str, batch: int) -> T5Tracker:
     Raises:
       InputError: it is not there, of another kind, or damaged.
     """
-    from evaluation.models.devices import device_of
-    from evaluation.models.dst.t5.tracking import T5Tracker
-    from evaluation.models.pretrained import load as load_checkpoint
+    from parapet.evaluation.models.devices import device_of
+    from parapet.evaluation.models.dst.t5.tracking import T5Tracker
+    from parapet.evaluation.models.pretrained import load as load_checkpoint
 
     card, checkpoint = check(folder)
     tokenizer, t5 = load_checkpoint(checkpoint, "AutoModelForSeq2SeqLM")

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.models.devices import enough_memory
-from evaluation.models.dst.t5.encoding import Questions
-from evaluation.models.dst.t5.prompts import state_of
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.dst.t5.encoding import Questions
+from parapet.evaluation.models.dst.t5.prompts import state_of
 
 
 class T5Tracker:

@@ -1,6 +1,6 @@
 """What a tracker must beat: the most frequent value of each slot, and what was said last beside the slot's words.
 
-parapet evaluate --task dst --model evaluation.models.dst.tiny.baselines:Copy ...
+parapet evaluate --task dst --model parapet.evaluation.models.dst.tiny.baselines:Copy ...
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.models.dst.data import Labelled
-from evaluation.models.dst.tiny.mentions import Said, listed, read
-from evaluation.models.dst.tiny.targets import NO_INTENT
-from evaluation.models.dst.tiny.words import normal, words_of_name, words_of_text
-from schemas.service import Slot
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.dst.data import Labelled
+from parapet.evaluation.models.dst.tiny.mentions import Said, listed, read
+from parapet.evaluation.models.dst.tiny.targets import NO_INTENT
+from parapet.evaluation.models.dst.tiny.words import normal, words_of_name, words_of_text
+from parapet.schemas.service import Slot
 
 NEAR = 3  # words to each side of a mention
 

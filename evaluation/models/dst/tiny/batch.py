@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evaluation.models.dst.tiny.steps import Track
-from evaluation.models.dst.tiny.targets import Target
+from parapet.evaluation.models.dst.tiny.steps import Track
+from parapet.evaluation.models.dst.tiny.targets import Target
 
 Array = NDArray[Any]
 

@@ -11,20 +11,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from evaluation.dst.frames import JOINT, score_frame, slots_of
-from evaluation.models import training
-from evaluation.models.batching import bucketed
-from evaluation.models.devices import enough_memory
-from evaluation.models.dst.data import Labelled
-from evaluation.models.dst.tiny.batch import Wanted, batch_of, wanted_of
-from evaluation.models.dst.tiny.matching import NEVER
-from evaluation.models.dst.tiny.net import Scores, TinyNet
-from evaluation.models.dst.tiny.reading import Read
-from evaluation.models.dst.tiny.saving import BUCKETS
-from evaluation.models.dst.tiny.steps import Reader, Track
-from evaluation.models.dst.tiny.targets import KEEP, Target, grouped, step_of, target
-from evaluation.models.dst.tiny.tracking import Tracking, rows_of
-from evaluation.models.training import Schedule, Trained, fit
+from parapet.evaluation.dst.frames import JOINT, score_frame, slots_of
+from parapet.evaluation.models import training
+from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.dst.data import Labelled
+from parapet.evaluation.models.dst.tiny.batch import Wanted, batch_of, wanted_of
+from parapet.evaluation.models.dst.tiny.matching import NEVER
+from parapet.evaluation.models.dst.tiny.net import Scores, TinyNet
+from parapet.evaluation.models.dst.tiny.reading import Read
+from parapet.evaluation.models.dst.tiny.saving import BUCKETS
+from parapet.evaluation.models.dst.tiny.steps import Reader, Track
+from parapet.evaluation.models.dst.tiny.targets import KEEP, Target, grouped, step_of, target
+from parapet.evaluation.models.dst.tiny.tracking import Tracking, rows_of
+from parapet.evaluation.models.training import Schedule, Trained, fit
 
 SCORED = 64  # dialogues at a time where nothing is trained
 ACCEPTS, REQUESTED = 3.0, 10.0  # what these losses weigh beside the others
@@ -79,7 +79,7 @@ def train(
 
 
 class TinyLearner:
-    """A net with its data, as :func:`evaluation.models.training.fit` takes it.
+    """A net with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
 
     Args:
       settings: how it is trained.

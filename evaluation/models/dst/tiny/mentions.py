@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import msgspec
 
-from evaluation.models.dst.tiny.words import ENDS, NUMBERS, TOKEN, stem
+from parapet.evaluation.models.dst.tiny.words import ENDS, NUMBERS, TOKEN, stem
 
 
 def _words(text: str) -> list[str]:

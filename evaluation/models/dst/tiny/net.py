@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.models.dst.tiny.batch import Batch
-from evaluation.models.dst.tiny.matching import NEVER
-from evaluation.models.dst.tiny.mentions import LOOKS
-from evaluation.models.dst.tiny.reading import HIDDEN, INTENT_TURN, SLOT_TURN, TURN, VALUE_TURN, Read, Reading
-from evaluation.models.dst.tiny.steps import CARELESS, EMPTY
+from parapet.evaluation.models.dst.tiny.batch import Batch
+from parapet.evaluation.models.dst.tiny.matching import NEVER
+from parapet.evaluation.models.dst.tiny.mentions import LOOKS
+from parapet.evaluation.models.dst.tiny.reading import HIDDEN, INTENT_TURN, SLOT_TURN, TURN, VALUE_TURN, Read, Reading
+from parapet.evaluation.models.dst.tiny.steps import CARELESS, EMPTY
 
 _PHRASE = LOOKS.index("phrase")
 _AGES, _STATE, _INTENT = 7, SLOT_TURN + TURN + 3, INTENT_TURN + TURN + 3

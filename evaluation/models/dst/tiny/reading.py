@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from evaluation.models.dst.tiny.batch import Batch
-from evaluation.models.dst.tiny.matching import NEVER, Matching, Words, against, at, best, most, shares, weighed
-from evaluation.models.dst.tiny.mentions import LOOKS
+from parapet.evaluation.models.dst.tiny.batch import Batch
+from parapet.evaluation.models.dst.tiny.matching import NEVER, Matching, Words, against, at, best, most, shares, weighed
+from parapet.evaluation.models.dst.tiny.mentions import LOOKS
 
 HIDDEN = 32
 PAIR = 64  # of a slot and a mention

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.models import saving
-from evaluation.models.saving import MODEL
-from schemas.errors import InputError
-from transforms import files
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models import saving
+from parapet.evaluation.models.saving import MODEL
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
 
 if TYPE_CHECKING:
-    from evaluation.models.dst.tiny.tracking import Tracking
+    from parapet.evaluation.models.dst.tiny.tracking import Tracking
 
 FORMAT = 1
 NAME = "tiny_dst"
@@ -59,10 +59,10 @@ def load(folder: str, device: str, batch: int) -> Tracker:
     Raises:
       InputError: it is not there, of another kind, or damaged.
     """
-    from evaluation.models.devices import device_of
-    from evaluation.models.dst.tiny.net import TinyNet
-    from evaluation.models.dst.tiny.steps import Reader
-    from evaluation.models.dst.tiny.tracking import Tracking
+    from parapet.evaluation.models.devices import device_of
+    from parapet.evaluation.models.dst.tiny.net import TinyNet
+    from parapet.evaluation.models.dst.tiny.steps import Reader
+    from parapet.evaluation.models.dst.tiny.tracking import Tracking
 
     card = read_card(folder)
     net = TinyNet(card.buckets, card.size)
@@ -83,7 +83,7 @@ class Tracker:
 
     def predict(self, batch: Sequence[Example]) -> list[State]:
         """A state for each example, from its history alone: examples of one dialogue are merely read together."""
-        from evaluation.models.devices import enough_memory
+        from parapet.evaluation.models.devices import enough_memory
 
         with enough_memory(f"lower --batch_size, which is {self.batch}"):
             return self.tracking.states(batch, self.batch)

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.models.dst.tiny.words import Lexicon, normal, words_of_name, words_of_text
-from schemas.service import Service
+from parapet.evaluation.models.dst.tiny.words import Lexicon, normal, words_of_name, words_of_text
+from parapet.schemas.service import Service
 
 Ints = NDArray[np.int32]
 Flags = NDArray[np.bool_]

@@ -8,10 +8,10 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from evaluation.models.dst.tiny.mentions import LOOKS, Mention, Said, listed, read
-from evaluation.models.dst.tiny.services import Flags, Ints, ServiceWords, filled, read_service
-from evaluation.models.dst.tiny.words import Lexicon, bucket, normal
-from schemas.service import Service
+from parapet.evaluation.models.dst.tiny.mentions import LOOKS, Mention, Said, listed, read
+from parapet.evaluation.models.dst.tiny.services import Flags, Ints, ServiceWords, filled, read_service
+from parapet.evaluation.models.dst.tiny.words import Lexicon, bucket, normal
+from parapet.schemas.service import Service
 
 History = Sequence[tuple[str, str]]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.dst.values import best_match
-from evaluation.models.dst.tiny.services import Flags, Ints
-from evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Track
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.dst.values import best_match
+from parapet.evaluation.models.dst.tiny.services import Flags, Ints
+from parapet.evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Track
 
 KEEP, ANY = 0, 1  # options of a slot: its value stays as it is, any will do
 NO_INTENT = "NONE"

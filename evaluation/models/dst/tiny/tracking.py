@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from evaluation.dst.frames import State
-from evaluation.dst.model import Example
-from evaluation.models.batching import by_length
-from evaluation.models.dst.tiny.batch import batch_of
-from evaluation.models.dst.tiny.net import TinyNet
-from evaluation.models.dst.tiny.steps import CARELESS, DONTCARE, EMPTY, Reader, Track
-from evaluation.models.dst.tiny.targets import ANY, KEEP, NO_INTENT, grouped, step_of
-from evaluation.models.dst.tiny.words import Lexicon
-from schemas.service import Slot
+from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models.batching import by_length
+from parapet.evaluation.models.dst.tiny.batch import batch_of
+from parapet.evaluation.models.dst.tiny.net import TinyNet
+from parapet.evaluation.models.dst.tiny.steps import CARELESS, DONTCARE, EMPTY, Reader, Track
+from parapet.evaluation.models.dst.tiny.targets import ANY, KEEP, NO_INTENT, grouped, step_of
+from parapet.evaluation.models.dst.tiny.words import Lexicon
+from parapet.schemas.service import Slot
 
 DIGITS = 6  # scores that are the same to so many are equal, whatever the order in which sums were computed
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from transforms.naming import name_words
+from parapet.transforms.naming import name_words
 
 # Numbers with their points, words with what joins them: "7:30", "$12.50", "McDonald's", "take-out", "p.m.", "A16".
 TOKEN = re.compile(

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import InputError
-from schemas.responses import Assignment, DeadLetter
-from transforms.crowd.ingest.batch_csv import read_batch
-from transforms.crowd.ingest.fields import worker_hash
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.transforms.crowd.ingest.batch_csv import read_batch
+from parapet.transforms.crowd.ingest.fields import worker_hash
 
 KEY = b"a key of at least sixteen bytes"
 WORKERS = ["A3ZOYR34V3P4T6", "A1ROEDVMTO9Y3X", "AXXXXXXXXXXXXX"]

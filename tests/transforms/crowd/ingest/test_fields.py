@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.crowd.ingest import fields
+from parapet.transforms.crowd.ingest import fields
 
 KEY = b"a key of at least sixteen bytes"
 WORKER = "A3ZOYR34V3P4T6"

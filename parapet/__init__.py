@@ -1,0 +1,1 @@
+"""Parapet (PARAphrases and PErTurbations): data with which people test how robust dialogue systems are."""
