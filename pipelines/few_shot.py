@@ -64,11 +64,11 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags and schemas, and lists the dialogues. Raises InputError where it cannot work."""
+    from parapet.schemas.dialogue_files import dialogue_folders, list_files
     from parapet.schemas.layout import as_path, read_root
     from parapet.transforms.corpora import domain_of
     from parapet.transforms.few_shot.candidates import Rule
     from parapet.transforms.few_shot.splitting import SplitSchema
-    from parapet.transforms.rewrite.plan import dialogue_folders, list_files
 
     check_apart(args.output, sgd=args.sgd)
     sizes = _sizes(args.sizes)

@@ -25,8 +25,8 @@ from parapet.schemas.layout import sample_root
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.schemas.dialogue_files import DialogueFile
     from parapet.transforms.corpora import Corpus
-    from parapet.transforms.rewrite.plan import DialogueFile
 
 EXAMPLE = """\
   parapet unseen_entities --output unseen                        # the sample's test dialogues
@@ -144,8 +144,8 @@ def _sources(args: argparse.Namespace, training: Any, kinds: Any) -> tuple[Any, 
 
 
 def _whole_corpus(root: Any) -> tuple[list[DialogueFile], Any]:
+    from parapet.schemas.dialogue_files import dialogue_folders, list_files
     from parapet.schemas.layout import as_path, read_root
-    from parapet.transforms.rewrite.plan import dialogue_folders, list_files
 
     schemas = read_root(root, leave_out_bad=True)
     return list_files(as_path(root), dialogue_folders(as_path(root), schemas)), schemas

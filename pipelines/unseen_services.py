@@ -50,9 +50,9 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags and schemas, and lists the dialogues. Raises InputError where it cannot work."""
+    from parapet.schemas.dialogue_files import dialogue_folders, list_files
     from parapet.schemas.layout import SINGLE, as_path, read_root
     from parapet.transforms.corpora import listed
-    from parapet.transforms.rewrite.plan import dialogue_folders, list_files
     from parapet.transforms.service_splits import plan
     from parapet.transforms.service_splits.statistics import About
 

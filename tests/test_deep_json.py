@@ -16,6 +16,7 @@ from parapet.evaluation.generation.scorers import _parse as judgement_of
 from parapet.evaluation.lines import Keyed
 from parapet.evaluation.lines import read_lines as read_rows
 from parapet.schemas.dialogue import parse_dialogues
+from parapet.schemas.dialogue_files import dialogue_text, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import parse_json, parse_json_line
 from parapet.schemas.release_manifest import parse_manifest
@@ -30,7 +31,6 @@ from parapet.transforms.mturk.journal import Journal
 from parapet.transforms.ood.sources import _of_line as utterance_of
 from parapet.transforms.release.opening import latest_version
 from parapet.transforms.rewrite.names import read_mapping
-from parapet.transforms.rewrite.text import dialogue_text, read_each
 from parapet.transforms.variations.rewritten import read_lines as read_rewritten
 
 DIALOGUE = b'{"dialogue_id": "1", "services": [], "turns": [], "more": %s}'

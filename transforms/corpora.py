@@ -11,11 +11,9 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, read_root
-from parapet.transforms.rewrite.plan import DialogueFile, dialogue_folders, list_files
-from parapet.transforms.rewrite.rewriting import read_file
-from parapet.transforms.rewrite.text import read_each
 
 _SUFFIX = re.compile(r"_\d+$")
 
@@ -49,6 +47,22 @@ def read_corpus(root: str | Path, splits: Sequence[str]) -> Corpus:
     schemas = {of.relative_path: as_path(of.path).read_bytes() for of in folders.values()}
     problems = list(dict.fromkeys(str(bad.error) for of in folders.values() for bad in of.bad))
     return Corpus(list_files(as_path(root), folders), sorted(schemas.items()), problems)
+
+
+def read_file(file: DialogueFile) -> bytes:
+    """The bytes of a dialogue file. Raises InputError where it cannot be read, ever."""
+    if file.content is not None:
+        return file.content
+    try:
+        if "://" not in file.path:
+            return Path(file.path).read_bytes()
+        from parapet.transforms.files import read_bytes
+
+        return read_bytes(file.path)
+    except OSError as error:
+        if error.strerror is None:  # of the network: the runner tries again
+            raise
+        raise InputError(f"cannot be read: {error.strerror}", file.path) from None
 
 
 def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:

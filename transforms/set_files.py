@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING
 from parapet.transforms.files import HashingWriter, Written, staged
-from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING
 
 
 class SetFiles:

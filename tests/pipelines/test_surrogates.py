@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import typed
+from parapet.schemas.dialogue_files import read_each
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import read_root, sample_root
 from parapet.transforms.dead_letters import read_dead_letters
 from parapet.transforms.rewrite.names import by_position, known_names
 from parapet.transforms.rewrite.plan import Variant
 from parapet.transforms.rewrite.rewriting import places_of, text_under
-from parapet.transforms.rewrite.text import read_each
 
 HALF = "\ud800"
 Way = tuple[Any, ...]

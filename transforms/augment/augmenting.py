@@ -13,15 +13,16 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import typed
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.transforms.augment.plan import ORIGINAL, TrainingSet, Work
 from parapet.transforms.augment.tables import Part, ShardKey, batch_of, row_of, write_parts
+from parapet.transforms.corpora import read_file
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import HashingWriter, Written, staged
 from parapet.transforms.rewrite.places import Places
-from parapet.transforms.rewrite.plan import DialogueFile, Variant
-from parapet.transforms.rewrite.rewriting import places_of, read_file, text_under
-from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, read_each
+from parapet.transforms.rewrite.plan import Variant
+from parapet.transforms.rewrite.rewriting import places_of, text_under
 
 ROWS, DEAD, COUNTS, IDS = "rows", "dead", "counts", "ids"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
     SINGLE,
@@ -27,7 +28,7 @@ from parapet.transforms.augment.sets import Kind
 from parapet.transforms.naming import conventions_of
 from parapet.transforms.rewrite.names import Mapped, Names, by_position, known_names, marker_names
 from parapet.transforms.rewrite.places import Known
-from parapet.transforms.rewrite.plan import DialogueFile, Variant, dialogue_folders, list_files, match_services
+from parapet.transforms.rewrite.plan import Variant, match_services
 from parapet.transforms.rewrite.variants import find_mapping, find_variants
 from parapet.transforms.table1 import name_suffix
 

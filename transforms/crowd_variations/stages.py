@@ -20,6 +20,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.schemas.rewritings import REWRITINGS
@@ -34,7 +35,6 @@ from parapet.transforms.crowd_variations.settle import settle_turns
 from parapet.transforms.crowd_variations.summary import summarise
 from parapet.transforms.crowd_variations.tasks import Task, check_same
 from parapet.transforms.dead_letters import id_of
-from parapet.transforms.rewrite.plan import DialogueFile
 
 REWRITTEN, GIVEN = "rewritten", "given"
 FILE = "rewritten.jsonl"

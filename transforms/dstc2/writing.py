@@ -12,6 +12,7 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi.reading import SILENCE, Exchange, Fact
 from parapet.transforms.babi.writing import dialogue_text as babi_text
@@ -23,7 +24,6 @@ from parapet.transforms.dstc2.plan import Batch, Ontology
 from parapet.transforms.dstc2.rounds import Round, offers_of, rounds
 from parapet.transforms.dstc2.task6 import NO_RESULT, Words, lines_of
 from parapet.transforms.files import Written
-from parapet.transforms.rewrite.text import dialogue_text
 from parapet.transforms.set_files import SetFiles
 
 FACTS, TEXTS, BABI, DEAD, COUNTS, EXAMPLES = "facts", "texts", "babi", "dead", "counts", "examples"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.corpora import dialogues_of
@@ -12,7 +13,6 @@ from parapet.transforms.entities.groups import Kinds, Slot, found_in, values_of
 from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
 from parapet.transforms.entities.sources import Sources
 from parapet.transforms.entities.training import Training, texts_of, training_of
-from parapet.transforms.rewrite.plan import DialogueFile
 
 
 def learn_training(files: Sequence[DialogueFile], schemas: Iterable[SplitSchemas]) -> Training:

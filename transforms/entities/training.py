@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import read_file
 from parapet.transforms.entities.tokens import words
-from parapet.transforms.rewrite.plan import DialogueFile
-from parapet.transforms.rewrite.rewriting import read_file
-from parapet.transforms.rewrite.text import read_each
 
 
 class Training:

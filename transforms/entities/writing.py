@@ -13,6 +13,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.replacements import REPLACEMENTS
 from parapet.transforms.corpora import dialogues_of, hashed
@@ -22,8 +23,6 @@ from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, re
 from parapet.transforms.files import HashingWriter, Written, staged, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturb.edits import Edit
-from parapet.transforms.rewrite.plan import DialogueFile
-from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
 FOLDER = "replacements"

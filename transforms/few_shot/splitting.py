@@ -11,6 +11,7 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of
@@ -18,8 +19,6 @@ from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file
 from parapet.transforms.few_shot.candidates import TEST, TRAIN, Candidate, Rule, candidates_of
 from parapet.transforms.few_shot.choosing import Chosen, choose
 from parapet.transforms.few_shot.statistics import card, statistics, without_training
-from parapet.transforms.rewrite.plan import DialogueFile
-from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text
 from parapet.transforms.touching import used_by
 
 DEAD, COUNTS = "dead", "counts"

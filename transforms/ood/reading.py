@@ -11,6 +11,7 @@ import apache_beam as beam
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, is_unicode
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues, storable
@@ -21,7 +22,6 @@ from parapet.transforms.ood.plan import Recipe, check_places
 from parapet.transforms.ood.pool import KEPT, Foreign, foreign, judged, merged
 from parapet.transforms.ood.sources import SourceFile, read_source, source_id
 from parapet.transforms.ood.texts import key_of
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.touching import domains_of
 from parapet.transforms.variations.said import said_by_user
 

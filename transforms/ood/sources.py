@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, is_unicode
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from parapet.transforms import plugins
@@ -16,7 +17,6 @@ from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.files import read_bytes
 from parapet.transforms.ood.places import user_turns_of
 from parapet.transforms.ood.pool import Foreign, foreign
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.touching import domains_of
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"

@@ -12,6 +12,7 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.ood_turns import OOD_TURNS
 from parapet.transforms.corpora import hashed
@@ -25,8 +26,6 @@ from parapet.transforms.ood.reading import sound_dialogues
 from parapet.transforms.ood.statistics import uses_in
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.rewrite.plan import DialogueFile
-from parapet.transforms.rewrite.text import dialogue_text
 from parapet.transforms.set_files import SetFiles
 
 DEAD, COUNTS, USED, EXAMPLES = "dead", "counts", "used", "examples"

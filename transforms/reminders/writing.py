@@ -12,12 +12,12 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.files import Written
 from parapet.transforms.reminders.checking import check_dialogue
 from parapet.transforms.reminders.goals import Goal
 from parapet.transforms.reminders.simulate import digest_of, simulate
-from parapet.transforms.rewrite.text import dialogue_text
 from parapet.transforms.set_files import SetFiles
 
 COUNTS, TALLIES, DIGESTS, TEXTS, EXAMPLES = "counts", "tallies", "digests", "texts", "examples"

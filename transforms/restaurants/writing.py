@@ -12,6 +12,7 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi.reading import parse_dialogues
 from parapet.transforms.babi.writing import dialogue_text
@@ -26,7 +27,6 @@ from parapet.transforms.restaurants.sgd import sgd_dialogue
 from parapet.transforms.restaurants.simulating import Made, simulate
 from parapet.transforms.restaurants.statistics import Key, tally
 from parapet.transforms.restaurants.world import candidates
-from parapet.transforms.rewrite.text import dialogue_text as sgd_text
 from parapet.transforms.set_files import SetFiles
 
 COUNTS, TALLIES, SEEN, EXAMPLES, SIGNATURES = "counts", "tallies", "seen", "examples", "signatures"

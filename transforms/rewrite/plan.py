@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
 import msgspec
 
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
     SINGLE,
-    SPLITS,
     SplitSchemas,
     as_path,
     counterpart,
-    dialogue_files,
     read_root,
     services_by_name,
 )
@@ -53,20 +51,6 @@ class Split(msgspec.Struct, frozen=True):
 
     known: Known
     variants: list[Variant]
-
-
-class DialogueFile(msgspec.Struct, frozen=True):
-    """A file to rewrite: the folder it stands in (``train``, or nothing), its name, its place and size."""
-
-    split: str
-    name: str
-    path: str
-    size: int
-
-    @property
-    def relative(self) -> str:
-        """Its path below the root."""
-        return f"{self.split}/{self.name}" if self.split else self.name
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -143,35 +127,6 @@ def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad:
     if without and (max_bad < 1 or len(without) == len(matched)):
         what = f"no service of the corpus has a match in {', '.join(without)}, so nothing was written"
         raise InputError("\n".join([f"{what}; what does not match:", *problems]), "", "--variants")
-
-
-def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
-    """The dialogue files of the folders below ``root``, the largest first. Raises InputError where there are none."""
-    paths = [(folder, path) for folder in folders for path in dialogue_files(root, folder)]
-    if not paths:
-        raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
-    with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
-        sizes = pool.map(lambda found: found[1].stat().st_size, paths)
-        files = [
-            DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
-        ]
-    return sorted(files, key=lambda file: (-file.size, file.relative))
-
-
-def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
-    """The folders below ``root`` that hold dialogues, each with the schema that stands for it.
-
-    Raises:
-      InputError: dialogues without a schema.
-    """
-    if originals[0].split == SINGLE:
-        # MultiWOZ 2.2 has one schema for all splits; a split alone has its dialogues beside the schema.
-        return {folder: originals[0] for folder in ("", *SPLITS) if dialogue_files(root, folder)}
-    of = {split.split: split for split in originals}
-    for split in SPLITS:
-        if split not in of and dialogue_files(root, split):
-            raise InputError("there are dialogues and no schema.json", root / split)
-    return {name: split for name, split in of.items() if dialogue_files(root, name)}
 
 
 class _Matched(msgspec.Struct):

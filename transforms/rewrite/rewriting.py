@@ -11,13 +11,14 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.transforms.corpora import read_file
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from parapet.transforms.files import HashingWriter, Written, read_bytes, staged
+from parapet.transforms.files import HashingWriter, Written, staged
 from parapet.transforms.rewrite.places import Known, Places
-from parapet.transforms.rewrite.plan import DialogueFile, Split, Variant
-from parapet.transforms.rewrite.text import BETWEEN, CLOSING, EMPTY, OPENING, dialogue_text, read_each
+from parapet.transforms.rewrite.plan import Split, Variant
 
 DEAD = "dead"
 COUNTS = "counts"
@@ -140,16 +141,6 @@ def text_under(variant: Variant, places: Places | InputError, plain: bool = True
             raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
     places.write(variant.names)
     return dialogue_text(places.dialogue, plain)
-
-
-def read_file(file: DialogueFile) -> bytes:
-    """The bytes of a dialogue file. Raises InputError where it cannot be read, ever."""
-    try:
-        return read_bytes(file.path)
-    except OSError as error:
-        if error.strerror is None:  # of the network: the runner tries again
-            raise
-        raise InputError(f"cannot be read: {error.strerror}", file.path) from None
 
 
 def copy_schema(schema: tuple[str, str]) -> tuple[str, bytes]:

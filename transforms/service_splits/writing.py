@@ -11,13 +11,12 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import Written
-from parapet.transforms.rewrite.plan import DialogueFile
-from parapet.transforms.rewrite.text import dialogue_text
 from parapet.transforms.service_splits.plan import SETS, HeldOut
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.touching import used_by, without

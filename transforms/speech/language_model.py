@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import read_corpus
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.speech import ngram, sphinx
 from parapet.transforms.speech.turns import Speakers, sentences_of
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.transforms.corpora import listed
 from parapet.transforms.dead_letters import Tally, of_dialogues
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.speech.calibrate import LEVELS, Calibration, set_name
 from parapet.transforms.speech.engine import RATE
 from parapet.transforms.speech.noise import KINDS, Noise, babble, plain, recordings

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, hashed
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
 
 DRAWS = 10_000  # a turn's draw is one of so many

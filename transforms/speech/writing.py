@@ -16,6 +16,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.heard_turns import HEARD_TURNS
 from parapet.transforms.corpora import dialogues_of, hashed
@@ -23,8 +24,6 @@ from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.rewrite.plan import DialogueFile
-from parapet.transforms.rewrite.text import dialogue_text
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.speech.audio import sound_bytes
 from parapet.transforms.speech.calibrate import Calibration, Setting

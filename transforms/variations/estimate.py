@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.back_translate.legs import Known
 from parapet.transforms.back_translate.texts import ENGLISH
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.variations.kinds import Settings
 from parapet.transforms.variations.paraphrase import hidden, hidden_text, pivot_of, plain_text
 from parapet.transforms.variations.said import said_by_user

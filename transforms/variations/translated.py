@@ -7,12 +7,12 @@ from typing import Any
 
 import apache_beam as beam
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.translation import Translation
 from parapet.transforms.back_translate.legs import BackTranslate, Known
 from parapet.transforms.back_translate.texts import ENGLISH
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.translation.engine import Engine
 from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated

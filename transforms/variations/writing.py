@@ -13,14 +13,13 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.varied_turns import VARIED_TURNS
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of, storable
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.rewrite.plan import DialogueFile
-from parapet.transforms.rewrite.text import dialogue_text
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.variations.envs import among_namesakes, level_of, place_in_order
 from parapet.transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Given, Settings, Variation, vary, write_into

@@ -10,11 +10,11 @@ from parapet.evaluation.generation.corpus import ORIGINAL
 from parapet.evaluation.generation.turns import Kinds, SystemTurn, kinds_of, system_turns
 from parapet.evaluation.generation.words import ServiceWords, services_of, varied_words, words_of
 from parapet.evaluation.models.generation.templates import text_of
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.rewrite.variants import find_variants
 
 

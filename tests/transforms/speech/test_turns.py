@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, hashed
-from parapet.transforms.rewrite.plan import DialogueFile
 from parapet.transforms.speech.spoken import load_normalisation
 from parapet.transforms.speech.turns import (
     DRAWS,

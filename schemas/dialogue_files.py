@@ -1,17 +1,19 @@
-"""Dialogue files as streams: dialogues are read one by one and written one by one, with the published files' bytes."""
+"""The dialogue files of a corpus: listed, read one dialogue at a time, and written with the published files' bytes."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import parse_json
+from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, dialogue_files, parse_json
 
 # What stands before the first dialogue of a file, between two, and after the last.
 OPENING, BETWEEN, CLOSING = b"[\n", b",\n", b"\n]\n"
@@ -21,6 +23,58 @@ _OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
+
+
+class DialogueFile(msgspec.Struct, frozen=True):
+    """A file of dialogues.
+
+    Attributes:
+      split: the folder below the root in which it stands: ``train``, or nothing.
+      name: the file's.
+      path: its place.
+      size: in bytes.
+      content: its bytes, where they are at hand and there is no file at all.
+    """
+
+    split: str
+    name: str
+    path: str
+    size: int
+    content: bytes | None = None
+
+    @property
+    def relative(self) -> str:
+        """Its path below the root."""
+        return f"{self.split}/{self.name}" if self.split else self.name
+
+
+def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
+    """The dialogue files of the folders below ``root``, the largest first. Raises InputError where there are none."""
+    paths = [(folder, path) for folder in folders for path in dialogue_files(root, folder)]
+    if not paths:
+        raise InputError("no dialogues here: expected files such as train/dialogues_001.json", root)
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
+        sizes = pool.map(lambda found: found[1].stat().st_size, paths)
+        files = [
+            DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
+        ]
+    return sorted(files, key=lambda file: (-file.size, file.relative))
+
+
+def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
+    """The folders below ``root`` that hold dialogues, each with the schema that stands for it.
+
+    Raises:
+      InputError: dialogues without a schema.
+    """
+    if originals[0].split == SINGLE:
+        # MultiWOZ 2.2 has one schema for all splits; a split alone has its dialogues beside the schema.
+        return {folder: originals[0] for folder in ("", *SPLITS) if dialogue_files(root, folder)}
+    of = {split.split: split for split in originals}
+    for split in SPLITS:
+        if split not in of and dialogue_files(root, split):
+            raise InputError("there are dialogues and no schema.json", root / split)
+    return {name: split for name, split in of.items() if dialogue_files(root, name)}
 
 
 def read_each(data: bytes, path: object) -> Iterator[tuple[Any, bool]]:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, OPENING, dialogue_text, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, dialogue_files
-from parapet.transforms.rewrite.text import BETWEEN, CLOSING, OPENING, dialogue_text, read_each
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 JSON = st.recursive(
