@@ -1,9 +1,12 @@
 """Packaging. Dataflow workers install this too (``--setup_file=./setup.py``): the core, without extras."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
+VERSION = "0.2.0"
+URL = "https://github.com/parapet-dialogue/parapet"
 # The folders at the top of the checkout, which are imported as parapet.schemas, parapet.transforms, ...
 FOLDERS = ("schemas", "transforms", "evaluation", "pipelines", "crowd_templates")
 CORE = [
@@ -57,17 +60,53 @@ TEST = [
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "scikit-learn>=1.5,<2",
+    "setuptools>=77",
     "websockets>=13,<18",
 ]
 LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]
 
+
+def long_description() -> str:
+    """The README, whose links lead into the repository: the package index has no other file of it."""
+    readme = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    readme = re.sub(r"(!\[[^\]]*\]\()(?!https?://)", rf"\1{URL}/raw/v{VERSION}/", readme)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?!https?://|#)", rf"\1{URL}/blob/v{VERSION}/", readme)
+
+
 setup(
     name="parapet-dialogue",
-    version="0.1.0",
+    version=VERSION,
     description="Paraphrases and perturbations: Beam pipelines that build robustness data for dialogue systems",
-    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description=long_description(),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
+    project_urls={
+        "Homepage": URL,
+        "Documentation": f"{URL}/tree/main/docs",
+        "Changes": f"{URL}/blob/main/CHANGELOG.md",
+        "Issues": f"{URL}/issues",
+    },
+    author="The Parapet authors",
+    license_expression="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords=[
+        *("dialogue systems", "robustness", "evaluation", "paraphrase", "data augmentation"),
+        *("schema-guided dialogue", "dialogue state tracking", "crowdsourcing", "mechanical turk", "apache beam"),
+    ],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.11",
     packages=[
         "parapet",

@@ -48,7 +48,7 @@ def main() -> int:
     found = ours(root, args.split)
     cpu = time.process_time() - started
     print(f"{'':32}{'CPU':>9}{'frames/CPU s':>14}{'ratio':>7}")
-    for what, seconds in (("plain reference", reference), ("evaluation.dst, reading included", cpu)):
+    for what, seconds in (("plain reference", reference), ("parapet.evaluation.dst, reading included", cpu)):
         print(f"{what:32}{seconds:7.2f} s{frames / seconds:14,.0f}{reference / seconds:7.2f}")
     print(f"the official scoring takes {OFFICIAL:g} s for 26,802: this is {cpu / frames * 26_802 / OFFICIAL:.2f} of it")
     for part in (1, 4):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def act(args: argparse.Namespace, _: list[str]) -> int:
     try:
         found = look_around(args.model)
     except PackageNotFoundError as error:
-        raise InputError(f"{error.name} is not installed: pip install . in its checkout") from None
+        raise InputError(f"{error.name} is not installed: {install_line()}") from None
     works = not any(one.state == "wrong" for one in found["core"])
     if args.format == "json":
         print(as_json(found, works))

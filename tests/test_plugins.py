@@ -83,7 +83,7 @@ BROKEN = {
     "fails": ("def made(): raise OSError('down')", "made", "", "failed: OSError: down"),
     "lacks": ("def made(): return 7", "made", "", "gives a int without predict"),
     "told": (
-        "from schemas.errors import InputError\ndef made(): raise InputError('set PIG_KEY')",
+        "from parapet.schemas.errors import InputError\ndef made(): raise InputError('set PIG_KEY')",
         *("made", "", "set PIG_KEY"),
     ),
 }

@@ -20,7 +20,6 @@ from typing import get_args
 
 import msgspec
 import pytest
-import yaml
 from two_workers import TWO_PROCESSES, TWO_WORKERS
 
 from parapet.pipelines.command import StrictParser, _beam_flags
@@ -320,15 +319,6 @@ def test_every_column_and_schema_is_in_formats() -> None:
     for heading, names in of_place.items():
         assert not [name for name in names if f"`{name}`" not in section(text, heading)], heading
     assert not [name for name in RECORDS if f"(../schemas/json/{name}.schema.json)" not in text]
-
-
-def test_the_citation_is_of_this_version() -> None:
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    version = re.search(r'version="([^"]+)"', (ROOT / "setup.py").read_text(encoding="utf-8"))
-    assert version
-    assert (citation["cff-version"], citation["version"]) == ("1.2.0", version[1])
-    assert {"message", "title", "authors"} <= citation.keys()
-    assert f"## {version[1]} " in PAGES["CHANGELOG.md"]
 
 
 def test_images_are_small() -> None:

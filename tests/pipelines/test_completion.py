@@ -123,7 +123,7 @@ def test_what_stands_on_the_line_may_be_anything() -> None:
 def test_completing_loads_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from pipelines.completion import tree\n"
+        "from parapet.pipelines.completion import tree\n"
         f"for name in {[*PIPELINES]}: tree([name])\n"
         "heavy = {'apache_beam', 'spacy', 'nltk', 'pyarrow', 'numpy', 'torch', 'boto3', 'rich'}\n"
         "print(sorted(heavy & set(sys.modules)))"

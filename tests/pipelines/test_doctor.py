@@ -323,7 +323,7 @@ def test_marks_in_ascii_where_the_terminal_has_no_others() -> None:
 def test_it_imports_nothing_large() -> None:
     code = (
         "import sys\n"
-        "from pipelines.main import main\n"
+        "from parapet.pipelines.main import main\n"
         "main(['doctor', '--quiet'])\n"
         "heavy = {'apache_beam', 'spacy', 'nltk', 'pyarrow', 'numpy', 'torch', 'transformers', 'google.auth'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -273,7 +273,8 @@ def test_the_balance_is_checked():
 
 def test_help_imports_no_beam_and_is_quick():
     code = (
-        "import sys; from pipelines.main import main; main(['hits', '--help']); sys.exit('apache_beam' in sys.modules)"
+        "import sys; from parapet.pipelines.main import main; main(['hits', '--help']); "
+        "sys.exit('apache_beam' in sys.modules)"
     )
     started = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -119,7 +119,7 @@ def frame(value: float, turn: int = 0, dialogue_id: str = "1", service: str = "C
 
 
 def test_sensitivity_as_worked_by_hand() -> None:
-    check = "import doctest, sys, evaluation.dst.sensitivity as it; sys.exit(doctest.testmod(it).failed)"
+    check = "import doctest, sys, parapet.evaluation.dst.sensitivity as it; sys.exit(doctest.testmod(it).failed)"
     subprocess.run([sys.executable, "-c", check], check=True)
     right = [[frame(value), frame(0.0, turn=2)] for value in (1.0, 1.0, 1.0, 0.0, 0.0)]
     services = {"Cafes_1": "Cafes_1"}

@@ -79,7 +79,7 @@ def test_where_no_key_can_be_kept_the_message_says_what_to_do(home):
 
 
 def test_first_runs_at_once_agree_on_one_key(home):
-    script = "from transforms.crowd.worker_key import load_worker_key; print(load_worker_key().decode())"
+    script = "from parapet.transforms.crowd.worker_key import load_worker_key; print(load_worker_key().decode())"
 
     def run(_):
         environment = {name: text for name, text in os.environ.items() if name != VARIABLE}

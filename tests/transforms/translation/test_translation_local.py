@@ -135,7 +135,7 @@ def test_it_travels_pickled_and_loads_there(models: Models) -> None:
 
 def test_nothing_heavy_is_imported_before_it_is_opened(models: Models) -> None:
     code = (
-        "import sys; from transforms.translation.local import Local; "
+        "import sys; from parapet.transforms.translation.local import Local; "
         f"Local({{'zh-en': {models['zh-en']!r}}}); print({{'torch', 'transformers', 'ctranslate2'}} & set(sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

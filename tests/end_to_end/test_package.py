@@ -1,0 +1,221 @@
+"""What is installed: the sdist, the wheel made from it, and the wheel alone in an environment without the checkout.
+
+Offline: the build uses the setuptools that is here, and the environment finds the dependencies, not Parapet, in ours.
+"""
+
+from __future__ import annotations
+
+import email
+import email.message
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from parapet.schemas.distribution import DISTRIBUTION, FOLDERS, install_line
+
+ROOT = Path(__file__).parents[2]
+# In the folder of a user whose own modules have the names of our folders.
+SCRIPT = """\
+import sys
+
+import evaluation, schemas, transforms
+import parapet
+import parapet.schemas.layout, parapet.transforms, parapet.evaluation
+
+assert (evaluation.OWNER, schemas.OWNER, transforms.OWNER) == ("user", "user", "user")
+assert not [name for name in sys.modules if name.startswith("__editable__")]
+print(parapet.__file__, parapet.schemas.layout.sample_root(), sep="\\n")
+"""
+HINT = "from parapet.schemas.distribution import install_line; print(install_line('speech'), install_line(), sep='\\n')"
+
+
+class Built(NamedTuple):
+    """The sdist and the wheel that was built from it."""
+
+    sdist: Path
+    wheel: Path
+
+
+class Installed(NamedTuple):
+    """A virtual environment with the wheel, and a folder of its user's."""
+
+    bin: Path
+    folder: Path
+
+    def run(self, *command: str, status: int = 0) -> str:
+        """What a command of the environment, run in the user's folder, writes to stdout and stderr."""
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+        done = subprocess.run(
+            [self.bin / command[0], *command[1:]], cwd=self.folder, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == status, done.stderr
+        return done.stdout + done.stderr
+
+
+def tracked(*folders: str) -> set[str]:
+    """The paths of the files that are, or would be, in git."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *folders]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    return {name for name in names if name and (ROOT / name).is_file()}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: what belongs to the package is not known")
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in tracked():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
+    make_sdist = f"from setuptools import build_meta; build_meta.build_sdist({str(out)!r})"
+    subprocess.run([sys.executable, "-c", make_sdist], cwd=source, capture_output=True, check=True)
+    (sdist,) = out.glob("*.tar.gz")
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "-w", out, sdist], capture_output=True, check=True)
+    (wheel,) = out.glob("*.whl")
+    return Built(sdist, wheel)
+
+
+@pytest.fixture(scope="module")
+def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    prefix, folder = tmp_path_factory.mktemp("environment"), tmp_path_factory.mktemp("user")
+    venv.create(prefix, symlinks=True)
+    python = prefix / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*pip, built.wheel], capture_output=True, check=True)
+    # A path in a .pth file is searched, and its own .pth files are not read: that of our editable install is one.
+    site_packages = Path(sysconfig.get_path("purelib", vars={"base": str(prefix)}))
+    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    for name in ("evaluation", "transforms"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text('OWNER = "user"\n', encoding="utf-8")
+    (folder / "schemas.py").write_text('OWNER = "user"\n', encoding="utf-8")
+    (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
+    return Installed(prefix / "bin", folder)
+
+
+def names_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if not name.endswith("/")}
+
+
+def metadata(wheel: Path) -> email.message.Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.message_from_string(archive.read(name).decode("utf-8"))
+
+
+def test_the_wheel_installs_parapet_alone(built: Built) -> None:
+    tops = {name.partition("/")[0] for name in names_in(built.wheel)}
+    assert tops == {"parapet", f"{DISTRIBUTION.replace('-', '_')}-{version()}.dist-info"}
+
+
+def test_the_wheel_has_the_files_of_the_folders(built: Built) -> None:
+    wanted = {f"parapet/{name}" for name in tracked(*FOLDERS)} | tracked("parapet")
+    assert {"parapet/py.typed", "parapet/schemas/sample/crowd/names.csv"} <= wanted
+    assert {Path(name).suffix for name in wanted} >= {".css", ".csv", ".jinja", ".js", ".json", ".jsonl", ".toml"}
+    assert {name for name in names_in(built.wheel) if name.startswith("parapet/")} == wanted
+
+
+def test_the_sdist_has_what_the_wheel_is_made_of_and_no_more_folders(built: Built) -> None:
+    with tarfile.open(built.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
+    assert names >= tracked(*FOLDERS, "parapet", "LICENSE", "README.md", "pyproject.toml", "setup.py")
+    folders = {name.partition("/")[0] for name in names if "/" in name}
+    assert folders == {*FOLDERS, "parapet", f"{DISTRIBUTION.replace('-', '_')}.egg-info"}
+
+
+def test_the_folders_are_named_alike_everywhere() -> None:
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    listed = re.search(r"^FOLDERS = \((.*)\)$", setup, re.M)
+    made = re.search(r"^FOLDERS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert listed
+    assert made
+    assert tuple(re.findall(r'"(\w+)"', listed[1])) == tuple(made[1].split()) == FOLDERS
+
+
+def test_the_metadata_say_what_it_is(built: Built) -> None:
+    fields = metadata(built.wheel)
+    assert (fields["Name"], fields["Version"]) == (DISTRIBUTION, version())
+    assert (fields["License-Expression"], fields.get_all("License-File")) == ("Apache-2.0", ["LICENSE"])
+    classifiers = fields.get_all("Classifier", [])
+    assert "Typing :: Typed" in classifiers
+    assert not [name for name in classifiers if name.startswith("License ::")]  # which an expression forbids
+    addresses = [line.partition(", ")[2] for line in fields.get_all("Project-URL", [])]
+    assert len(addresses) >= 3
+    assert all(address.startswith("https://") for address in addresses)
+
+
+def test_the_description_has_no_link_that_only_the_checkout_has(built: Built) -> None:
+    fields = metadata(built.wheel)
+    assert fields["Description-Content-Type"] == "text/markdown"
+    links = re.findall(r"\]\(([^)\s]+)\)", fields.get_payload())
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    assert any(f"/raw/v{version()}/docs/images/" in link for link in links)
+    assert any(f"/blob/v{version()}/docs/" in link for link in links)
+
+
+def version() -> str:
+    """That of setup.py."""
+    found = re.search(r'^VERSION = "([^"]+)"$', (ROOT / "setup.py").read_text(encoding="utf-8"), re.M)
+    assert found
+    return found[1]
+
+
+def test_citation_and_changes_are_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changes = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert citation["version"] == changes[0] == version()
+
+
+def test_one_address_is_that_of_the_repository(built: Built) -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert f"Homepage, {citation['repository-code']}" in metadata(built.wheel).get_all("Project-URL", [])
+
+
+def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed: Installed) -> None:
+    places = installed.run("python", "script.py").splitlines()
+    assert len(places) == 2
+    assert all(Path(place).is_relative_to(installed.bin.parent) for place in places)
+
+
+def test_the_program_and_the_module_are_the_same(installed: Installed) -> None:
+    said = f"parapet {version()}\n"
+    assert installed.run("parapet", "--version") == installed.run("python", "-m", "parapet", "--version") == said
+    usage = installed.run("parapet", "-h")
+    assert usage.startswith("usage: parapet PIPELINE")
+    assert installed.run("python", "-m", "parapet", "-h") == usage
+    assert installed.run("python", "-m", "parapet", status=2) == usage
+
+
+def test_a_command_runs_on_the_sample_of_the_wheel(installed: Installed) -> None:
+    said = installed.run("python", "-m", "parapet", "hits", "--output", "my_hits")
+    assert re.search(r"^total +12 +142 ", said, re.M)
+    assert (installed.folder / "my_hits" / "index.html").is_file()
+    assert (installed.folder / "my_hits" / "manifest.jsonl").is_file()
+
+
+def test_the_hint_names_the_package_where_the_wheel_is_installed(installed: Installed) -> None:
+    assert installed.run("python", "-c", HINT).splitlines() == [
+        f"pip install '{DISTRIBUTION}[speech]'",
+        f"pip install '{DISTRIBUTION}'",
+    ]
+
+
+def test_the_hint_names_the_checkout_where_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert install_line("speech,models") == "pip install -e '.[speech,models]'"
+    monkeypatch.chdir(tmp_path)
+    assert install_line("speech") == f"pip install -e '{ROOT}[speech]'"
