@@ -1,4 +1,4 @@
-"""Times ``parapet compose`` against a plain single-process loop that does the same work, on growing corpora.
+"""Times ``parapet compose`` against ``parapet.crowd.compose``, the same in memory without Beam, on growing corpora.
 
     python benchmarks/compose.py [--answers 10000,100000,1000000] [--folder bench-output]
 
@@ -92,12 +92,10 @@ def digest(path: Path) -> bytes:
 
 
 def reference(schemas: str, responses: str, out: str) -> int:
-    """Runs the plain loop in this process."""
-    from benchmarks.compose_reference import compose
-    from parapet.pipelines.compose import method_of, parser
+    """Composes in this process, in memory."""
+    from parapet.crowd import compose
 
-    args, _ = parser().parse(["--output", out])
-    compose(Path(schemas), [Path(path) for path in responses.split(",")], Path(out), KEY.encode(), method_of(args))
+    compose(schemas, responses.split(",")).save(out)
     return 0
 
 

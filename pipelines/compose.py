@@ -6,13 +6,14 @@ import argparse
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, Parser, counted, run_command, run_header
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from parapet.transforms.crowd.options import Options
 
 EXAMPLE = """\
   parapet compose --schemas my_corpus --responses names.csv descriptions.csv --output out
@@ -64,7 +65,6 @@ def check(args: argparse.Namespace) -> None:
     """Raises InputError for what cannot work; fills in the sample where no corpus is given."""
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
-    from parapet.transforms import distance
 
     if args.schemas is None:
         sample = layout.sample_root()
@@ -73,26 +73,22 @@ def check(args: argparse.Namespace) -> None:
     elif not layout.is_there(args.schemas):
         raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
     check_answers(args)
-    distance.load_stopwords(args.stopwords)
-    distance.check_spacy_model(args.spacy_model)
+    options_of(args).check()
 
 
 def check_answers(args: argparse.Namespace) -> None:
     """Raises InputError where ``--responses``, ``--decisions``, ``--reviewers`` or ``--encoding`` cannot work."""
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
+    from parapet.transforms.crowd.ingest.files import check_encoding, check_file
 
     if args.reviewers and layout.same_place(*args.reviewers):
         raise InputError("two different sheets, please: one agrees with itself", "--reviewers")
     if not args.responses:
         raise InputError("say which response files to read", "--responses")
     for flag, path in inputs(args):
-        if not layout.is_there(path) or layout.as_path(path).is_dir():
-            raise InputError("there is no such file", f"{flag} {path}")
-    try:
-        "".encode(args.encoding)  # unlike codecs.lookup, refuses base64 and its like
-    except LookupError:
-        raise InputError(f"Python knows no text encoding {args.encoding!r}", "--encoding") from None
+        check_file(path, flag)
+    check_encoding(args.encoding, "--encoding")
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -107,23 +103,25 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from parapet.schemas import layout
     from parapet.transforms import files
-    from parapet.transforms.crowd import composing, outputs, reading, summary, worker_key
+    from parapet.transforms.crowd import composing, composition, outputs, reading, summary, worker_key
+    from parapet.transforms.crowd.ingest.files import Sources
 
     splits = layout.read_root(args.schemas, leave_out_bad=True)
-    sources = reading.Sources(args.responses, args.decisions, args.reviewers, args.encoding)
-    settings = settings_of(args, splits)
+    sources = Sources(args.responses, args.decisions, args.reviewers, args.encoding)
+    settings = options_of(args).settings(splits)
+    places, left_out = composition.places_of(splits), composition.bad_names(splits)
     read = reading.ReadAnswers(sources, worker_key.load_worker_key())
     files.prepare(args.output, "compose")
     names = layout.splits_of(splits)
 
     answers = pipeline | "Answers" >> read
-    bad_schemas = pipeline | "Bad services" >> beam.Create(composing.bad_services(splits), reshuffle=False)
+    bad_schemas = pipeline | "Bad services" >> beam.Create(composition.bad_services(splits), reshuffle=False)
     schemas = pipeline | "Services" >> beam.Create(composing.packed_schemas(layout.raw_by_name(splits)))
     settled = (
         {"schema": schemas, "responses": answers["merged"]}
         | "By service" >> beam.CoGroupByKey()
         | "Settle"
-        >> beam.ParDo(composing.SettleServices(settings, *composing.places_of(splits))).with_outputs(
+        >> beam.ParDo(composing.SettleServices(settings, places, left_out)).with_outputs(
             composing.VARIANT, composing.AUDIT, composing.SUMMARY, composing.DEAD, composing.COUNTS
         )
     )
@@ -150,7 +148,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             dead=beam.pvalue.AsList(dead),
             agreement=beam.pvalue.AsList(answers["agreement"]),
             splits=names,
-            method=method_of(args),
+            method=options_of(args).method(),
         )
         | "Write pages" >> files.WriteFiles(args.output)
     )
@@ -161,38 +159,16 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
 
 
-def settings_of(args: argparse.Namespace, splits: Sequence[Any]) -> Any:
-    """The settings that shape the result; the conventions of names are found from the corpus."""
-    from parapet.schemas import layout
-    from parapet.transforms.crowd.settle import Settings
-    from parapet.transforms.distance import Method, load_stopwords
-    from parapet.transforms.naming import conventions_of
+def options_of(args: argparse.Namespace) -> Options:
+    """The options that shape the result."""
+    from parapet.transforms.crowd.options import Options
 
-    return Settings(
-        conventions_of(layout.services_by_name(list(splits)).values()),
-        method=Method(args.name_distance, args.description_distance, load_stopwords(args.stopwords), args.spacy_model),
-        seed=args.seed,
-        selection=args.selection,
-        allow_partial=args.allow_partial,
-    )
-
-
-def method_of(args: argparse.Namespace) -> dict[str, str]:
-    """What ``statistics.json`` says of the method; never the names of input files, which do not shape the result."""
-    return {
-        "names": f"{args.name_distance} distance",
-        "descriptions": f"{args.description_distance} distance",
-        "stopwords": args.stopwords if args.stopwords in ("articles", "spacy", "none") else "a file",
-        "lemmas": args.spacy_model or f"simplemma {version('simplemma')}",
-        "selection": args.selection,
-        "seed": str(args.seed),
-        "partial": "allowed" if args.allow_partial else "left out",
-    }
+    return Options(**{name: getattr(args, name) for name in Options.__struct_fields__})
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    return run_header("compose", method_of(args))
+    return run_header("compose", options_of(args).method())
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int:

@@ -94,10 +94,11 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.schemas.rewritings import REWRITINGS
     from parapet.transforms import files
     from parapet.transforms.crowd import composing, reading, worker_key
+    from parapet.transforms.crowd.ingest.files import Sources
     from parapet.transforms.crowd_variations import outputs, stages, summary
     from parapet.transforms.crowd_variations.asked import TASKS
 
-    sources = reading.Sources(args.responses, args.decisions, args.reviewers, args.encoding, TASKS)
+    sources = Sources(args.responses, args.decisions, args.reviewers, args.encoding, TASKS)
     read = reading.ReadAnswers(sources, worker_key.load_worker_key())
     files.prepare(args.output, "compose_variations")
     answers = pipeline | "Answers" >> read

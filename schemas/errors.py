@@ -79,6 +79,11 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+def storable(text: str) -> str:
+    """A text as UTF-8 can have it: half a surrogate pair is written as ``\\udc00``."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def reason_and_place(error: Exception) -> tuple[str, str]:
     """What msgspec says of a value that does not fit: why, and where, as ``[3].slots[0].name``; "" is all of it."""
     reason, _, place = str(error).partition(" - at ")

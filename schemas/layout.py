@@ -120,7 +120,11 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
         found = [(path, SINGLE) for path in (root, root / "schema.json") if path.is_file()][:1]
     if not found:
         raise InputError("no schema here: expected train/schema.json, dev/schema.json or test/schema.json", root)
-    splits = [_read_lenient(path, split) for path, split in found]
+    return compared([_read_lenient(path, split) for path, split in found], leave_out_bad)
+
+
+def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[SplitSchemas]:
+    """The schemas of a corpus; services that splits define in different ways are bad. As :func:`read_root` has it."""
     _leave_out_differing(splits)
     bad = [service for split in splits for service in split.bad]
     if bad and not (leave_out_bad and any(split.services for split in splits)):
@@ -139,7 +143,20 @@ def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
 def _read_lenient(path: Path, split: str) -> SplitSchemas:
     if path.stat().st_size > MAX_SCHEMA_BYTES:
         raise InputError(f"over {MAX_SCHEMA_BYTES // 2**20} MB: this is no schema file", path)
-    items = _parse_json(path.read_bytes(), path)
+    return parse_services(_parse_json(path.read_bytes(), path), path, split)
+
+
+def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
+    """Checks what a schema file has, as parsed. Services that break a rule are in ``bad``.
+
+    Args:
+      items: the list of services.
+      path: of the file, for messages.
+      split: of the corpus.
+
+    Raises:
+      InputError: it is no list, or an empty one.
+    """
     if not isinstance(items, list):
         raise InputError(f"expected a list of services, found {type(items).__name__}", path)
     if not items:

@@ -1,6 +1,7 @@
 """Files that people give, compressed or not, as their names say: read to the end, or refused.
 
-Beam opens such files too, and takes one that a broken download cut off for a shorter one.
+Beam opens such files too, and takes one that a broken download cut off for a shorter one. Local files need no Beam;
+those of a bucket are opened by Beam's client, which every worker has.
 """
 
 from __future__ import annotations
@@ -10,10 +11,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
-
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from typing import Any, BinaryIO, cast
 
 from parapet.schemas.errors import DamagedFile
 
@@ -27,12 +25,31 @@ def _zstd() -> Any:
 
 
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    CompressionTypes.GZIP: lambda: zlib.decompressobj(zlib.MAX_WBITS | 16),
-    CompressionTypes.DEFLATE: zlib.decompressobj,
-    CompressionTypes.BZIP2: bz2.BZ2Decompressor,
-    CompressionTypes.LZMA: lzma.LZMADecompressor,
-    CompressionTypes.ZSTD: _zstd,
+    "gzip": lambda: zlib.decompressobj(zlib.MAX_WBITS | 16),
+    "deflate": zlib.decompressobj,
+    "bzip2": bz2.BZ2Decompressor,
+    "lzma": lzma.LZMADecompressor,
+    "zstd": _zstd,
 }
+_SUFFIXES = {  # as Beam has them
+    ".bz2": "bzip2",
+    ".deflate": "deflate",
+    ".gz": "gzip",
+    ".lzma": "lzma",
+    ".xz": "lzma",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+}
+
+
+def open_plain(path: str) -> BinaryIO:
+    """Opens a file for reading as it is, local or of a bucket."""
+    if "://" not in path:
+        return open(path, "rb")
+    from apache_beam.io.filesystem import CompressionTypes
+    from apache_beam.io.filesystems import FileSystems
+
+    return cast(BinaryIO, FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
 
 
 def open_input(path: str) -> io.BufferedReader:
@@ -41,9 +58,9 @@ def open_input(path: str) -> io.BufferedReader:
     Raises:
       DamagedFile: while it is read: it ends too early, is damaged, or is not compressed as its name says.
     """
-    handle = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    kind = CompressionTypes.detect_compression_type(path)
-    if kind == CompressionTypes.UNCOMPRESSED:
+    handle = open_plain(path)
+    kind = next((kind for suffix, kind in _SUFFIXES.items() if path.lower().endswith(suffix)), "")
+    if not kind:
         return io.BufferedReader(_Chunks(handle, iter(lambda: handle.read(_CHUNK), b"")), _CHUNK)
     return io.BufferedReader(_Chunks(handle, _decompressed(handle, path, kind)), _CHUNK)
 

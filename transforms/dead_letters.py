@@ -19,6 +19,7 @@ import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.errors import storable as storable
 
 DEAD_LETTERS = "dead_letters.jsonl"
 
@@ -67,11 +68,6 @@ def id_of(dialogue: Any, position: int) -> str:
     """The id of a dialogue, or its position as ``[3]`` where it has none."""
     found = dialogue.get("dialogue_id") if isinstance(dialogue, dict) else None
     return storable(found) if isinstance(found, str) else f"[{position}]"
-
-
-def storable(text: str) -> str:
-    """A text as UTF-8 can have it: half a surrogate pair is written as ``\\udc00``."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class Tally(msgspec.Struct, frozen=True):

@@ -31,6 +31,8 @@ else:  # python-Levenshtein is GPL; rapidfuzz (MIT) gives the same values
     levenshtein = rapid.Levenshtein.distance
     levenshtein_ratio = rapid.Indel.normalized_similarity
 
+DISTANCES = ("levenshtein", "jaccard")
+
 # Removing no more than these reproduces the published order of descriptions best.
 ARTICLES = frozenset({"a", "an", "the"})
 
@@ -52,11 +54,20 @@ class Method(msgspec.Struct, frozen=True):
 
     def metric(self, task: str) -> Metric:
         """The distance for ``names`` or ``descriptions``: (original, paraphrase) to a number, 0 where equal."""
-        kind = self.names if task == "names" else self.descriptions
-        return levenshtein if kind == "levenshtein" else self._jaccard
+        return self.named(self.names if task == "names" else self.descriptions)
+
+    def named(self, distance: str) -> Metric:
+        """The distance of that name, one of ``DISTANCES``."""
+        return levenshtein if distance == "levenshtein" else self._jaccard
 
     def _jaccard(self, first: str, second: str) -> float:
         return jaccard(lemma_set(first, self), lemma_set(second, self))
+
+
+def check_distance(name: str, place: str) -> None:
+    """Raises InputError for a distance that there is not; ``place`` is what names it."""
+    if name not in DISTANCES:
+        raise InputError(f"{name!r} is unknown: expected {' or '.join(map(repr, DISTANCES))}", place)
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:

@@ -28,6 +28,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError, NoRoomError
+from parapet.transforms.compressed import open_plain
 
 STAGING = ".incomplete"
 MANIFEST = "run.json"
@@ -329,8 +330,8 @@ def read_written(output: str, relative: str) -> bytes:
 
 def read_bytes(path: str) -> bytes:
     """A file, local or of a bucket, as it is. Workers read with this: it needs no more than Beam has."""
-    with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
-        return bytes(handle.read())
+    with open_plain(path) as handle:
+        return handle.read()
 
 
 def _read_manifest(path: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ _VOLATILE = (
     (re.compile(r"http://127\.0\.0\.1:\d+"), "http://127.0.0.1:N"),
     (re.compile(r"\b3[A-Z0-9]{29}\b"), "ID"),
 )
-_MAKES_DEAD_LETTERS = ("ingest/*.py", "merge.py", "settle.py", "answers.py", "composing.py")
+_MAKES_DEAD_LETTERS = ("ingest/*.py", "merge.py", "settle.py", "answers.py", "composition.py")
 
 
 class Step(msgspec.Struct):

@@ -19,6 +19,12 @@ def pack(rows: list[AuditRow]) -> bytes:
     return pack_table(audit_table(rows))
 
 
+def unpack(packed: bytes) -> pa.Table:
+    """The rows again."""
+    with pa.ipc.open_stream(packed) as stream:
+        return stream.read_all()
+
+
 def pack_table(table: pa.Table) -> bytes:
     """Rows, small enough to travel: an Arrow stream, compressed."""
     sink = pa.BufferOutputStream()
@@ -27,15 +33,14 @@ def pack_table(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def write(packed: Iterable[bytes], handle: Any, schema: pa.Schema = RESPONSES) -> None:
+def write(services: Iterable[pa.Table], handle: Any, schema: pa.Schema = RESPONSES) -> None:
     """Writes services' rows, in the order given, as one Parquet file of even row groups."""
     with pq.ParquetWriter(handle, schema, compression="zstd") as writer:
         waiting: list[pa.Table] = []
         rows = 0
-        for service in packed:
-            with pa.ipc.open_stream(service) as stream:
-                waiting.append(stream.read_all())
-            rows += waiting[-1].num_rows
+        for table in services:
+            waiting.append(table)
+            rows += table.num_rows
             while rows >= _ROWS_OF_A_GROUP:
                 whole = pa.concat_tables(waiting)
                 writer.write_table(whole.slice(0, _ROWS_OF_A_GROUP), row_group_size=_ROWS_OF_A_GROUP)

@@ -5,10 +5,8 @@ Elements are batches: assignments travel packed, some hundreds together, and a s
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import BufferedReader
 from itertools import islice
 from typing import Any
 from zlib import crc32
@@ -20,26 +18,16 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.decisions import Decision, parse_decisions
+from parapet.schemas.decisions import Decision
 from parapet.schemas.elements import VARIANTS
-from parapet.schemas.errors import DamagedFile, InputError
-from parapet.schemas.layout import SplitSchemas, schema_bytes
+from parapet.schemas.layout import schema_bytes
 from parapet.schemas.responses import RESPONSES, Assignment, DeadLetter
-from parapet.transforms.compressed import open_input
 from parapet.transforms.crowd import agreement, audit
-from parapet.transforms.crowd.ingest.api_assignments import read_assignments
-from parapet.transforms.crowd.ingest.batch_csv import read_batch
-from parapet.transforms.crowd.ingest.fields import SCHEMAS, Asked, payload
-from parapet.transforms.crowd.merge import (
-    merge_assignments,
-    no_answer,
-    settle_decisions,
-    unknown_decisions,
-    unusable_decision,
-)
-from parapet.transforms.crowd.settle import Outcome, Settings, settle_service
+from parapet.transforms.crowd.ingest.fields import SCHEMAS, Asked
+from parapet.transforms.crowd.ingest.files import read_responses, read_sheet
+from parapet.transforms.crowd.merge import merge
+from parapet.transforms.crowd.settle import Settings, settle
 from parapet.transforms.crowd.summary import summarise
-from parapet.transforms.dead_letters import storable
 from parapet.transforms.files import HashingWriter, Written, staged
 
 DEAD = "dead"
@@ -78,25 +66,10 @@ def dead(letters: Iterable[DeadLetter]) -> Iterator[TaggedOutput]:
         yield TaggedOutput(DEAD, letter)
 
 
-def read_responses(path: str, key: bytes, encoding: str, asked: Asked = SCHEMAS) -> Iterator[Assignment | DeadLetter]:
-    """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter.
-
-    Raises:
-      DamagedFile: a compressed file that is cut off or damaged.
-    """
-    try:
-        with open_input(path) as handle:
-            yield from _reader(handle)(handle, path, key, encoding, asked)
-    except DamagedFile:
-        raise
-    except InputError as error:
-        yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
-
-
-def _reader(handle: BufferedReader) -> Any:
-    # Byte order marks and the zeros of UTF-16 aside, JSON begins with a brace.
-    head = handle.peek(256)[:256].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
-    return read_assignments if head[:1] in (b"{", b"[") else read_batch
+def tagged(counts: Mapping[str, int]) -> Iterator[TaggedOutput]:
+    """Counts on their own output, to be summed."""
+    for found in counts.items():
+        yield TaggedOutput(COUNTS, found)
 
 
 class ReadResponses(beam.DoFn):
@@ -157,17 +130,6 @@ class ReadReviewers(beam.DoFn):
         yield from pack_decisions(merged.decisions, self.buckets)
 
 
-def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
-    """The decisions of one sheet, and its bad rows. Raises InputError for a file that is no sheet."""
-    with open_input(path) as handle:
-        decisions, bad = parse_decisions(handle.read(), path)
-    return decisions, [
-        DeadLetter("decisions", where, f"bad_decision: {reason}", payload(orjson.dumps(cells).decode()), where)
-        for row, reason, cells in bad
-        for where in (f"{path}: row {row}",)
-    ]
-
-
 def pack_decisions(decisions: Sequence[Decision], buckets: int) -> Iterator[Bucket]:
     """Decisions by the bucket of their assignment."""
     for bucket, group in _grouped(decisions, lambda d: bucket_of(d.response_id.rpartition(":")[0], buckets)):
@@ -192,27 +154,15 @@ class MergeBucket(beam.DoFn):
     def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
         """Merges one bucket: each assignment once, each decision with its response."""
         _, groups = element
-        read = [a for batch in groups["assignments"] for a in _unpack_assignments(batch)]
-        assignments, conflicts = merge_assignments(read)
-        decisions, contradictions = settle_decisions(
-            d for batch in groups["decisions"] for d in _unpack_decisions(batch)
+        merged = merge(
+            [a for batch in groups["assignments"] for a in _unpack_assignments(batch)],
+            [d for batch in groups["decisions"] for d in _unpack_decisions(batch)],
         )
-        without = [no_answer(assignment) for assignment in assignments if not assignment.answers]
-        assignments = [assignment for assignment in assignments if assignment.answers]
-        known, unknown = unknown_decisions(decisions, assignments, conflicts)
-        yield from dead([*conflicts, *without, *contradictions, *unknown])
-        yield TaggedOutput(COUNTS, ("assignments_merged", len(read)))
-        yield TaggedOutput(COUNTS, ("assignments", len(assignments)))
-        yield TaggedOutput(COUNTS, ("answers_given", sum(given(a) for a in assignments)))
-        yield TaggedOutput(COUNTS, ("decisions", sum(map(len, known.values()))))
-        for service, group in _grouped(assignments, lambda a: a.service_name):
-            of_service = {a.assignment_id: known[a.assignment_id] for a in group if a.assignment_id in known}
-            yield service, _packer.encode(Of(group, of_service))
-
-
-def given(assignment: Assignment) -> int:
-    """How many answers of the assignment say something; blank cells may be fields that the form did not have."""
-    return sum(bool(text.strip()) for text in assignment.answers.values())
+        yield from dead(merged.dead)
+        yield from tagged(merged.counts)
+        for service, group in _grouped(merged.assignments, lambda a: a.service_name):
+            ids = [a.assignment_id for a in group if a.assignment_id in merged.decisions]
+            yield service, _packer.encode(Of(group, {found: merged.decisions[found] for found in ids}))
 
 
 class SettleServices(beam.DoFn):
@@ -239,58 +189,21 @@ class SettleServices(beam.DoFn):
         found = [unpack_of(batch) for batch in groups["responses"]]
         assignments = [assignment for of in found for assignment in of.assignments]
         decisions = {k: v for of in found for k, v in of.decisions.items()}
-        yield TaggedOutput(COUNTS, ("decisions_settled", sum(map(len, decisions.values()))))
-        schemas = list(groups["schema"])
-        if not schemas:
-            yield TaggedOutput(COUNTS, ("assignments_settled", len(assignments)))
-            yield from self._unknown(assignments, decisions)
+        raw = next((orjson.loads(schema) for schema in groups["schema"]), None)
+        settled = settle(name, raw, assignments, decisions, self.settings, self.left_out)
+        yield from dead(settled.dead)
+        yield from tagged(settled.counts)
+        outcome = settled.outcome
+        if raw is None or outcome is None:
             return
-        raw = orjson.loads(schemas[0])
-        outcome = settle_service(raw, assignments, decisions, self.settings)
         for k, variant in zip(VARIANTS, outcome.variants, strict=False):
             for path, position in self.places[name]:
                 yield TaggedOutput(VARIANT, (f"v{k}/{path}", (position, orjson.dumps(variant))))
         yield TaggedOutput(AUDIT, (name, audit.pack(outcome.audit)))
         yield TaggedOutput(SUMMARY, summarise(raw, outcome))
-        yield from dead(outcome.dead)
-        yield TaggedOutput(COUNTS, ("answers_audited", sum(bool(row.text.strip()) for row in outcome.audit)))
-        answers_dead = [letter for letter in outcome.dead if letter.stage == "compose" and letter.payload]
-        yield TaggedOutput(COUNTS, ("answers_dead", len(answers_dead)))
-        yield TaggedOutput(COUNTS, ("assignments_settled", len(accounted_for(assignments, outcome))))
         for row in outcome.audit:
             count(row.disposition, 1)
         count("services_composed", bool(outcome.variants))
-
-    def _unknown(
-        self, assignments: Sequence[Assignment], decisions: Mapping[str, Mapping[str, Decision]]
-    ) -> Iterator[TaggedOutput]:
-        name = assignments[0].service_name
-        reason = f"unknown_service: no schema has a service {name!r}"
-        if name in self.left_out:
-            reason = f"unknown_service: {name!r} was left out as a bad_service"
-        yield from dead(
-            unusable_decision(decision, f"unused_response: {reason.partition(': ')[2]}")
-            for of_assignment in decisions.values()
-            for decision in of_assignment.values()
-        )
-        yield TaggedOutput(COUNTS, ("answers_dead", sum(given(a) for a in assignments)))
-        yield from dead(
-            DeadLetter(
-                "compose",
-                a.assignment_id,
-                reason,
-                payload(", ".join(f"{field}={text}" for field, text in sorted(a.answers.items()) if text)),
-                a.source,
-            )
-            for a in assignments
-        )
-
-
-def accounted_for(assignments: Iterable[Assignment], outcome: Outcome) -> set[str]:
-    """The ids of those assignments that have a row in the audit, or a dead letter of their own or of an answer."""
-    keys = {row.response_id for row in outcome.audit} | {letter.key for letter in outcome.dead}
-    ids = keys | {key.rpartition(":")[0] for key in keys}
-    return {assignment.assignment_id for assignment in assignments} & ids
 
 
 class WriteAudit(beam.DoFn):
@@ -304,40 +217,13 @@ class WriteAudit(beam.DoFn):
         """Writes the file."""
         with staged(self.output, audit.FILE) as handle:
             hashed = HashingWriter(handle)
-            audit.write((rows for _, rows in sorted(element[1])), hashed, self.schema)
+            audit.write((audit.unpack(rows) for _, rows in sorted(element[1])), hashed, self.schema)
         yield hashed.written(audit.FILE)
 
 
 def packed_schemas(raw: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
     """(service name, its schema as JSON) of every service."""
     return [(name, orjson.dumps(service)) for name, service in raw.items()]
-
-
-def bad_services(splits: Iterable[SplitSchemas]) -> list[DeadLetter]:
-    """The services that break a rule of the format."""
-    return [
-        DeadLetter(
-            "schemas",
-            error.path,
-            f"bad_service: {error.where}: {error.reason}",
-            payload(storable(json.dumps(bad.raw, ensure_ascii=False, separators=(",", ":")))),
-            error.path,
-        )
-        for split in splits
-        for bad in split.bad
-        for error in (bad.error,)
-    ]
-
-
-def places_of(splits: Iterable[SplitSchemas]) -> tuple[dict[str, list[tuple[str, int]]], frozenset[str]]:
-    """Where each service stands: (schema file, position there); and the names of those that are bad."""
-    places: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    bad = set()
-    for split in splits:
-        for position, service in enumerate(split.services):
-            places[service.service_name].append((split.relative_path, position))
-        bad |= {str(service.raw.get("service_name")) for service in split.bad if isinstance(service.raw, dict)}
-    return dict(places), frozenset(bad)
 
 
 def schema_file(path: str, services: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:

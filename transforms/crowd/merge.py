@@ -5,9 +5,53 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from parapet.schemas.decisions import Decision
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest.fields import payload
+
+
+class Merged(msgspec.Struct):
+    """Assignments and the decisions on them, ready to be settled.
+
+    Attributes:
+      assignments: each once, in the order of their ids; all of them answer something.
+      decisions: assignment id to form field to decision.
+      dead: what cannot be used.
+      counts: for ``summary.check_balance``.
+    """
+
+    assignments: list[Assignment]
+    decisions: dict[str, dict[str, Decision]]
+    dead: list[DeadLetter]
+    counts: dict[str, int]
+
+
+def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
+    """Each assignment once, each decision with its response.
+
+    Args:
+      read: assignments as the exports have them, with all copies of each.
+      decisions: of all reviewers, on these assignments.
+    """
+    assignments, conflicts = merge_assignments(read)
+    settled, contradictions = settle_decisions(decisions)
+    without = [no_answer(assignment) for assignment in assignments if not assignment.answers]
+    assignments = [assignment for assignment in assignments if assignment.answers]
+    known, unknown = unknown_decisions(settled, assignments, conflicts)
+    counts = {
+        "assignments_merged": len(read),
+        "assignments": len(assignments),
+        "answers_given": sum(map(given, assignments)),
+        "decisions": sum(map(len, known.values())),
+    }
+    return Merged(assignments, known, [*conflicts, *without, *contradictions, *unknown], counts)
+
+
+def given(assignment: Assignment) -> int:
+    """How many answers of the assignment say something; blank cells may be fields that the form did not have."""
+    return sum(bool(text.strip()) for text in assignment.answers.values())
 
 
 def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignment], list[DeadLetter]]:

@@ -1,13 +1,14 @@
 """Settles one service: which answers are used in which variant, and what became of every other answer.
 
 The whole of SGD-X's section 2.3 for one service: normalise, vet, apply the reviewers' decisions, deduplicate, draw
-five, rank, compose. Pure: assignments and decisions in, an :class:`Outcome` out.
+five, rank, compose. Pure: assignments and decisions in, an :class:`Outcome` out, and the counts that prove that none
+of them was lost.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from parapet.schemas.responses import Assignment, AuditRow, DeadLetter
 from parapet.schemas.service import parse_service
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
+from parapet.transforms.crowd.ingest.fields import payload
+from parapet.transforms.crowd.merge import given, unusable_decision
 from parapet.transforms.crowd.rank import Candidates, assign_names, ranked
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd.select import draw, most_diverse
@@ -75,6 +78,83 @@ class Outcome(msgspec.Struct):
     short: list[Short] = []
     dead: list[DeadLetter] = []
     decisions: dict[str, int] = {}
+
+
+class Settled(msgspec.Struct):
+    """What became of the answers to one service's tasks.
+
+    Attributes:
+      outcome: None where no schema has the service.
+      dead: what cannot be used.
+      counts: for ``summary.check_balance``.
+    """
+
+    outcome: Outcome | None
+    dead: list[DeadLetter]
+    counts: dict[str, int]
+
+
+def settle(
+    name: str,
+    raw: Mapping[str, Any] | None,
+    assignments: Sequence[Assignment],
+    decisions: Mapping[str, Mapping[str, Decision]],
+    settings: Settings,
+    left_out: frozenset[str] = frozenset(),
+) -> Settled:
+    """Settles the answers to one service's tasks, and counts them.
+
+    Args:
+      name: the service's, as its tasks have it.
+      raw: the service as its schema file has it; None where no schema has it.
+      assignments: its assignments, each once.
+      decisions: assignment id to form field to decision.
+      settings: of the run.
+      left_out: names of services whose schemas are bad.
+    """
+    counts = {"decisions_settled": sum(map(len, decisions.values()))}
+    if raw is None:
+        dead = unknown_service(name, assignments, decisions, left_out)
+        counts |= {"assignments_settled": len(assignments), "answers_dead": sum(map(given, assignments))}
+        return Settled(None, dead, counts)
+    outcome = settle_service(raw, assignments, decisions, settings)
+    counts |= {
+        "answers_audited": sum(bool(row.text.strip()) for row in outcome.audit),
+        "answers_dead": sum(letter.stage == "compose" and bool(letter.payload) for letter in outcome.dead),
+        "assignments_settled": len(accounted_for(assignments, outcome)),
+    }
+    return Settled(outcome, outcome.dead, counts)
+
+
+def unknown_service(
+    name: str,
+    assignments: Sequence[Assignment],
+    decisions: Mapping[str, Mapping[str, Decision]],
+    left_out: frozenset[str],
+) -> list[DeadLetter]:
+    """Dead letters of the answers to a service that no schema has, and of the decisions on them."""
+    reason = f"unknown_service: no schema has a service {name!r}"
+    if name in left_out:
+        reason = f"unknown_service: {name!r} was left out as a bad_service"
+    void = f"unused_response: {reason.partition(': ')[2]}"
+    of_decisions = [unusable_decision(decision, void) for found in decisions.values() for decision in found.values()]
+    return of_decisions + [
+        DeadLetter(
+            "compose",
+            a.assignment_id,
+            reason,
+            payload(", ".join(f"{field}={text}" for field, text in sorted(a.answers.items()) if text)),
+            a.source,
+        )
+        for a in assignments
+    ]
+
+
+def accounted_for(assignments: Iterable[Assignment], outcome: Outcome) -> set[str]:
+    """The ids of those assignments that have a row in the audit, or a dead letter of their own or of an answer."""
+    keys = {row.response_id for row in outcome.audit} | {letter.key for letter in outcome.dead}
+    ids = keys | {key.rpartition(":")[0] for key in keys}
+    return {assignment.assignment_id for assignment in assignments} & ids
 
 
 def settle_service(

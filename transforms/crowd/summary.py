@@ -166,27 +166,33 @@ def _dispositions(summaries: Iterable[ServiceSummary]) -> dict[str, int]:
     return {"total": sum(counts.values()), **{name: counts[name] for name in DISPOSITIONS}}
 
 
+def shortfall_rows(summaries: Iterable[ServiceSummary]) -> list[dict[str, Any]]:
+    """One row for each element and task that lacks good answers, in ``SHORTFALL_COLUMNS``."""
+    return [
+        {
+            "service_name": summary.service_name,
+            "element_id": short.element_id,
+            "task": short.task,
+            "field": short.form_field,
+            "have": short.have,
+            "need": NEEDED,
+            "in_review": short.in_review,
+            "reason": short.reason,
+            "composed": "partial" if summary.composed else "no",
+            "filled_variants": " ".join(f"v{k}" for k in short.filled),
+        }
+        for summary in summaries
+        for short in summary.short
+    ]
+
+
 def shortfall_csv(summaries: Iterable[ServiceSummary]) -> bytes:
-    """One row for each element and task that lacks good answers."""
+    """The same as a sheet."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(SHORTFALL_COLUMNS)
-    for summary in summaries:
-        for short in summary.short:
-            writer.writerow(
-                [
-                    neutralise(summary.service_name),
-                    neutralise(short.element_id),
-                    short.task,
-                    short.form_field,
-                    short.have,
-                    NEEDED,
-                    short.in_review,
-                    short.reason,
-                    "partial" if summary.composed else "no",
-                    " ".join(f"v{k}" for k in short.filled),
-                ]
-            )
+    writer = csv.DictWriter(out, SHORTFALL_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in shortfall_rows(summaries):
+        writer.writerow({**row, **{name: neutralise(row[name]) for name in ("service_name", "element_id")}})
     return out.getvalue().encode()
 
 

@@ -26,9 +26,9 @@ from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.schemas.rewritings import REWRITINGS
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.crowd import audit
-from parapet.transforms.crowd.composing import AUDIT, COUNTS, SUMMARY, count, dead, given, unpack_of
+from parapet.transforms.crowd.composing import AUDIT, COUNTS, SUMMARY, count, dead, unpack_of
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.crowd.merge import unusable_decision
+from parapet.transforms.crowd.merge import given, unusable_decision
 from parapet.transforms.crowd_variations.asked import AskedTurn, asked_turn, place_of
 from parapet.transforms.crowd_variations.repeats import Given, given_by, is_repeated, repeated
 from parapet.transforms.crowd_variations.settle import settle_turns

@@ -37,7 +37,7 @@ IN_PARQUET = pa.schema(
 
 def written(services):
     sink = io.BytesIO()
-    audit.write([audit.pack(rows) for rows in services], sink)
+    audit.write([audit.unpack(audit.pack(rows)) for rows in services], sink)
     return sink.getvalue()
 
 

@@ -11,7 +11,8 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment
-from parapet.transforms.crowd import composing
+from parapet.transforms.crowd import composing, settle
+from parapet.transforms.crowd.ingest import files
 from parapet.transforms.crowd.settle import settle_service
 from parapet.transforms.crowd.summary import check_balance
 
@@ -27,7 +28,7 @@ def test_an_answer_that_a_service_loses_fails_the_run(tmp_path: Path, capsys, mo
         del outcome.audit[3]
         return outcome
 
-    monkeypatch.setattr(composing, "settle_service", losing)
+    monkeypatch.setattr(settle, "settle_service", losing)
     assert fails_unpublished(tmp_path / "out")
     assert "answers given" in capsys.readouterr().err
 
@@ -56,7 +57,7 @@ def test_a_disk_that_fails_while_reading_fails_the_run(tmp_path: Path, capsys, m
         raise OSError("the disk went away")
         yield
 
-    monkeypatch.setattr(composing, "read_batch", failing)
+    monkeypatch.setattr(files, "read_batch", failing)
     assert fails_unpublished(tmp_path / "out")
     told = capsys.readouterr().err
     assert "the disk went away" in told

@@ -1,0 +1,309 @@
+"""From crowd answers to schema variants, in memory: ``parapet.rank``, ``parapet.compose`` and what it gives."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from parapet.schemas.errors import InputError, surrogate_in
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from parapet.schemas.decisions import Decision
+    from parapet.schemas.layout import SplitSchemas
+    from parapet.schemas.responses import Assignment, DeadLetter
+    from parapet.transforms.crowd.composition import Answers, Settled
+    from parapet.transforms.crowd.options import Options
+    from parapet.transforms.crowd.summary import ServiceSummary
+
+Variants = dict[str, dict[str, list[dict[str, Any]]]]
+PathLike = str | Path
+Record = TypeVar("Record", "Assignment", "Decision")
+
+
+def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> list[tuple[float, str]]:
+    """Orders paraphrases from near to far, as the variants v1 to v5 are composed (SGD-X, Lee et al. 2022, section 2.3).
+
+    Args:
+      original: the name or description that they stand for.
+      paraphrases: of it.
+      by: ``levenshtein``, with which names are ranked: the edit distance of the texts as written, in characters.
+        ``jaccard``, with which descriptions are ranked: the Jaccard distance, 0 to 1, of their sets of lower-cased
+        lemmas without articles.
+
+    Returns:
+      (distance, paraphrase), the nearest first; ties by text.
+
+    Raises:
+      InputError: an unknown distance, or something that is no text.
+
+    >>> rank("city_of_event", ["event_city", "town", "city_of_show"])
+    [(5.0, 'city_of_show'), (10.0, 'town'), (12.0, 'event_city')]
+    >>> rank("City of the event", ["Where an event is", "The city of events"], by="jaccard")
+    [(0.0, 'The city of events'), (0.8, 'Where an event is')]
+    """
+    from parapet.transforms.distance import Method, check_distance
+
+    check_distance(by, "by")
+    if isinstance(paraphrases, str):
+        raise InputError("expected several texts, found one: put it into a list", "paraphrases")
+    texts = list(paraphrases)
+    for place, text in [("original", original), *((f"paraphrases[{i}]", text) for i, text in enumerate(texts))]:
+        if not isinstance(text, str):
+            raise InputError(f"expected a text, found {type(text).__name__}", place)
+    metric = Method().named(by)
+    return sorted((float(metric(original, text)), text) for text in texts)
+
+
+class Composition:
+    """What :func:`compose` gives: the variants of a corpus's schemas, and what became of every answer.
+
+    Attributes:
+      variants: ``v1`` (nearest to the original) to ``v5``, to the name of a split (``schema`` where there are none), to
+        its services, as its ``schema.json`` has them. A service that is short of answers is in none of them.
+      audit: the fate of every answer, a row each, as in ``responses.parquet``.
+      dead_letters: the records that could not be used, with the reasons.
+    """
+
+    def __init__(self, splits: list[SplitSchemas], answers: Answers, settled: Settled, options: Options) -> None:
+        self._splits, self._answers, self._settled, self._options = splits, answers, settled, options
+        self.variants: Variants = settled.variants(splits)
+        self.audit: pa.Table = settled.audit()
+        self.dead_letters: list[DeadLetter] = settled.dead
+
+    def __repr__(self) -> str:
+        composed = sum(bool(outcome.variants) for outcome in self._settled.outcomes.values())
+        services = f"{composed} of {len(self._settled.outcomes)} services composed"
+        return f"<Composition: {services}, {self.audit.num_rows:,} answers, {len(self.dead_letters):,} dead letters>"
+
+    @cached_property
+    def shortfall(self) -> pa.Table:
+        """What is missing: a row for each element and task with fewer than five good answers (``shortfall.csv``)."""
+        import pyarrow as pa
+
+        from parapet.transforms.crowd.summary import SHORTFALL_COLUMNS, shortfall_rows
+
+        counts = ("have", "need", "in_review")
+        schema = pa.schema([(name, pa.int32() if name in counts else pa.string()) for name in SHORTFALL_COLUMNS])
+        return pa.Table.from_pylist(shortfall_rows(self._summaries), schema)
+
+    @cached_property
+    def statistics(self) -> dict[str, Any]:
+        """How many answers were used and why others were not, and the measures of Table 1 (``statistics.json``)."""
+        from parapet.schemas.layout import splits_of
+        from parapet.transforms.crowd.summary import statistics
+
+        agreement = self._answers.agreement[0][0] if self._answers.agreement else None
+        names, dead = splits_of(self._splits), len(self.dead_letters)
+        return statistics(self._summaries, names, dead, agreement, self._options.method())
+
+    @cached_property
+    def _summaries(self) -> list[ServiceSummary]:
+        from parapet.schemas.layout import raw_by_name
+        from parapet.transforms.crowd.summary import summarise
+
+        raws = raw_by_name(self._splits)
+        return [summarise(raws[name], outcome) for name, outcome in self._settled.outcomes.items()]
+
+    def save(self, folder: PathLike) -> None:
+        """Writes what the command ``parapet compose`` writes, byte for byte, but its ``run.json``.
+
+        ``v1/SPLIT/schema.json`` and so on, ``responses.parquet``, ``review.csv``, ``review.html``, ``shortfall.csv``,
+        ``statistics.json``, ``report.html``, ``dead_letters.jsonl``: all of them appear at once.
+
+        Args:
+          folder: local; new, or empty.
+
+        Raises:
+          InputError: the folder holds something, or cannot be written.
+        """
+        from parapet.schemas.layout import SINGLE, schema_bytes, splits_of
+        from parapet.transforms.crowd import audit, outputs
+
+        names, method = splits_of(self._splits), self._options.method()
+        files = outputs.summary_files(None, self._summaries, self.dead_letters, self._answers.agreement, names, method)
+        target = Path(folder)
+        staging = target.with_name(f".{target.name}.tmp-{uuid.uuid4().hex}")
+        if target.is_dir() and any(target.iterdir()):
+            raise InputError("the folder is not empty: choose another one", folder)
+        try:
+            for path, data in files:
+                _write(staging / path, data)
+            for variant, of_splits in self.variants.items():
+                for split, services in of_splits.items():
+                    _write(
+                        staging / variant / ("" if split == SINGLE else split) / "schema.json", schema_bytes(services)
+                    )
+            with (staging / audit.FILE).open("wb") as handle:
+                audit.write([self.audit], handle)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            staging.replace(target)
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror or error}", folder) from None
+        finally:
+            import shutil
+
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def compose(
+    services: Any,
+    responses: PathLike | Assignment | Iterable[PathLike | Assignment],
+    decisions: PathLike | Decision | Iterable[PathLike | Decision] | None = None,
+    *,
+    reviewers: tuple[PathLike, PathLike] | None = None,
+    seed: int = 0,
+    selection: str = "random",
+    allow_partial: bool = False,
+    name_distance: str = "levenshtein",
+    description_distance: str = "jaccard",
+    stopwords: str = "articles",
+    spacy_model: str = "",
+    encoding: str = "utf-8",
+) -> Composition:
+    """Vets, ranks and composes crowd answers into the schema variants v1 to v5 (SGD-X, Lee et al. 2022, section 2.3).
+
+    The same as the command ``parapet compose``, in memory and in this process.
+
+    Args:
+      services: a corpus (its folder, or what :func:`parapet.load_corpus` gives), a schema file, or the content of one:
+        a list of services as dicts.
+      responses: batch results of MTurk as CSV, or JSON lines of its API: one file or several; or records of
+        ``parapet.schemas.responses.Assignment``.
+      decisions: what reviewers decided on answers that were held: CSV files, or records of
+        ``parapet.schemas.decisions.Decision``.
+      reviewers: two reviewers' sheets, to be merged; ``statistics`` then has their agreement.
+      seed: of the draw, where an element has more than five good answers.
+      selection: ``random``, or ``diverse`` for the five that differ most from each other.
+      allow_partial: compose services whose elements have one good answer at least, repeating it.
+      name_distance: ranks names: ``levenshtein`` or ``jaccard``.
+      description_distance: ranks descriptions: ``jaccard`` or ``levenshtein``.
+      stopwords: that are no part of a description's lemmas: ``articles``, ``spacy``, ``none``, or a file of words.
+      spacy_model: a trained spaCy pipeline for lemmas; by default simplemma's.
+      encoding: of response files without a byte order mark.
+
+    Returns:
+      The variants and the audit. Records that cannot be used are in ``dead_letters``, services that were not composed
+      in ``shortfall``.
+
+    Raises:
+      InputError: with file, place and reason: there is no such file or no such option, a reviewer's sheet is none, no
+        service is good, or no assignment could be read.
+
+    >>> from parapet.schemas.layout import sample_root
+    >>> sample = sample_root()
+    >>> crowd = sample / "crowd"
+    >>> made = compose(sample, [crowd / "names.csv", crowd / "descriptions.csv"], crowd / "decisions.csv")
+    >>> list(made.variants), list(made.variants["v1"])
+    (['v1', 'v2', 'v3', 'v4', 'v5'], ['train', 'dev', 'test'])
+    >>> [service["service_name"] for service in made.variants["v3"]["test"]]
+    ['Ferries_13', 'Gyms_13', 'Libraries_23', 'Repairs_13']
+    >>> made.shortfall.select(["element_id", "task", "have"]).to_pylist()[0]
+    {'element_id': 'Museums_1/slot/has_audio_guide', 'task': 'names', 'have': 3}
+    """
+    from parapet.transforms.crowd.composition import settle_all
+    from parapet.transforms.crowd.options import Options
+
+    options = Options(seed, selection, allow_partial, name_distance, description_distance, stopwords, spacy_model)
+    options.check()
+    splits = _schemas(services)
+    answers = _answers(responses, decisions, reviewers, encoding)
+    if not answers.assignments:
+        first = next((f"{letter.source}: {letter.reason}" for letter in answers.dead), "the files hold none")
+        raise InputError(f"no assignment could be read: {first}", "responses")
+    return Composition(splits, answers, settle_all(splits, answers, options.settings(splits)), options)
+
+
+def _schemas(services: Any) -> list[SplitSchemas]:
+    """The schemas of a corpus, checked, services that break a rule left out; of its folder, a file or its content."""
+    from parapet.schemas.layout import SINGLE, compared, parse_services, read_root
+
+    if isinstance(services, str | Path):
+        return read_root(services, leave_out_bad=True)
+    if hasattr(services, "splits") and hasattr(services, "services"):
+        root = getattr(services, "root", None) or "services"
+        contents = {split: (f"{root}/{split}/schema.json", services.services(split)) for split in services.splits}
+    else:
+        contents = {SINGLE: ("services", services)}
+    parsed = [
+        parse_services(found if isinstance(found, Mapping) else list(found), path, split)
+        for split, (path, found) in contents.items()
+    ]
+    return compared(parsed, leave_out_bad=True)
+
+
+def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> Answers:
+    """All that people gave, of files and records."""
+    from parapet.schemas.decisions import Decision
+    from parapet.schemas.responses import Assignment
+    from parapet.transforms.crowd.composition import read_answers
+    from parapet.transforms.crowd.ingest.files import Sources, check_encoding
+    from parapet.transforms.crowd.worker_key import load_worker_key
+
+    check_encoding(encoding, "encoding")
+    response_files, assignments = _given(responses, "responses", Assignment)
+    decision_files, decided = _given(decisions if decisions is not None else [], "decisions", Decision)
+    sheets = _sheets(reviewers)
+    try:
+        answers = read_answers(
+            Sources(response_files, decision_files, sheets, encoding), load_worker_key() if response_files else b""
+        )
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "responses") from None
+    answers.assignments += assignments
+    answers.decisions += decided
+    return answers
+
+
+def _given(given: Any, place: str, kind: type[Record]) -> tuple[list[str], list[Record]]:
+    """Paths of files that are there, and records of a kind, checked. Raises InputError for anything else."""
+    from parapet.transforms.crowd.ingest.files import check_file
+
+    paths: list[str] = []
+    records: list[Record] = []
+    for i, item in enumerate([given] if isinstance(given, str | Path | kind) else given):
+        if isinstance(item, str | Path):
+            check_file(str(item), place)
+            paths.append(str(item))
+        elif isinstance(item, kind):
+            records.append(_checked(item, f"{place}[{i}]"))
+        else:
+            expected = f"expected a path or a record of {kind.__name__}"
+            raise InputError(f"{expected}, found {type(item).__name__}", f"{place}[{i}]")
+    return paths, records
+
+
+def _checked(record: Record, place: str) -> Record:
+    """A record whose fields are what they say: a struct that was made by hand may have anything in them."""
+    values = msgspec.to_builtins(record)
+    if (half := surrogate_in(values)) is not None:
+        raise InputError("half a surrogate pair, which is no character: write it anew", place, half)
+    try:
+        return msgspec.convert(values, type(record))
+    except msgspec.ValidationError as error:
+        raise InputError(str(error), place) from None
+
+
+def _sheets(reviewers: Any) -> list[str]:
+    from parapet.schemas.layout import same_place
+    from parapet.transforms.crowd.ingest.files import check_file
+
+    sheets = [str(path) for path in reviewers or ()]
+    if sheets and len(sheets) != 2:
+        raise InputError(f"expected two sheets, found {len(sheets)}", "reviewers")
+    for sheet in sheets:
+        check_file(sheet, "reviewers")
+    if sheets and same_place(*sheets):
+        raise InputError("two different sheets, please: one agrees with itself", "reviewers")
+    return sheets

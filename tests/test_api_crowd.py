@@ -1,0 +1,343 @@
+"""``parapet.crowd``: the same as the command ``compose``, byte for byte; and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import doctest
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from folders import files_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parapet import crowd
+from parapet.crowd import Composition, compose, rank
+from parapet.pipelines.main import main
+from parapet.schemas import layout
+from parapet.schemas.decisions import Decision, parse_decisions
+from parapet.schemas.errors import InputError
+from parapet.schemas.responses import RESPONSES, Assignment
+from parapet.transforms.crowd.ingest.files import read_responses
+
+KEY = b"a worker key for tests only"
+
+
+@pytest.fixture(scope="module")
+def answers(sample: Path) -> list[Path]:
+    return [sample / "crowd" / "names.csv", sample / "crowd" / "descriptions.csv"]
+
+
+@pytest.fixture(scope="module")
+def decisions(sample: Path) -> Path:
+    return sample / "crowd" / "decisions.csv"
+
+
+@pytest.fixture
+def made(sample: Path, answers: list[Path], decisions: Path) -> Composition:
+    return compose(sample, answers, decisions)
+
+
+def by_command(output: Path, *flags: object) -> dict[str, bytes]:
+    main(["compose", "--quiet", "--output", str(output), *map(str, flags)])
+    files = files_of(output)
+    del files["run.json"]
+    return files
+
+
+def saved(made: Composition, folder: Path) -> dict[str, bytes]:
+    made.save(folder)
+    return files_of(folder)
+
+
+# --- the same as the command ---------------------------------------------------------------------------------------
+
+
+def test_what_is_saved_is_what_the_command_writes(tmp_path: Path, made, sample, answers, decisions) -> None:
+    flags = ["--schemas", sample, "--responses", *answers, "--decisions", decisions]
+    expected = by_command(tmp_path / "command", *flags)
+    assert saved(made, tmp_path / "api") == expected
+    assert made.statistics == json.loads(expected["statistics.json"])
+    rows = list(csv.DictReader(expected["shortfall.csv"].decode().splitlines()))
+    assert [{k: str(v) for k, v in row.items()} for row in made.shortfall.to_pylist()] == rows
+    assert len(rows) == 2
+    audit = pq.read_table(tmp_path / "command" / "responses.parquet")
+    assert made.audit.schema == RESPONSES == audit.schema
+    assert made.audit.equals(audit)
+    for name, of_splits in made.variants.items():
+        assert {f"{name}/{split}/schema.json" for split in of_splits} == {p for p in expected if p.startswith(name)}
+        for split, services in of_splits.items():
+            assert services == json.loads(expected[f"{name}/{split}/schema.json"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        (["--allow_partial", "--seed", "7"], {"allow_partial": True, "seed": 7}),
+        (["--selection", "diverse", "--stopwords", "none"], {"selection": "diverse", "stopwords": "none"}),
+        (
+            ["--name_distance", "jaccard", "--description_distance", "levenshtein"],
+            {"name_distance": "jaccard", "description_distance": "levenshtein"},
+        ),
+    ],
+)
+def test_options_are_the_flags(tmp_path: Path, sample, answers, flags, options) -> None:
+    expected = by_command(tmp_path / "command", "--schemas", sample, "--responses", *answers, *flags)
+    assert saved(compose(sample, answers, **options), tmp_path / "api") == expected
+
+
+def test_two_reviewers_are_merged_as_by_the_command(tmp_path: Path, sample, answers, decisions) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(decisions.read_text().replace(",accept,", ",reject,"))
+    flags = ["--schemas", sample, "--responses", *answers, "--reviewers", decisions, other]
+    expected = by_command(tmp_path / "command", *flags)
+    made = compose(sample, answers, reviewers=(decisions, other))
+    assert saved(made, tmp_path / "api") == expected
+    assert "adjudicate.csv" in expected
+    assert made.statistics["agreement"]["disagreements"] > 0
+
+
+def test_the_published_answers_give_the_same_by_both(tmp_path: Path, real_data: Path) -> None:
+    files = [real_data / "mturk" / name for name in ("names.csv", "descriptions.csv", "assignments.jsonl")]
+    expected = by_command(tmp_path / "command", "--schemas", real_data / "sgd", "--responses", *files)
+    made = compose(real_data / "sgd", files)
+    assert saved(made, tmp_path / "api") == expected
+    assert made.audit.num_rows == 7_340
+
+
+def table_of(path: Path) -> tuple[list[str], list[list[str]]]:
+    with path.open(newline="", encoding="utf-8") as handle:
+        header, *rows = csv.reader(handle)
+    return header, rows
+
+
+SAMPLE = layout.sample_root()
+HEADER, ROWS = table_of(SAMPLE / "crowd" / "descriptions.csv")
+ID, TASK, SERVICE = (HEADER.index(name) for name in ("AssignmentId", "Input.task_id", "Input.service_name"))
+FIRST = HEADER.index("Answer.intent_0")
+
+# What happens to rows of an export on their way to us: copies, contradictions, unknown services, lost ids, odd texts.
+ROW = st.integers(0, len(ROWS) - 1)
+FAULT = st.sampled_from(["none", "none", "none", "copied", "other_answer", "unknown_service", "no_id", "short"])
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+
+
+@st.composite
+def exports(draw) -> list[list[list[str]]]:
+    """One or two exports of some rows of the sample, in any order, with faults in some of them."""
+    rows = []
+    for number in draw(st.lists(ROW, min_size=1, max_size=14)):
+        row, fault = list(ROWS[number]), draw(FAULT)
+        if fault == "other_answer":
+            row[FIRST] = draw(TEXT)
+        elif fault == "unknown_service":
+            row[TASK] = row[TASK].replace(row[SERVICE], "Nowhere_1")
+            row[SERVICE] = "Nowhere_1"
+        elif fault == "no_id":
+            row[ID] = ""
+        rows += [row[:5] if fault == "short" else row] * (2 if fault == "copied" else 1)
+    rows = draw(st.permutations(rows))
+    cut = draw(st.integers(0, len(rows)))
+    return [rows[:cut], rows[cut:]]
+
+
+def written(folder: Path, tables: list[list[list[str]]]) -> list[Path]:
+    paths = []
+    for i, rows in enumerate(tables):
+        paths.append(folder / f"export_{i}.csv")
+        with paths[-1].open("w", newline="", encoding="utf-8") as handle:
+            csv.writer(handle).writerows([HEADER, *rows])
+    return paths
+
+
+@given(exports(), st.integers(0, 3))
+@settings(max_examples=6)
+def test_exports_of_any_kind_give_the_same_by_both(tmp_path_factory, tables, seed) -> None:
+    folder = tmp_path_factory.mktemp("exports")
+    files = written(folder, tables)
+    flags = ["--allow_partial", "--seed", seed]
+    expected = by_command(folder / "command", "--schemas", SAMPLE, "--responses", *files, *flags)
+    read = [record for path in files for record in read_responses(str(path), KEY, "utf-8")]
+    if not any(isinstance(record, Assignment) for record in read):
+        assert "no assignment could be read" in refused(SAMPLE, files)
+    else:
+        made = compose(SAMPLE, files, allow_partial=True, seed=seed)
+        assert saved(made, folder / "api") == expected
+
+
+@given(st.permutations(ROWS[:24]), st.lists(st.integers(0, 23), max_size=8), st.integers(0, 24))
+@settings(max_examples=20)
+def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copied, cut) -> None:
+    folder = tmp_path_factory.mktemp("shuffled")
+    rows = rows + [rows[i] for i in copied]
+    made = compose(SAMPLE, written(folder, [rows[:cut], rows[cut:]]), allow_partial=True)
+    same = compose(SAMPLE, written(folder, [ROWS[:24]]), allow_partial=True)
+    assert made.audit.equals(same.audit)
+    assert made.variants == same.variants
+    assert made.statistics == same.statistics
+    assert made.audit.num_rows > 100
+
+
+# --- what it takes -------------------------------------------------------------------------------------------------
+
+
+def test_records_are_as_good_as_files(sample, answers, decisions, made) -> None:
+    records: list[Any] = [record for path in answers for record in read_responses(str(path), KEY, "utf-8")]
+    assert all(isinstance(record, Assignment) for record in records)
+    decided, _ = parse_decisions(decisions.read_bytes(), decisions)
+    again = compose(sample, records, decided)
+    assert again.audit.equals(made.audit)
+    assert again.variants == made.variants
+    mixed = compose(sample, [answers[0], *records], [decisions, *decided])
+    assert mixed.audit.equals(made.audit)
+
+
+def test_a_corpus_a_list_of_services_and_a_file_are_as_good_as_a_folder(sample, answers, decisions, made) -> None:
+    schemas = {split: json.loads((sample / split / "schema.json").read_bytes()) for split in ("train", "dev", "test")}
+    corpus = SimpleNamespace(root=sample, splits=("train", "dev", "test"), services=schemas.__getitem__)
+    assert compose(corpus, answers, decisions).variants == made.variants
+    of_file = compose(sample / "test" / "schema.json", answers, decisions)
+    of_list = compose(schemas["test"], answers, decisions)
+    assert of_file.variants == of_list.variants
+    assert {name: found["schema"] for name, found in of_file.variants.items()} == {
+        name: found["test"] for name, found in made.variants.items()
+    }
+    # The other services are known to nobody here.
+    assert {letter.reason.partition(":")[0] for letter in of_list.dead_letters} >= {"unknown_service"}
+
+
+def test_a_service_that_breaks_a_rule_is_a_dead_letter(sample, answers) -> None:
+    services = json.loads((sample / "test" / "schema.json").read_bytes())
+    services[0]["slots"][0]["name"] = ""
+    made = compose(services, answers)
+    (letter,) = [letter for letter in made.dead_letters if letter.stage == "schemas"]
+    assert letter.reason.startswith("bad_service: [0].slots[0].name:")
+    assert len(made.variants["v1"]["schema"]) == len(services) - 1
+
+
+WITHOUT_BEAM = """
+import sys
+from parapet.crowd import compose
+sample, out = sys.argv[1:]
+compose(sample, sample + "/crowd/names.csv").save(out)
+assert "apache_beam" not in sys.modules
+"""
+
+
+def test_nothing_is_printed_and_beam_is_not_loaded(tmp_path: Path, sample: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_BEAM, str(sample), str(tmp_path / "out")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+# --- what it refuses -----------------------------------------------------------------------------------------------
+
+
+def refused(*args: Any, **options: Any) -> str:
+    with pytest.raises(InputError) as error:
+        compose(*args, **options)
+    return str(error.value)
+
+
+def test_bad_input_is_refused_with_place_and_reason(tmp_path: Path, sample, answers) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("")
+    assert refused(tmp_path / "none", answers) == f"{tmp_path}/none: there is no such file or folder"
+    assert refused(sample, tmp_path / "none.csv") == f"responses {tmp_path}/none.csv: there is no such file"
+    assert refused(sample, tmp_path) == f"responses {tmp_path}: there is no such file"
+    assert refused(sample, []) == "responses: no assignment could be read: the files hold none"
+    assert "no assignment could be read" in refused(sample, empty)
+    assert f"{empty}: unusable_file" in refused(sample, empty)
+    assert refused(sample, answers, empty).startswith(f"{empty}: the file is empty")
+    assert refused(sample, [answers[0], 3]) == ("responses[1]: expected a path or a record of Assignment, found int")
+    assert refused(sample, answers, [answers]).startswith("decisions[0]: expected a path or a record of Decision")
+    assert refused(sample, answers, seed=1, selection="best").startswith("selection: 'best' is unknown")
+    assert refused(sample, answers, name_distance="cosine").startswith("name_distance: 'cosine' is unknown")
+    assert refused(sample, answers, encoding="base64") == "encoding: Python knows no text encoding 'base64'"
+    assert refused(sample, answers, reviewers=answers[:1]) == "reviewers: expected two sheets, found 1"
+    assert "agrees with itself" in refused(sample, answers, reviewers=(answers[0], answers[0]))
+    assert refused({"service_name": "A"}, answers) == "services: expected a list of services, found dict"
+    assert refused([], answers) == "services: the list of services is empty"
+    assert refused([{"service_name": "A"}], answers).startswith("services: [0]: ")
+
+
+def test_records_made_by_hand_are_checked(sample) -> None:
+    good = Assignment("3A", "Ferries_1", "names", "ab", {"slot_0": "x"})
+    bad = msgspec.structs.replace(good, answers={"slot_0": 3})
+    assert refused(sample, [good, bad]).startswith("responses[1]: Expected `str`, got `int`")
+    half = msgspec.structs.replace(good, answers={"slot_0": "\ud800"})
+    assert "half a surrogate pair" in refused(sample, [half])
+    maybe: Any = Decision("3A:slot_0", "perhaps")  # type: ignore[arg-type]
+    assert refused(sample, [good], [maybe]).startswith("decisions[0]: Invalid enum value 'perhaps'")
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, made) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty"):
+        made.save(tmp_path)
+    with pytest.raises(InputError, match="cannot be written"):
+        made.save(tmp_path / "mine.txt" / "below")
+    assert files_of(tmp_path) == {"mine.txt": b"mine"}
+
+
+def test_a_save_that_fails_leaves_nothing(tmp_path: Path, made, monkeypatch) -> None:
+    def full(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("parapet.transforms.crowd.audit.write", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        made.save(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- rank ----------------------------------------------------------------------------------------------------------
+
+
+def test_variants_are_in_the_order_of_rank(made, sample) -> None:
+    used: dict[tuple[str, str], list[tuple[int, float, str]]] = {}
+    for row in made.audit.to_pylist():
+        if row["variant"]:
+            used.setdefault((row["element_id"], row["field"]), []).append(
+                (row["variant"], row["distance"], row["canonical"])
+            )
+    services = layout.services_by_name(layout.read_root(sample))
+    seen = 0
+    for (element, field), found in used.items():
+        service, kind, *name = element.split("/")
+        element_of: Any = services[service]
+        if kind != "service":
+            element_of = next(e for e in getattr(element_of, f"{kind}s") if e.name == name[0])
+        by = "levenshtein" if field == "name" else "jaccard"
+        ranked = rank(getattr(element_of, field), [text for _, _, text in found], by)
+        assert [distance for distance, _ in ranked] == [distance for _, distance, _ in sorted(found)]
+        seen += len(found)
+    assert seen > 300
+
+
+@given(st.text(max_size=8), st.lists(st.text(max_size=8), max_size=6), st.sampled_from(["levenshtein", "jaccard"]))
+def test_rank_orders_by_distance_then_text(original, paraphrases, by) -> None:
+    found = rank(original, paraphrases, by)
+    assert found == sorted(found)
+    assert sorted(text for _, text in found) == sorted(paraphrases)
+    assert rank(original, reversed(paraphrases), by) == found
+    assert rank(original, [original], by) == [(0.0, original)]
+
+
+def test_rank_refuses_what_it_cannot_rank() -> None:
+    with pytest.raises(InputError, match="'cosine' is unknown: expected 'levenshtein' or 'jaccard'"):
+        rank("a", ["b"], by="cosine")
+    with pytest.raises(InputError, match="put it into a list"):
+        rank("a", "bc")
+    with pytest.raises(InputError, match=r"paraphrases\[1\]: expected a text, found NoneType"):
+        rank("a", ["b", None])  # type: ignore[list-item]
+
+
+def test_the_examples_of_the_docstrings_hold() -> None:
+    assert doctest.testmod(crowd) == (0, 9)

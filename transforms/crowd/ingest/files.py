@@ -1,0 +1,88 @@
+"""The files that people give to ``compose``: response files and reviewers' sheets, each read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from io import BufferedReader
+from typing import Any
+
+import msgspec
+import orjson
+
+from parapet.schemas.decisions import Decision, parse_decisions
+from parapet.schemas.errors import DamagedFile, InputError
+from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.transforms.compressed import open_input
+from parapet.transforms.crowd.ingest.api_assignments import read_assignments
+from parapet.transforms.crowd.ingest.batch_csv import read_batch
+from parapet.transforms.crowd.ingest.fields import SCHEMAS, Asked, payload
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What is read.
+
+    Attributes:
+      responses: batch CSVs and JSON lines.
+      decisions: reviewers' sheets.
+      reviewers: two sheets to be merged, or none.
+      encoding: of response files without a byte order mark.
+      asked: the kind of tasks that answers are taken to.
+    """
+
+    responses: list[str]
+    decisions: list[str] = []
+    reviewers: list[str] = []
+    encoding: str = "utf-8"
+    asked: Asked = SCHEMAS
+
+
+def distinct(paths: Iterable[str]) -> list[str]:
+    """Each file once, however its path is written."""
+    return sorted({str(as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
+
+
+def check_file(path: str, place: str) -> None:
+    """Raises InputError where there is no such file; ``place`` is the flag or argument that names it."""
+    if not is_there(path) or as_path(path).is_dir():
+        raise InputError("there is no such file", f"{place} {path}")
+
+
+def check_encoding(encoding: str, place: str) -> None:
+    """Raises InputError for what is no text encoding; ``place`` is the flag or argument that names it."""
+    try:
+        "".encode(encoding)  # unlike codecs.lookup, refuses base64 and its like
+    except LookupError:
+        raise InputError(f"Python knows no text encoding {encoding!r}", place) from None
+
+
+def read_responses(path: str, key: bytes, encoding: str, asked: Asked = SCHEMAS) -> Iterator[Assignment | DeadLetter]:
+    """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter.
+
+    Raises:
+      DamagedFile: a compressed file that is cut off or damaged.
+    """
+    try:
+        with open_input(path) as handle:
+            yield from _reader(handle)(handle, path, key, encoding, asked)
+    except DamagedFile:
+        raise
+    except InputError as error:
+        yield DeadLetter("ingest", path, f"unusable_file: {error}", "", path)
+
+
+def _reader(handle: BufferedReader) -> Any:
+    # Byte order marks and the zeros of UTF-16 aside, JSON begins with a brace.
+    head = handle.peek(256)[:256].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
+    return read_assignments if head[:1] in (b"{", b"[") else read_batch
+
+
+def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
+    """The decisions of one sheet, and its bad rows. Raises InputError for a file that is no sheet."""
+    with open_input(path) as handle:
+        decisions, bad = parse_decisions(handle.read(), path)
+    return decisions, [
+        DeadLetter("decisions", where, f"bad_decision: {reason}", payload(orjson.dumps(cells).decode()), where)
+        for row, reason, cells in bad
+        for where in (f"{path}: row {row}",)
+    ]
