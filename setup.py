@@ -133,6 +133,14 @@ setup(
         "speech": SPEECH,
         "test": TEST,
     },
-    entry_points={"console_scripts": ["parapet=parapet.pipelines.main:main"]},
+    entry_points={
+        "console_scripts": ["parapet=parapet.pipelines.main:main"],
+        "parapet.perturbations": [
+            "typos=parapet.transforms.variations.perturbations:Typos",
+            "verbose=parapet.transforms.variations.perturbations:Verbose",
+            "simple=parapet.transforms.variations.perturbations:Simple",
+            "paraphrase=parapet.transforms.variations.perturbations:Paraphrase",
+        ],
+    },
     zip_safe=False,
 )

@@ -1,1 +1,72 @@
-"""Parapet (PARAphrases and PErTurbations): data with which people test how robust dialogue systems are."""
+"""Parapet (PARAphrases and PErTurbations): data with which people test how robust dialogue systems are.
+
+Names are imported when they are used: ``import parapet`` itself loads nothing heavy, and no Apache Beam.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parapet import beam as beam
+    from parapet.api import apply_variants, load_corpus, perturb, perturb_sets, perturbations
+    from parapet.crowd import Composition, compose, rank
+    from parapet.schemas.errors import InputError
+    from parapet.transforms.corpora import Corpus, corpus_of
+    from parapet.transforms.perturbation import Perturbation, Perturbed, PerturbedCorpus, changed_turn
+
+# Where each public name is.
+_PLACES = {
+    "Composition": "parapet.crowd",
+    "Corpus": "parapet.transforms.corpora",
+    "InputError": "parapet.schemas.errors",
+    "Perturbation": "parapet.transforms.perturbation",
+    "Perturbed": "parapet.transforms.perturbation",
+    "PerturbedCorpus": "parapet.transforms.perturbation",
+    "apply_variants": "parapet.api",
+    "compose": "parapet.crowd",
+    "changed_turn": "parapet.transforms.perturbation",
+    "corpus_of": "parapet.transforms.corpora",
+    "load_corpus": "parapet.api",
+    "perturb": "parapet.api",
+    "perturb_sets": "parapet.api",
+    "perturbations": "parapet.api",
+    "rank": "parapet.crowd",
+}
+
+__all__ = [
+    "Composition",
+    "Corpus",
+    "InputError",
+    "Perturbation",
+    "Perturbed",
+    "PerturbedCorpus",
+    "apply_variants",
+    "changed_turn",
+    "compose",
+    "corpus_of",
+    "load_corpus",
+    "perturb",
+    "perturb_sets",
+    "perturbations",
+    "rank",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from parapet.schemas.distribution import parapet_version
+
+        return parapet_version()
+    if name == "beam":
+        return importlib.import_module("parapet.beam")
+    if name in _PLACES:
+        found = getattr(importlib.import_module(_PLACES[name]), name)
+        globals()[name] = found
+        return found
+    raise AttributeError(f"module 'parapet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "beam", "__version__"})

@@ -1,42 +1,188 @@
-"""Dialogues of a corpus as most pipelines take them: the files, the dialogues in them, and draws that never change."""
+"""A corpus of dialogues: its schemas, its dialogue files, and the dialogues in them, read one at a time."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, typed
-from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files, read_each
+from parapet.schemas.dialogue_files import (
+    BETWEEN,
+    CLOSING,
+    EMPTY,
+    OPENING,
+    DialogueFile,
+    dialogue_folders,
+    dialogue_text,
+    list_files,
+    read_each,
+)
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, read_root
+from parapet.schemas.layout import (
+    SPLITS,
+    SplitSchemas,
+    as_path,
+    dialogue_bytes,
+    parse_services,
+    raw_by_name,
+    read_root,
+    schema_bytes,
+    split_of_folder,
+)
 
 _SUFFIX = re.compile(r"_\d+$")
 
 
-class Corpus(msgspec.Struct, frozen=True):
-    """The dialogues of a run.
+class Item(NamedTuple):
+    """A dialogue of a file.
+
+    Attributes:
+      position: in its file, from 0.
+      raw: the dialogue as its file has it.
+      plain: whether it is plain JSON: no NaN, no half surrogate pairs.
+      error: why it cannot be used; None where it can.
+      rows: what was changed in it, where the corpus is a perturbed one.
+    """
+
+    position: int
+    raw: Any
+    plain: bool
+    error: InputError | None = None
+    rows: Sequence[dict[str, Any]] = ()
+
+
+class Corpus:
+    """A schema-guided dialogue corpus. Dialogues are read when they are asked for, one at a time.
 
     Attributes:
       files: the dialogue files, the largest first.
-      schemas: (path below a set, the bytes of a schema file).
-      problems: what is wrong with schemas, one line each.
+      folders: the folder of each split below the root (``""``: the root itself) to its schemas.
+      schemas: (path below the root, bytes) of the schema files.
+      problems: what is wrong with schemas, a line each.
+      rows_folder: where rows are saved beside the dialogues; nothing where there are none.
     """
 
-    files: list[DialogueFile]
-    schemas: list[tuple[str, bytes]]
-    problems: list[str]
+    rows_folder = ""
+
+    def __init__(
+        self, files: Sequence[DialogueFile], folders: Mapping[str, SplitSchemas], schemas: Mapping[str, bytes]
+    ) -> None:
+        self.files, self.folders = list(files), dict(folders)
+        self.schemas = sorted(schemas.items())
+        self.problems = list(dict.fromkeys(str(bad.error) for of in folders.values() for bad in of.bad))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self.splits)}; {len(self.files)} dialogue files>"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits, such as ``("train", "dev", "test")``.
+
+        A split's folder that was loaded by itself is called what the folder is called; ``"all"`` where that says
+        nothing.
+        """
+        return tuple(split_name(folder, of) for folder, of in self.folders.items())
+
+    def services(self, split: str | None = None) -> list[dict[str, Any]]:
+        """The services of a split, or of all splits, each once, as dicts in SGD's form.
+
+        Raises:
+          InputError: there is no such split.
+        """
+        return list(raw_by_name([self.folders[folder] for folder in self._folders(split)]).values())
+
+    def dialogues(self, split: str | None = None) -> Iterator[dict[str, Any]]:
+        """The dialogues of a split, or of all splits, as dicts in SGD's form, in the order of the files.
+
+        Raises:
+          InputError: there is no such split, a file cannot be read, or a dialogue is none; with file and place.
+        """
+        for file in self.files_of(split):
+            for item in self.checked_items(file):
+                yield item.raw
+
+    def files_of(self, split: str | None = None) -> list[DialogueFile]:
+        """The dialogue files of a split, or of all splits, in the order of splits and names."""
+        folders = self._folders(split)
+        return sorted(
+            (file for file in self.files if file.split in folders), key=lambda f: (folders.index(f.split), f.name)
+        )
+
+    def read(self, file: DialogueFile) -> Iterator[Item]:
+        """The dialogues of one of the files. Raises InputError where it cannot be read, possibly after some of them."""
+        for position, raw, plain, dialogue in dialogues_of(file):
+            yield Item(position, raw, plain, dialogue if isinstance(dialogue, InputError) else None)
+
+    def checked_items(self, file: DialogueFile) -> Iterator[Item]:
+        """As :meth:`read`. Raises InputError where a dialogue cannot be used, with file and place."""
+        for item in self.read(file):
+            if item.error is not None:
+                where = f"[{item.position}]" + (f".{item.error.where}" if item.error.where else "")
+                raise InputError(item.error.reason, file.path or file.relative, where)
+            yield item
+
+    def rows_file(self, rows: Sequence[dict[str, Any]]) -> bytes:
+        """The rows of one dialogue file, as Parquet, where there are any."""
+        raise NotImplementedError
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the corpus in the SGD layout: whole files only, ``run.json`` last. A folder of ours is replaced.
+
+        Raises:
+          InputError: a dialogue cannot be used, or the folder holds something else.
+        """
+        from parapet.transforms.saving import save
+
+        save(self, str(folder))
+
+    def about(self) -> dict[str, Any]:
+        """What ``run.json`` of a folder says in which it is saved."""
+        return {}
+
+    def _folders(self, split: str | None) -> list[str]:
+        if split is None:
+            return list(self.folders)
+        if split not in self.splits:
+            raise InputError(f"there is no split {split!r}: there are {', '.join(self.splits)}")
+        return [folder for folder, name in zip(self.folders, self.splits, strict=True) if name == split]
 
 
-def read_corpus(root: str | Path, splits: Sequence[str]) -> Corpus:
-    """Lists the dialogues of some splits. Raises InputError: files that cannot be read, no such split."""
+def split_name(folder: str, schemas: SplitSchemas) -> str:
+    """What a folder of a corpus is called: the root by the folder that it is, ``all`` where that says nothing."""
+    return folder or split_of_folder(schemas.path) or "all"
+
+
+def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
+    """A file that whoever has it can read: with its content, where that is not what stands on disk."""
+    if type(corpus) is Corpus:
+        return file
+    texts = [dialogue_text(item.raw, item.plain) for item in corpus.checked_items(file)]
+    content = OPENING + BETWEEN.join(texts) + CLOSING if texts else EMPTY
+    return msgspec.structs.replace(file, path="", size=len(content), content=content)
+
+
+def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
+    """Lists the dialogues of some splits, or of all.
+
+    Args:
+      root: of the corpus; a split's folder and a schema file are taken too.
+      splits: their names; None: all there are, and none is needed.
+
+    Raises:
+      InputError: files that cannot be read, no such split.
+    """
     originals = read_root(root, leave_out_bad=True)
     folders = dialogue_folders(as_path(root), originals)
-    if set(folders) != {""}:  # a split of its own has no folders
+    if splits is None:
+        if not folders:  # schemas alone
+            folders = {"" if of.relative_path == "schema.json" else of.split: of for of in originals}
+            return Corpus([], folders, _bytes_of(folders))
+    elif set(folders) != {""}:  # a split of its own has no folders
         if not splits:
             raise InputError("give one or more of train, dev, test", "--split")
         for split in splits:
@@ -44,9 +190,47 @@ def read_corpus(root: str | Path, splits: Sequence[str]) -> Corpus:
                 there = ", ".join(folder for folder in folders if folder) or "none"
                 raise InputError(f"there are no dialogues in {split!r}; there are in: {there}", root, "--split")
         folders = {split: folders[split] for split in splits}
-    schemas = {of.relative_path: as_path(of.path).read_bytes() for of in folders.values()}
-    problems = list(dict.fromkeys(str(bad.error) for of in folders.values() for bad in of.bad))
-    return Corpus(list_files(as_path(root), folders), sorted(schemas.items()), problems)
+    return Corpus(list_files(as_path(root), folders), folders, _bytes_of(folders))
+
+
+def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
+    return {of.relative_path: as_path(of.path).read_bytes() for of in folders.values()}
+
+
+def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
+    """A corpus of what is in memory.
+
+    Args:
+      dialogues: split to its dialogues, dicts in SGD's form.
+      services: split to its services, as the entries of a ``schema.json``.
+
+    Raises:
+      InputError: a split without services, services that break a rule, or dialogues that JSON cannot have.
+
+    Example:
+      >>> import parapet
+      >>> sample = parapet.load_corpus()
+      >>> one = next(sample.dialogues("test"))
+      >>> corpus = parapet.corpus_of({"test": [one]}, {"test": sample.services("test")})
+      >>> corpus.splits, next(corpus.dialogues()) == one
+      (('test',), True)
+    """
+    folders, files = {}, []
+    for split in sorted({**services, **dialogues}, key=lambda name: (*SPLITS, name).index(name)):
+        if split not in SPLITS:
+            raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}")
+        if split not in services:
+            raise InputError(f"there are dialogues and no services of {split!r}")
+        folders[split] = of = parse_services(list(services[split]), f"services[{split!r}]", split)
+        if of.bad:
+            raise of.bad[0].error
+    for split, listed_dialogues in dialogues.items():
+        try:
+            content = dialogue_bytes(list(listed_dialogues))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"is not JSON: {error}", f"dialogues[{split!r}]") from None
+        files.append(DialogueFile(split, "dialogues_001.json", f"dialogues[{split!r}]", len(content), content))
+    return Corpus(files, folders, {of.relative_path: schema_bytes(of.raw) for of in folders.values()})
 
 
 def read_file(file: DialogueFile) -> bytes:

@@ -18,8 +18,7 @@ import apache_beam as beam
 import msgspec
 import orjson
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.errors import storable as storable
+from parapet.schemas.errors import InputError, storable
 
 DEAD_LETTERS = "dead_letters.jsonl"
 

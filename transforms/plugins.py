@@ -20,6 +20,7 @@ SPEECH_ENGINES = "parapet.speech_engines"
 OOD_SOURCES = "parapet.ood_sources"
 METRICS = "parapet.metrics"
 MODELS = "parapet.models"
+PERTURBATIONS = "parapet.perturbations"
 
 # The groups of entry points, and what one of each is called.
 GROUPS = {
@@ -28,6 +29,7 @@ GROUPS = {
     OOD_SOURCES: "source of utterances",
     METRICS: "metric",
     MODELS: "model",
+    PERTURBATIONS: "perturbation",
 }
 
 

@@ -21,7 +21,8 @@ from parapet.schemas.layout import read_root, sample_root
 from parapet.transforms.dead_letters import read_dead_letters
 from parapet.transforms.rewrite.names import by_position, known_names
 from parapet.transforms.rewrite.plan import Variant
-from parapet.transforms.rewrite.rewriting import places_of, text_under
+from parapet.transforms.rewrite.renaming import places_of
+from parapet.transforms.rewrite.rewriting import text_under
 
 HALF = "\ud800"
 Way = tuple[Any, ...]

@@ -12,13 +12,13 @@ import orjson
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, storable
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
 from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
 from parapet.transforms.anonymise.second_look import Suspect, suspects_in
 from parapet.transforms.babi.reading import SILENCE, Exchange
 from parapet.transforms.babi.writing import dialogue_text
-from parapet.transforms.dead_letters import DeadLetter, storable
+from parapet.transforms.dead_letters import DeadLetter
 from parapet.transforms.files import HashingWriter, Written, staged
 
 DEAD, COUNTS = "dead", "counts"

@@ -22,7 +22,8 @@ from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file
 from parapet.transforms.files import HashingWriter, Written, staged
 from parapet.transforms.rewrite.places import Places
 from parapet.transforms.rewrite.plan import Variant
-from parapet.transforms.rewrite.rewriting import places_of, text_under
+from parapet.transforms.rewrite.renaming import places_of
+from parapet.transforms.rewrite.rewriting import text_under
 
 ROWS, DEAD, COUNTS, IDS = "rows", "dead", "counts", "ids"
 

@@ -13,10 +13,10 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import dialogue_text
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, storable
 from parapet.transforms.babi.reading import SILENCE, Exchange, Fact
 from parapet.transforms.babi.writing import dialogue_text as babi_text
-from parapet.transforms.dead_letters import DeadLetter, storable
+from parapet.transforms.dead_letters import DeadLetter
 from parapet.transforms.dstc2.calls import Call, read_call
 from parapet.transforms.dstc2.corpus import dialogue_of, slots_of
 from parapet.transforms.dstc2.knowledge import Knowledge, Said, facts_of, gathered

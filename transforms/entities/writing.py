@@ -15,10 +15,10 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
+from parapet.schemas.errors import storable as safe
 from parapet.schemas.replacements import REPLACEMENTS
 from parapet.transforms.corpora import dialogues_of, hashed
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from parapet.transforms.dead_letters import storable as safe
 from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.files import HashingWriter, Written, staged, write_staged
 from parapet.transforms.parquet import parquet_bytes

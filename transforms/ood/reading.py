@@ -12,9 +12,9 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError, is_unicode
+from parapet.schemas.errors import InputError, is_unicode, storable
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues, storable
+from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues
 from parapet.transforms.ood.language import Languages, Saying, Schemas, saying_of
 from parapet.transforms.ood.near import InDomain
 from parapet.transforms.ood.places import places_of, turns_with_place, user_turns_of

@@ -91,7 +91,7 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
     folders = dialogue_folders(root, originals)
     files = list_files(root, folders)
     matched = [
-        _match_variant(name, path, originals, None if mapped is None else mapped.get(name, {}))
+        match_variant(name, read_root(path, leave_out_bad=True), path, originals, names_of(name, mapped))
         for name, path in variants.items()
     ]
     return Plan(
@@ -101,7 +101,12 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
             for folder, split in folders.items()
         },
         files=files,
-        schemas=[schema for of in matched for schema in of.schemas],
+        schemas=[
+            (f"{name}/{split.relative_path}", of.targets[split.split].path)
+            for name, of in zip(variants, matched, strict=True)
+            for split in originals
+            if split.split in of.targets
+        ],
         mapped={
             name: {service: names for split in of.splits.values() for service, names in split.names.items()}
             for name, of in zip(variants, matched, strict=True)
@@ -129,27 +134,44 @@ def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad:
         raise InputError("\n".join([f"{what}; what does not match:", *problems]), "", "--variants")
 
 
-class _Matched(msgspec.Struct):
-    """One variant: of each split the names; its schema files; problems and remarks as ``Plan`` has them."""
+def names_of(variant: str, mapped: Mapped | None) -> Mapping[str, Names] | None:
+    """What a mapping has of a variant; None where there is no mapping."""
+    return None if mapped is None else mapped.get(variant, {})
+
+
+class Matched(msgspec.Struct):
+    """One variant: of each split the names and its schemas; problems and remarks as ``Plan`` has them."""
 
     splits: dict[str, Variant] = {}
-    schemas: list[tuple[str, str]] = []
+    targets: dict[str, SplitSchemas] = {}
     problems: list[str] = []
     remarks: list[str] = []
 
 
-def _match_variant(
-    name: str, path: Path, originals: Sequence[SplitSchemas], mapped: Mapping[str, Names] | None
-) -> _Matched:
-    splits = read_root(path, leave_out_bad=True)
+def match_variant(
+    name: str,
+    splits: list[SplitSchemas],
+    path: object,
+    originals: Sequence[SplitSchemas],
+    mapped: Mapping[str, Names] | None,
+) -> Matched:
+    """Matches the services of a variant with those of the original.
+
+    Args:
+      name: of the variant.
+      splits: its schemas.
+      path: where it is, for messages.
+      originals: the schemas of the original.
+      mapped: the names as recorded, or None: elements are matched by position.
+    """
     suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
-    of = _Matched()
+    of = Matched()
     wrong: dict[str, list[str]] = {}
     marked: dict[str, str] = {}
     for split in originals:
         matched: dict[str, Names] = {}
         if target := counterpart(split, splits):
-            of.schemas.append((f"{name}/{split.relative_path}", target.path))
+            of.targets[split.split] = target
             matched, bad = match_services(split.services, target, suffix, mapped)
             for service, reason in bad.items():
                 wrong.setdefault(f"service {service!r}: {reason}", []).append(split.relative_path)

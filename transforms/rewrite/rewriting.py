@@ -17,8 +17,9 @@ from parapet.schemas.layout import as_path
 from parapet.transforms.corpora import read_file
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import HashingWriter, Written, staged
-from parapet.transforms.rewrite.places import Known, Places
+from parapet.transforms.rewrite.places import Places
 from parapet.transforms.rewrite.plan import Split, Variant
+from parapet.transforms.rewrite.renaming import places_of, rename
 
 DEAD = "dead"
 COUNTS = "counts"
@@ -115,14 +116,6 @@ def _rewrite(
     return [writer.written(f"{name}/{file.relative}") for name, writer in writers.items()], dead, counts
 
 
-def places_of(dialogue: Any, known: Known) -> Places | InputError:
-    """The places of a dialogue, or why it has none."""
-    try:
-        return Places(dialogue, known)
-    except InputError as error:
-        return error
-
-
 def text_under(variant: Variant, places: Places | InputError, plain: bool = True) -> bytes:
     """One dialogue under the names of one variant, as it stands in a file.
 
@@ -134,13 +127,7 @@ def text_under(variant: Variant, places: Places | InputError, plain: bool = True
     Raises:
       InputError: why the variant cannot have the dialogue.
     """
-    if isinstance(places, InputError):
-        raise places
-    for service in places.services:
-        if service in variant.bad:
-            raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
-    places.write(variant.names)
-    return dialogue_text(places.dialogue, plain)
+    return dialogue_text(rename(variant, places), plain)
 
 
 def copy_schema(schema: tuple[str, str]) -> tuple[str, bytes]:

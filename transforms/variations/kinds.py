@@ -169,3 +169,34 @@ def _moved_span(span: dict[str, Any], places: Any) -> dict[str, Any]:
         return span
     start, end = next(places)
     return {**span, "start": start, "exclusive_end": end}
+
+
+def row_of(said: Said, variation: Variation, level: int) -> dict[str, Any]:
+    """A row of ``parapet.schemas.varied_turns``."""
+    return {
+        "dialogue_id": said.dialogue_id,
+        "turn": said.position,
+        "status": "varied" if variation.operations else "unchanged",
+        "reason": variation.reason,
+        "original": said.utterance,
+        "utterance": variation.utterance,
+        "source": variation.source,
+        "operations": [
+            {"kind": one.kind, "start": one.start, "end": one.end, "before": one.before, "after": one.text}
+            for one in variation.operations
+        ],
+        "env": level,
+        "slots": [
+            {
+                "service": span.service,
+                "slot": span.slot,
+                "value": said.utterance[span.start : span.end],
+                "start": span.start,
+                "exclusive_end": span.end,
+                "new_value": variation.utterance[start:end],
+                "new_start": start,
+                "new_exclusive_end": end,
+            }
+            for span, (start, end) in zip(said.spans, variation.places, strict=True)
+        ],
+    }

@@ -14,15 +14,15 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, storable
 from parapet.schemas.varied_turns import VARIED_TURNS
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of, storable
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.variations.envs import among_namesakes, level_of, place_in_order
-from parapet.transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Given, Settings, Variation, vary, write_into
+from parapet.transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Given, Settings, row_of, vary, write_into
 from parapet.transforms.variations.paraphrase import NOT_TRANSLATED, Answers
 from parapet.transforms.variations.rewritten import Key as LineKey
 from parapet.transforms.variations.rewritten import Rewritten
@@ -257,37 +257,6 @@ class FileOfSets:
             chosen = frozenset(position for position, level in levels.items() if 0 < level <= i)
             self.counts[f"replaced/{name}/{self.file.split or '-'}"] += len(chosen)
             files.add(name, text_with(chosen))
-
-
-def row_of(said: Said, variation: Variation, level: int) -> dict[str, Any]:
-    """A row of ``parapet.schemas.varied_turns``."""
-    return {
-        "dialogue_id": said.dialogue_id,
-        "turn": said.position,
-        "status": "varied" if variation.operations else "unchanged",
-        "reason": variation.reason,
-        "original": said.utterance,
-        "utterance": variation.utterance,
-        "source": variation.source,
-        "operations": [
-            {"kind": one.kind, "start": one.start, "end": one.end, "before": one.before, "after": one.text}
-            for one in variation.operations
-        ],
-        "env": level,
-        "slots": [
-            {
-                "service": span.service,
-                "slot": span.slot,
-                "value": said.utterance[span.start : span.end],
-                "start": span.start,
-                "exclusive_end": span.end,
-                "new_value": variation.utterance[start:end],
-                "new_start": start,
-                "new_exclusive_end": end,
-            }
-            for span, (start, end) in zip(said.spans, variation.places, strict=True)
-        ],
-    }
 
 
 def _storable_row(value: Any) -> Any:

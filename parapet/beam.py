@@ -1,0 +1,269 @@
+"""Parapet in anyone's Apache Beam pipeline: PTransforms on dialogues, dicts in SGD's form.
+
+A dialogue that cannot be used fails the pipeline with an ``InputError`` that names it, unless ``with_outputs()`` sends
+such dialogues to an output of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+import msgspec
+import orjson
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.typehints import with_input_types, with_output_types
+
+from parapet.api import load_corpus
+from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import Corpus, Item, dialogues_of
+from parapet.transforms.dead_letters import dead_dialogue, id_of
+from parapet.transforms.perturbation import Perturbation, apply, perturbation_of, set_of
+from parapet.transforms.rewrite.places import Known
+from parapet.transforms.rewrite.plan import Variant
+from parapet.transforms.rewrite.renaming import places_of, rename, renamed_corpora
+
+if TYPE_CHECKING:
+    from parapet.transforms.rewrite.renaming import Variants
+
+__all__ = ["DEAD_LETTERS", "ROWS", "ApplyVariants", "Perturb"]
+
+Dialogue = dict[str, Any]
+
+ROWS, DEAD_LETTERS = "rows", "dead_letters"
+
+
+@with_input_types(Dialogue)
+@with_output_types(Dialogue)
+class Perturb(beam.PTransform):
+    """PCollection of dialogues to the same, perturbed.
+
+    Args:
+      perturbation: the name of one that is installed, a class of your own, or an object of one.
+      set_name: which set, where the perturbation makes several.
+      corpus: what the perturbation learns from, where it does: a corpus, or a place as ``parapet.load_corpus`` takes
+        it.
+      options: of the perturbation, such as ``seed=1``.
+
+    Raises:
+      InputError: there is no such perturbation, set or option; or it learns from a corpus, and there is none.
+
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> dialogues = list(parapet.load_corpus().dialogues("test"))
+      >>> with beam.Pipeline() as pipeline:
+      ...     typos = pipeline | beam.Create(dialogues) | parapet.beam.Perturb("typos", seed=1)
+      ...     _ = typos | beam.Map(lambda dialogue: dialogue["dialogue_id"]) | beam.combiners.Count.Globally()
+    """
+
+    def __init__(
+        self,
+        perturbation: str | type[Perturbation] | Perturbation,
+        *,
+        set_name: str | None = None,
+        corpus: Corpus | str | Path | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.perturbation = perturbation_of(perturbation, options)
+        self.set_name = set_of(self.perturbation, set_name)
+        if corpus is not None:
+            self.perturbation.fit(corpus if isinstance(corpus, Corpus) else load_corpus(corpus))
+        elif self.perturbation.needs_corpus():
+            raise InputError(f"{self.perturbation.name} learns from a corpus: give corpus=parapet.load_corpus(...)")
+
+    def default_label(self) -> str:
+        """``Perturb(typos)``."""
+        return f"Perturb({self.set_name})"
+
+    def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[Dialogue]:
+        """Perturbs; the first dialogue that cannot be perturbed fails the pipeline."""
+        return self._perturbed(dialogues, strict=True).dialogues
+
+    def with_outputs(self) -> beam.PTransform:
+        """The same with three outputs: ``dialogues``, ``rows`` (dicts of the perturbation's ``row_schema``) and
+        ``dead_letters`` (what could not be perturbed, and why).
+
+        Example:
+          >>> import apache_beam as beam, parapet
+          >>> with beam.Pipeline() as pipeline:
+          ...     dialogues = pipeline | beam.Create([{"dialogue_id": "1"}])
+          ...     outputs = dialogues | parapet.beam.Perturb("typos").with_outputs()
+          ...     _ = outputs.dead_letters | beam.Map(lambda letter: print(letter.dialogue_id, letter.reason))
+          1 not_sgd: Object missing required field `services`
+        """
+        return _Outputs(self.default_label(), lambda dialogues: self._perturbed(dialogues, strict=False))
+
+    def _perturbed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
+        files = dialogues | "As files" >> beam.Map(_as_file).with_output_types(DialogueFile)
+        perturb = beam.ParDo(_Perturb(self.perturbation, self.set_name, strict))
+        if not self.perturbation.needs_analysis():
+            joined = files | "Without states" >> beam.Map(_alone)
+        else:
+            states = files | "Analyze" >> _Analyze(self.perturbation)
+            joined = (
+                {"files": files | "By id" >> beam.Map(_keyed), "states": states}
+                | "Join" >> beam.CoGroupByKey()
+                | "One of each" >> beam.MapTuple(_joined)
+            )
+        return joined | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
+
+
+class _Outputs(beam.PTransform):
+    """A transform with several outputs, made by a function."""
+
+    def __init__(self, label: str, function: Any) -> None:
+        super().__init__(label)
+        self.function = function
+
+    def expand(self, dialogues: beam.PCollection) -> Any:
+        return self.function(dialogues)
+
+
+class _Analyze(beam.PTransform):
+    def __init__(self, perturbation: Perturbation) -> None:
+        super().__init__()
+        self.perturbation = perturbation
+
+    def expand(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[str, Any]]:
+        return self.perturbation.analyze(files) | "By file" >> beam.MapTuple(lambda place, state: (place[0], state))
+
+
+def _as_file(dialogue: Dialogue) -> DialogueFile:
+    """A dialogue as a file that has it alone, called what the dialogue is called."""
+    name = id_of(dialogue, 0)
+    try:
+        content = orjson.dumps([dialogue])
+    except TypeError as error:
+        raise InputError(f"is not JSON: {error}", f"dialogue {name}") from None
+    return DialogueFile("", name, f"dialogue {name}", len(content), content)
+
+
+def _alone(file: DialogueFile) -> tuple[DialogueFile, Any]:
+    return file, None
+
+
+def _keyed(file: DialogueFile) -> tuple[str, DialogueFile]:
+    return file.relative, file
+
+
+def _joined(name: str, found: dict[str, Iterable[Any]]) -> tuple[DialogueFile, Any]:
+    files, states = [*found["files"]], [*found["states"]]
+    if len(files) > 1:
+        raise InputError(f"{len(files)} dialogues have this id", f"dialogue {name}")
+    return files[0], states[0] if states else None
+
+
+class _Perturb(beam.DoFn):
+    def __init__(self, perturbation: Perturbation, set_name: str, strict: bool) -> None:
+        super().__init__()
+        self.perturbation, self.set_name, self.strict = perturbation, set_name, strict
+
+    def process(self, joined: tuple[DialogueFile, Any]) -> Iterator[Dialogue | TaggedOutput]:
+        file, state = joined
+        for position, raw, plain, dialogue in dialogues_of(file):
+            error = dialogue if isinstance(dialogue, InputError) else None
+            item = apply(self.perturbation, Item(position, raw, plain, error), self.set_name, state)
+            if item.error is not None:
+                yield _refused(file, raw, item.error, self.strict)
+            else:
+                yield item.raw
+                for row in item.rows:
+                    yield TaggedOutput(ROWS, row)
+
+
+def _refused(file: DialogueFile, raw: Any, error: InputError, strict: bool, variant: str = "") -> TaggedOutput:
+    """The dead letter of a dialogue. Raises InputError where a pipeline has no place for it."""
+    if strict:
+        raise InputError(error.reason, file.path, error.where)
+    letter = dead_dialogue(file, id_of(raw, 0), error, variant)
+    return TaggedOutput(DEAD_LETTERS, msgspec.structs.replace(letter, file=""))
+
+
+@with_input_types(Dialogue)
+@with_output_types(tuple[str, Dialogue])
+class ApplyVariants(beam.PTransform):
+    """PCollection of dialogues to (variant, the dialogue under its names), for every variant.
+
+    Args:
+      variants: a folder of variants, or variants in memory, as ``parapet.apply_variants`` takes them.
+      corpus: whose schemas the dialogues follow: a corpus, or a place as ``parapet.load_corpus`` takes it. None: the
+        bundled sample.
+      split: whose schemas; None: those of all splits.
+      names: of the variants to apply; all where none are named.
+
+    Raises:
+      InputError: there are no such variants, or no service of one matches the corpus.
+
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> corpus = parapet.load_corpus()
+      >>> variants = {"v1": {split: [dict(service, service_name=service["service_name"] + "1")
+      ...     for service in corpus.services(split)] for split in corpus.splits}}
+      >>> with beam.Pipeline() as pipeline:
+      ...     renamed = (
+      ...         pipeline
+      ...         | beam.Create(list(corpus.dialogues("test"))[:1])
+      ...         | parapet.beam.ApplyVariants(variants, corpus=corpus)
+      ...     )
+      ...     _ = renamed | beam.MapTuple(lambda variant, dialogue: print(variant, dialogue["services"]))
+      v1 ['Repairs_11']
+    """
+
+    def __init__(
+        self,
+        variants: str | Path | Variants,
+        *,
+        corpus: Corpus | str | Path | None = None,
+        split: str | None = None,
+        names: Sequence[str] = (),
+    ) -> None:
+        super().__init__()
+        original = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
+        self.known: dict[str, Any] = {}
+        self.variants: list[Variant] = []
+        folders = [
+            folder for folder, name in zip(original.folders, original.splits, strict=True) if split in (None, name)
+        ]
+        for name, renamed in renamed_corpora(original, variants, names).items():
+            of_folders = [renamed.names[folder] for folder in folders]
+            matched = {old: new for of in of_folders for old, new in of.names.items()}
+            bad = {old: why for of in of_folders for old, why in of.bad.items() if old not in matched}
+            self.variants.append(Variant(name, matched, bad))
+            for folder in folders:
+                self.known |= renamed.known[folder]
+
+    def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[tuple[str, Dialogue]]:
+        """Renames; the first dialogue that a variant cannot have fails the pipeline."""
+        return self._renamed(dialogues, strict=True).dialogues
+
+    def with_outputs(self) -> beam.PTransform:
+        """The same with two outputs: ``dialogues`` and ``dead_letters``, what a variant cannot have, and why."""
+        return _Outputs(self.default_label(), lambda dialogues: self._renamed(dialogues, strict=False))
+
+    def _renamed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
+        rename_each = beam.ParDo(_Rename(self.variants, self.known, strict))
+        return (
+            dialogues
+            | "As files" >> beam.Map(_as_file).with_output_types(DialogueFile)
+            | "Rename" >> rename_each.with_outputs(DEAD_LETTERS, main="dialogues")
+        )
+
+
+class _Rename(beam.DoFn):
+    def __init__(self, variants: Sequence[Variant], known: Known, strict: bool) -> None:
+        super().__init__()
+        self.variants, self.known, self.strict = variants, known, strict
+
+    def process(self, file: DialogueFile) -> Iterator[tuple[str, Dialogue] | TaggedOutput]:
+        for variant in self.variants:
+            # Renamed in place: each variant has a dialogue of its own.
+            for _, raw, _, dialogue in dialogues_of(file):
+                places = dialogue if isinstance(dialogue, InputError) else places_of(raw, self.known)
+                try:
+                    yield variant.name, rename(variant, places)
+                except InputError as error:
+                    yield _refused(file, raw, error, self.strict, variant.name)

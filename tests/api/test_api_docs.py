@@ -1,0 +1,61 @@
+"""Every public name has a docstring with an example, and every example gives what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import parapet
+import parapet.beam
+
+# Names that need no example of their own: an error, a record, and classes that functions give.
+WITHOUT = {"InputError", "Perturbed", "Corpus", "PerturbedCorpus", "Composition"}
+
+PUBLIC = {
+    **{f"parapet.{name}": getattr(parapet, name) for name in parapet.__all__},
+    **{f"parapet.beam.{name}": getattr(parapet.beam, name) for name in parapet.beam.__all__},
+}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, found in PUBLIC.items() if callable(found)))
+def test_the_examples_of_a_public_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = PUBLIC[name]
+    assert inspect.getdoc(found), name
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    module = importlib.import_module(found.__module__)
+    examples = doctest.DocTestFinder().find(found, name, module)
+    for example in examples:
+        runner.run(example)
+    assert not runner.failures
+    assert name.rpartition(".")[2] in WITHOUT or runner.tries
+
+
+def test_the_public_names_are_those_that_it_lists() -> None:
+    assert set(parapet.__all__) == set(parapet._PLACES)
+    assert {*parapet.__all__, "beam"} <= set(dir(parapet))
+    assert parapet.__version__
+    with pytest.raises(AttributeError, match="no attribute 'perturbe'"):
+        _ = parapet.perturbe
+
+
+LOADED = """
+import sys
+before = set(sys.modules)
+import parapet
+heavy = {"apache_beam", "pyarrow", "numpy", "spacy", "nltk", "torch", "msgspec", "orjson", "jinja2"}
+assert not heavy & (set(sys.modules) - before), heavy & set(sys.modules)
+corpus = parapet.load_corpus()
+assert sum(1 for _ in corpus.dialogues("test"))
+assert "apache_beam" not in sys.modules
+"""
+
+
+def test_the_import_loads_nothing_heavy_and_a_corpus_needs_no_beam() -> None:
+    subprocess.run([sys.executable, "-c", LOADED], check=True)

@@ -1,0 +1,114 @@
+"""``parapet.load_corpus`` and what it gives: lazily read, saved whole, and errors with file and place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import parapet
+
+
+def test_it_has_what_the_files_have(sample: Path) -> None:
+    corpus = parapet.load_corpus(sample)
+    assert corpus.splits == ("train", "dev", "test")
+    for split in corpus.splits:
+        assert corpus.services(split) == json.loads((sample / split / "schema.json").read_bytes())
+        paths = sorted((sample / split).glob("dialogues_*.json"))
+        assert list(corpus.dialogues(split)) == [one for path in paths for one in json.loads(path.read_bytes())]
+    assert list(corpus.dialogues()) == [one for split in corpus.splits for one in corpus.dialogues(split)]
+    names = [service["service_name"] for service in corpus.services()]
+    assert len(names) == len(set(names)) == 6
+
+
+def test_a_saved_corpus_is_the_same_bytes(sample: Path, tmp_path: Path) -> None:
+    parapet.load_corpus(sample).save(tmp_path / "saved")
+    for split in ("train", "dev", "test"):
+        for path in (sample / split).iterdir():
+            assert (tmp_path / "saved" / split / path.name).read_bytes() == path.read_bytes()
+    again = parapet.load_corpus(tmp_path / "saved")
+    assert list(again.dialogues()) == list(parapet.load_corpus().dialogues())
+    again.save(tmp_path / "saved_again")
+    parapet.load_corpus(sample).save(tmp_path / "saved")  # a folder of ours is replaced
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "test").mkdir(parents=True)
+    (tmp_path / "mine" / "test" / "schema.json").write_text("mine")
+    with pytest.raises(parapet.InputError, match=r"mine/test/schema.json: is not of an earlier run"):
+        parapet.load_corpus().save(tmp_path / "mine")
+    assert (tmp_path / "mine" / "test" / "schema.json").read_text() == "mine"
+
+
+def test_a_split_alone(sample: Path) -> None:
+    corpus = parapet.load_corpus(sample / "test")
+    assert corpus.splits == ("test",)
+    assert list(corpus.dialogues("test")) == list(parapet.load_corpus(sample).dialogues("test"))
+
+
+def test_schemas_alone(sample: Path, tmp_path: Path) -> None:
+    shutil.copy(sample / "dev" / "schema.json", tmp_path / "schema.json")
+    for root in (tmp_path, tmp_path / "schema.json"):
+        corpus = parapet.load_corpus(root)
+        assert corpus.services() == json.loads((tmp_path / "schema.json").read_bytes())
+        assert list(corpus.dialogues()) == []
+
+
+def test_a_release(sample: Path, tmp_path: Path) -> None:
+    shutil.copytree(sample, tmp_path / "sgd" / "original")
+    (tmp_path / "MANIFEST.json").write_text("{}")
+    assert parapet.load_corpus(tmp_path).splits == ("train", "dev", "test")
+    with pytest.raises(parapet.InputError, match=r"the release has no corpus 'v1': it has original"):
+        parapet.load_corpus(tmp_path, name="v1")
+
+
+def test_what_is_in_memory(tmp_path: Path) -> None:
+    sample = parapet.load_corpus()
+    dialogues = {split: list(sample.dialogues(split)) for split in ("dev", "test")}
+    corpus = parapet.corpus_of(dialogues, {split: sample.services(split) for split in ("test", "dev")})
+    assert corpus.splits == ("dev", "test")
+    assert list(corpus.dialogues("dev")) == dialogues["dev"]
+    first = parapet.perturb(corpus, "typos", seed=3)
+    second = parapet.perturb(sample, "typos", seed=3)
+    assert list(first.dialogues("dev")) == list(second.dialogues("dev"))
+
+
+@pytest.mark.parametrize(
+    ("dialogues", "services", "reason"),
+    [
+        ({"valid": []}, {"valid": []}, "'valid' is no split"),
+        ({"dev": []}, {}, "no services of 'dev'"),
+        ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
+        ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
+        ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
+    ],
+)
+def test_bad_data_in_memory(dialogues: dict, services: dict, reason: str) -> None:
+    with pytest.raises(parapet.InputError, match=reason):
+        parapet.corpus_of(dialogues, services)
+
+
+def test_bad_files(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(parapet.InputError, match="there is no such file or folder"):
+        parapet.load_corpus(tmp_path / "nowhere")
+    shutil.copytree(sample, tmp_path / "bad")
+    path = tmp_path / "bad" / "test" / "dialogues_001.json"
+    dialogues = json.loads(path.read_bytes())
+    del dialogues[1]["turns"][0]["utterance"]
+    path.write_text(json.dumps(dialogues))
+    corpus = parapet.load_corpus(tmp_path / "bad")
+    with pytest.raises(parapet.InputError, match=r"dialogues_001.json: \[1\]\.turns\[0\]: not_sgd: .*`utterance`"):
+        list(corpus.dialogues("test"))
+    with pytest.raises(parapet.InputError, match=r"\[1\]\.turns\[0\]"):
+        _ = parapet.perturb(corpus, "typos").rows
+    with pytest.raises(parapet.InputError, match=r"\[1\]\.turns\[0\]"):
+        corpus.save(tmp_path / "out")
+    assert not (tmp_path / "out" / "run.json").exists()
+    with pytest.raises(parapet.InputError, match="there is no split 'tests': there are train, dev, test"):
+        list(corpus.dialogues("tests"))
+    path.write_text("[")
+    with pytest.raises(parapet.InputError, match=r"dialogues_001.json: line 1 column 2: not JSON"):
+        list(corpus.dialogues("test"))
+    assert capsys.readouterr() == ("", "")

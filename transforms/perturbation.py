@@ -1,0 +1,333 @@
+"""The frame of perturbations: fit on a corpus, applied to a dialogue. A new one is one short class.
+
+The class says what it is called and what it makes of a dialogue; all else has defaults. What is drawn is drawn by
+``hash(seed, dialogue, turn, operation)``, so that a dialogue comes out the same on any machine, alone or in a corpus.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import pyarrow as pa
+
+from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.errors import InputError, storable
+from parapet.transforms import plugins
+from parapet.transforms.corpora import Corpus, Item
+from parapet.transforms.parquet import parquet_bytes
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+Place = tuple[str, int]  # of a dialogue: its file below the root, its position there
+States = Mapping[Place, Any]
+
+# The rows of a perturbation that declares no others: a row for each turn that it changed.
+CHANGED_TURNS = pa.schema(
+    [
+        pa.field("dialogue_id", pa.string(), nullable=False),
+        pa.field("turn", pa.int32(), nullable=False),  # position in the dialogue, from 0
+        pa.field("original", pa.string(), nullable=False),
+        pa.field("utterance", pa.string(), nullable=False),
+    ]
+)
+
+
+class Perturbed(NamedTuple):
+    """A dialogue as a perturbation leaves it.
+
+    Attributes:
+      dialogue: in SGD's form; the original is not modified.
+      rows: what was changed, of the class's ``row_schema``.
+    """
+
+    dialogue: dict[str, Any]
+    rows: Sequence[dict[str, Any]] = ()
+
+
+class Perturbation:
+    """Something that is done to dialogues to test a system. Subclass it, and give it ``name`` and :meth:`perturb`.
+
+    Options are the keyword arguments of ``__init__``. An installed package makes its perturbation known by an entry
+    point of the group ``parapet.perturbations``; ``parapet.perturb`` takes a class or an object as well.
+
+    Attributes:
+      name: what it is called.
+      row_schema: the Arrow schema of the rows that say what was changed.
+      rows_folder: where they are saved, below the corpus.
+      seed: of everything that is drawn.
+
+    Example:
+      >>> import parapet
+      >>> class Shout(parapet.Perturbation):
+      ...     '''Users who type in capitals.'''
+      ...
+      ...     name = "shout"
+      ...
+      ...     def perturb(self, dialogue, set_name, state):
+      ...         turns, rows = [], []
+      ...         for i, turn in enumerate(dialogue["turns"]):
+      ...             if turn["speaker"] == "USER":
+      ...                 shouted = {**turn, "utterance": turn["utterance"].upper()}
+      ...                 rows.append(parapet.changed_turn(dialogue, i, shouted))
+      ...                 turn = shouted
+      ...             turns.append(turn)
+      ...         return parapet.Perturbed({**dialogue, "turns": turns}, rows)
+      >>> corpus = parapet.perturb(parapet.load_corpus(), Shout())
+      >>> next(corpus.dialogues("test"))["turns"][0]["utterance"].isupper()
+      True
+    """
+
+    name: ClassVar[str]
+    row_schema: ClassVar[pa.Schema] = CHANGED_TURNS
+    rows_folder: ClassVar[str] = "turns"
+
+    def __init__(self, *, seed: int | str = 0) -> None:
+        self.seed = str(seed)
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The names of the sets that it makes: one for most, one for each rate for others."""
+        return (self.name,)
+
+    def fit(self, corpus: Corpus) -> None:
+        """Learns what it needs to know of the corpus: its schemas, what training has. Most need nothing.
+
+        Called once, on the machine that starts the run; what is set here travels to the workers with the object.
+        """
+
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, Any]]:
+        """Finds the state of each dialogue, where that depends on the whole corpus, as exact rates do.
+
+        Args:
+          files: PCollection of the dialogue files. ``parapet.transforms.corpora.dialogues_of`` reads one.
+
+        Returns:
+          PCollection of ((file.relative, position in the file), state). Dialogues without one have the state None.
+        """
+        raise NotImplementedError
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
+        """What it makes of a dialogue: a pure function.
+
+        Args:
+          dialogue: in SGD's form; not to be modified.
+          set_name: one of :attr:`sets`.
+          state: of the dialogue, as :meth:`analyze` found it; None where there is none.
+
+        Raises:
+          InputError: the dialogue cannot be perturbed; ``where`` is the place in it.
+        """
+        raise NotImplementedError
+
+    def needs_analysis(self) -> bool:
+        """Whether :meth:`analyze` is to be run: where it is defined."""
+        return type(self).analyze is not Perturbation.analyze
+
+    def needs_corpus(self) -> bool:
+        """Whether :meth:`fit` is to be run: where it is defined."""
+        return type(self).fit is not Perturbation.fit
+
+
+def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of :data:`CHANGED_TURNS`.
+
+    Args:
+      dialogue: the original.
+      position: of the turn, from 0.
+      turn: as it is now.
+
+    Example:
+      >>> import parapet
+      >>> dialogue = {"dialogue_id": "1_00000", "turns": [{"utterance": "Hello."}]}
+      >>> parapet.changed_turn(dialogue, 0, {"utterance": "HELLO."})
+      {'dialogue_id': '1_00000', 'turn': 0, 'original': 'Hello.', 'utterance': 'HELLO.'}
+    """
+    original = dialogue["turns"][position]["utterance"]
+    row = {"dialogue_id": dialogue["dialogue_id"], "turn": position, "original": original}
+    return {**row, "utterance": turn["utterance"]}
+
+
+class Registry(Mapping[str, type[Perturbation]]):
+    """The perturbations that are installed, by name. A class is imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._names = plugins.names(plugins.PERTURBATIONS)
+
+    def __getitem__(self, name: str) -> type[Perturbation]:
+        if name not in self._names:
+            raise KeyError(name)
+        chosen = plugins.choose(plugins.PERTURBATIONS, name, "")
+        found = plugins.load(chosen)
+        if not (isinstance(found, type) and issubclass(found, Perturbation)):
+            raise chosen.refused("is no subclass of parapet.Perturbation")
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<perturbations: {', '.join(self._names)}>"
+
+
+def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any]) -> Perturbation:
+    """An object of a perturbation.
+
+    Args:
+      which: the name of one that is installed, a class, or an object.
+      options: of the class.
+
+    Raises:
+      InputError: there is none of that name, or it does not take these options.
+    """
+    if isinstance(which, Perturbation):
+        if options:
+            raise InputError(f"{which.name} is made already: give its options where it is made ({', '.join(options)})")
+        return which
+    if isinstance(which, str):
+        registry = Registry()
+        if which not in registry:
+            near = difflib.get_close_matches(which, registry, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(registry)}"
+            raise InputError(f"there is no perturbation {which!r}: {hint}")
+        which = registry[which]
+    if not (isinstance(which, type) and issubclass(which, Perturbation)):
+        raise InputError(f"expected a name, a class or an object of a Perturbation, found {type(which).__name__}")
+    takes = [name for name in inspect.signature(which).parameters if name != "options"]
+    for option in options:
+        if option not in takes:
+            near = difflib.get_close_matches(option, takes, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(takes)}"
+            raise InputError(f"{which.name} has no option {option!r}: {hint}")
+    return which(**options)
+
+
+def set_of(perturbation: Perturbation, set_name: str | None) -> str:
+    """The set that is meant. Raises InputError where that is unclear, or there is no such set."""
+    sets = perturbation.sets
+    if set_name is None and len(sets) > 1:
+        raise InputError(f"{perturbation.name} makes {len(sets)} sets: give set_name, one of {', '.join(sets)}")
+    if set_name is not None and set_name not in sets:
+        raise InputError(f"{perturbation.name} makes no set {set_name!r}: there are {', '.join(sets)}")
+    return set_name or sets[0]
+
+
+def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any) -> Item:
+    """An item of a file as a set has it, with its rows; one that cannot be perturbed has the error."""
+    if item.error is not None:
+        return item
+    try:
+        perturbed = perturbation.perturb(item.raw, set_name, state)
+    except InputError as error:
+        return item._replace(error=error)
+    rows = perturbed.rows if item.plain else [_storable(row) for row in perturbed.rows]
+    return item._replace(raw=perturbed.dialogue, rows=rows)
+
+
+def _storable(value: Any) -> Any:
+    """A row in which Arrow can hold every text: JSON can have half a surrogate pair, UTF-8 cannot."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {key: _storable(one) for key, one in value.items()}
+    return [_storable(one) for one in value] if isinstance(value, list) else value
+
+
+class PerturbedCorpus(Corpus):
+    """A corpus as one set of a perturbation has it. Dialogues are perturbed when they are read.
+
+    Attributes:
+      perturbation: what was done.
+      set_name: which of its sets it is.
+    """
+
+    def __init__(self, original: Corpus, perturbation: Perturbation, set_name: str, states: States) -> None:
+        super().__init__(original.files, original.folders, dict(original.schemas))
+        self.original, self.perturbation, self.set_name, self.states = original, perturbation, set_name, states
+        self.rows_folder = perturbation.rows_folder
+
+    @property
+    def rows(self) -> pa.Table:
+        """What was changed: a table of the perturbation's ``row_schema``, in the order of the dialogues.
+
+        Raises:
+          InputError: a dialogue cannot be used.
+        """
+        rows = [row for file in self.files_of() for item in self.checked_items(file) for row in item.rows]
+        return self._table(rows)
+
+    def read(self, file: DialogueFile) -> Iterator[Item]:
+        """The dialogues of one of the files, perturbed."""
+        for item in self.original.read(file):
+            state = self.states.get((file.relative, item.position))
+            yield apply(self.perturbation, item, self.set_name, state)
+
+    def rows_file(self, rows: Sequence[dict[str, Any]]) -> bytes:
+        """The rows of one dialogue file, as Parquet."""
+        return parquet_bytes(self._table(rows))
+
+    def about(self) -> dict[str, Any]:
+        """What ``run.json`` says of it."""
+        made_by = {"perturbation": self.perturbation.name, "set": self.set_name, "seed": self.perturbation.seed}
+        return {**self.original.about(), **made_by}
+
+    def _table(self, rows: Sequence[dict[str, Any]]) -> pa.Table:
+        try:
+            return pa.Table.from_pylist(rows, self.perturbation.row_schema)
+        except (pa.ArrowException, TypeError, UnicodeEncodeError, OverflowError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{self.perturbation.name}: its rows are not of its row_schema: {reason}") from None
+
+
+def perturbed_sets(
+    corpus: Corpus, perturbation: Perturbation, set_names: Sequence[str] | None = None
+) -> dict[str, PerturbedCorpus]:
+    """The sets of a perturbation, by name.
+
+    Args:
+      corpus: the original.
+      perturbation: what is done; it is fitted here.
+      set_names: which of its sets; None: all.
+
+    Raises:
+      InputError: the corpus cannot be perturbed so.
+    """
+    perturbation.fit(corpus)
+    states = analyzed(perturbation, corpus) if perturbation.needs_analysis() else {}
+    names = perturbation.sets if set_names is None else set_names
+    return {name: PerturbedCorpus(corpus, perturbation, name, states) for name in names}
+
+
+def analyzed(perturbation: Perturbation, corpus: Corpus) -> dict[Place, Any]:
+    """The states of all dialogues, found by a Beam pipeline on this machine."""
+    import tempfile
+    from pathlib import Path
+
+    import apache_beam as beam
+
+    from parapet.transforms.corpora import inline
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with beam.Pipeline() as pipeline:
+                files = pipeline | "Dialogue files" >> beam.Create([inline(corpus, file) for file in corpus.files])
+                states = perturbation.analyze(files)
+                _ = states | "Keep" >> beam.Map(_keep, folder)
+        except InputError as error:
+            raise InputError(error.reason.partition(" [while running")[0], error.path, error.where) from None
+        kept = [pickle.loads(path.read_bytes()) for path in Path(folder).iterdir()]  # noqa: S301 (written just now)
+    return dict(kept)
+
+
+def _keep(state: tuple[Place, Any], folder: str) -> None:
+    import uuid
+    from pathlib import Path
+
+    Path(folder, uuid.uuid4().hex).write_bytes(pickle.dumps(state))

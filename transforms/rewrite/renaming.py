@@ -1,0 +1,128 @@
+"""Dialogues under the names of a schema variant, one at a time (SGD-X, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, read_root, schema_bytes
+from parapet.transforms.corpora import Corpus, Item
+from parapet.transforms.rewrite.names import Mapped, known_names
+from parapet.transforms.rewrite.places import Known, Places
+from parapet.transforms.rewrite.plan import Variant, check_matched, match_variant, names_of
+from parapet.transforms.rewrite.variants import find_mapping, find_variants
+
+Services = Sequence[Mapping[str, Any]]
+Variants = Mapping[str, Mapping[str, Services]]  # name to split to services
+
+
+def places_of(dialogue: Any, known: Known) -> Places | InputError:
+    """The places of a dialogue, or why it has none."""
+    try:
+        return Places(dialogue, known)
+    except InputError as error:
+        return error
+
+
+def rename(variant: Variant, places: Places | InputError) -> Any:
+    """A dialogue under the names of a variant: the one that the places are of, in place.
+
+    Args:
+      variant: the variant.
+      places: of the dialogue, or why it has none.
+
+    Raises:
+      InputError: why the variant cannot have the dialogue.
+    """
+    if isinstance(places, InputError):
+        raise places
+    for service in places.services:
+        if service in variant.bad:
+            raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
+    places.write(variant.names)
+    return places.dialogue
+
+
+class RenamedCorpus(Corpus):
+    """A corpus under the names of one variant. Dialogues are renamed when they are read.
+
+    Attributes:
+      variant: its name.
+      names: folder to the names of its services.
+      known: folder to what the original's services have.
+    """
+
+    def __init__(
+        self, original: Corpus, variant: str, names: Mapping[str, Variant], targets: Mapping[str, SplitSchemas]
+    ) -> None:
+        schemas = {original.folders[folder].relative_path: _bytes_of(of) for folder, of in targets.items()}
+        super().__init__(original.files, targets, schemas)
+        self.original, self.variant, self.names = original, variant, names
+        self.known = {folder: known_names(of.services) for folder, of in original.folders.items()}
+
+    def read(self, file: DialogueFile) -> Iterator[Item]:
+        """The dialogues of one of the files, renamed."""
+        for item in self.original.read(file):
+            if item.error is None:
+                places = places_of(item.raw, self.known[file.split])
+                try:
+                    item = item._replace(raw=rename(self.names[file.split], places))
+                except InputError as error:
+                    item = item._replace(error=error)
+            yield item
+
+    def about(self) -> dict[str, Any]:
+        """What ``run.json`` says of it."""
+        return {**self.original.about(), "variant": self.variant}
+
+
+def _bytes_of(schemas: SplitSchemas) -> bytes:
+    path = as_path(schemas.path)
+    return path.read_bytes() if path.is_file() else schema_bytes(schemas.raw)
+
+
+def renamed_corpora(
+    corpus: Corpus, variants: str | Path | Variants, wanted: Sequence[str] = ()
+) -> dict[str, RenamedCorpus]:
+    """A corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
+    mapped: Mapped | None = None
+    if isinstance(variants, Mapping):
+        missing = [name for name in wanted if name not in variants]
+        if missing:
+            raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})")
+        schemas = {name: _schemas_of(name, of) for name, of in variants.items() if not wanted or name in wanted}
+    else:
+        mapped = find_mapping(variants, "auto")
+        schemas = {
+            name: (str(path), read_root(path, leave_out_bad=True))
+            for name, path in find_variants(variants, wanted, "variants").items()
+        }
+    originals = list({id(of): of for of in corpus.folders.values()}.values())
+    renamed = {}
+    for name, (path, splits) in schemas.items():
+        matched = match_variant(name, splits, path, originals, names_of(name, mapped))
+        check_matched(matched.splits.values(), matched.problems, Fraction(0))
+        targets = {
+            folder: matched.targets.get(of.split, SplitSchemas(of.split, "", [], []))
+            for folder, of in corpus.folders.items()
+        }
+        names = {folder: matched.splits[of.split] for folder, of in corpus.folders.items()}
+        renamed[name] = RenamedCorpus(corpus, name, names, targets)
+    return renamed
+
+
+def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[str, list[SplitSchemas]]:
+    """(place for messages, schemas) of a variant in memory."""
+    found = []
+    for split, services in splits.items():
+        if split not in (*SPLITS, SINGLE):
+            raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}", f"variants[{name!r}]")
+        schemas = parse_services([dict(service) for service in services], f"variants[{name!r}][{split!r}]", split)
+        if schemas.bad:
+            raise schemas.bad[0].error
+        found.append(schemas)
+    return f"variants[{name!r}]", found

@@ -1,0 +1,46 @@
+"""A corpus written as a folder in the SGD layout: whole files only, ``run.json`` last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
+from parapet.schemas.distribution import parapet_version
+from parapet.transforms import files
+from parapet.transforms.corpora import Corpus
+
+PIPELINE = "save"  # what run.json says has made the folder
+
+
+def save(corpus: Corpus, folder: str) -> None:
+    """Writes a corpus, file by file. Raises InputError where a dialogue cannot be used, or the folder is another's."""
+    files.prepare(folder, PIPELINE)
+    written = [files.write_staged(folder, path, content) for path, content in corpus.schemas]
+    dialogues = 0
+    for file in corpus.files:
+        count, of_file = _write(corpus, file, folder)
+        dialogues += count
+        written += of_file
+    header = {"pipeline": PIPELINE, "version": parapet_version(), "options": corpus.about()}
+    counts = {"files": len(corpus.files), "dialogues": dialogues}
+    manifest = {path: {"bytes": size, "sha256": digest} for path, digest, size in sorted(written)}
+    files.publish(folder, {**header, "counts": counts, "files": manifest})
+
+
+def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[files.Written]]:
+    rows: list[dict[str, Any]] = []
+    count = 0
+    with files.staged(folder, file.relative) as handle:
+        writer = files.HashingWriter(handle)
+        for item in corpus.checked_items(file):
+            text = dialogue_text(item.raw, item.plain)
+            writer.write(BETWEEN if count else OPENING)
+            writer.write(text)
+            rows += item.rows
+            count += 1
+        writer.write(CLOSING if count else EMPTY)
+    written = [writer.written(file.relative)]
+    if corpus.rows_folder:
+        path = f"{corpus.rows_folder}/{file.relative.removesuffix('.json')}.parquet"
+        written.append(files.write_staged(folder, path, corpus.rows_file(rows)))
+    return count, written
