@@ -51,6 +51,16 @@ def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Co
     return read_corpus(root, None)
 
 
+def corpus_from(corpus: Corpus | str | Path | None) -> Corpus:
+    """A corpus, or the one at a place. Raises InputError where it is neither."""
+    if corpus is None or isinstance(corpus, str | Path):
+        return load_corpus(corpus)
+    if not isinstance(corpus, Corpus):
+        what = f"expected a corpus of parapet.load_corpus or parapet.corpus_of, found {type(corpus).__name__}"
+        raise InputError(what, "corpus")
+    return corpus
+
+
 def perturbations() -> Mapping[str, type[Perturbation]]:
     """The perturbations that are installed: name to class, built in and plug-ins.
 
@@ -69,7 +79,7 @@ def perturbations() -> Mapping[str, type[Perturbation]]:
 
 
 def perturb(
-    corpus: Corpus,
+    corpus: Corpus | str | Path,
     perturbation: str | type[Perturbation] | Perturbation,
     *,
     set_name: str | None = None,
@@ -78,7 +88,7 @@ def perturb(
     """Perturbs the dialogues of a corpus, when they are read.
 
     Args:
-      corpus: see :func:`load_corpus`; it is not changed.
+      corpus: a corpus, which is not changed, or a place as :func:`load_corpus` takes it.
       perturbation: the name of one that is installed, a class of your own, or an object of one.
       set_name: which set, where the perturbation makes several: one for each rate, say.
       options: of the perturbation; all have ``seed``, of everything that is drawn (default 0).
@@ -101,11 +111,11 @@ def perturb(
 
     made = perturbation_of(perturbation, options)
     name = set_of(made, set_name)
-    return perturbed_sets(corpus, made, [name])[name]
+    return perturbed_sets(corpus_from(corpus), made, [name])[name]
 
 
 def perturb_sets(
-    corpus: Corpus, perturbation: str | type[Perturbation] | Perturbation, **options: Any
+    corpus: Corpus | str | Path, perturbation: str | type[Perturbation] | Perturbation, **options: Any
 ) -> dict[str, PerturbedCorpus]:
     """All sets of a perturbation, by name. Arguments and errors as of :func:`perturb`.
 
@@ -116,16 +126,16 @@ def perturb_sets(
     """
     from parapet.transforms.perturbation import perturbation_of, perturbed_sets
 
-    return perturbed_sets(corpus, perturbation_of(perturbation, options))
+    return perturbed_sets(corpus_from(corpus), perturbation_of(perturbation, options))
 
 
 def apply_variants(
-    corpus: Corpus, variants: str | Path | Variants, *, names: Sequence[str] = ()
+    corpus: Corpus | str | Path, variants: str | Path | Variants, *, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
     """The dialogues of a corpus under the names of schema variants, as the command ``rewrite`` has them (SGD-X).
 
     Args:
-      corpus: the original.
+      corpus: the original: a corpus, or a place as :func:`load_corpus` takes it.
       variants: a folder of variants (``DIR/v1/train/schema.json``), as SGD-X is published and ``parapet compose``
         writes it; or variants in memory, name to split to services, as ``parapet.compose`` gives them.
       names: which of them; all where none are named.
@@ -147,4 +157,4 @@ def apply_variants(
     """
     from parapet.transforms.rewrite.renaming import renamed_corpora
 
-    return renamed_corpora(corpus, variants, names)
+    return renamed_corpora(corpus_from(corpus), variants, names)

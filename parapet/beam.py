@@ -16,7 +16,7 @@ import orjson
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import with_input_types, with_output_types
 
-from parapet.api import load_corpus
+from parapet.api import corpus_from
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, dialogues_of
@@ -71,7 +71,7 @@ class Perturb(beam.PTransform):
         self.perturbation = perturbation_of(perturbation, options)
         self.set_name = set_of(self.perturbation, set_name)
         if corpus is not None:
-            self.perturbation.fit(corpus if isinstance(corpus, Corpus) else load_corpus(corpus))
+            self.perturbation.fit(corpus_from(corpus))
         elif self.perturbation.needs_corpus():
             raise InputError(f"{self.perturbation.name} learns from a corpus: give corpus=parapet.load_corpus(...)")
 
@@ -222,7 +222,7 @@ class ApplyVariants(beam.PTransform):
         names: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        original = corpus if isinstance(corpus, Corpus) else load_corpus(corpus)
+        original = corpus_from(corpus)
         self.known: dict[str, Any] = {}
         self.variants: list[Variant] = []
         folders = [

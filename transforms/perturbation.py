@@ -200,13 +200,16 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
         which = registry[which]
     if not (isinstance(which, type) and issubclass(which, Perturbation)):
         raise InputError(f"expected a name, a class or an object of a Perturbation, found {type(which).__name__}")
-    takes = [name for name in inspect.signature(which).parameters if name != "options"]
+    takes = list(inspect.signature(which).parameters)
     for option in options:
         if option not in takes:
             near = difflib.get_close_matches(option, takes, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(takes)}"
             raise InputError(f"{which.name} has no option {option!r}: {hint}")
-    return which(**options)
+    try:
+        return which(**options)
+    except InputError as error:
+        raise InputError(error.reason, error.path.removeprefix("--"), error.where) from None  # an option is no flag
 
 
 def set_of(perturbation: Perturbation, set_name: str | None) -> str:

@@ -24,7 +24,7 @@ from parapet.transforms.variations.said import said_by_user
 if TYPE_CHECKING:
     import apache_beam as beam
 
-Texts = str | Sequence[str]
+Texts = str | float | Sequence[str | float]
 Paths = str | Path | Sequence[str | Path]
 
 
@@ -107,8 +107,10 @@ class LanguageVariation(Perturbation):
                     yield position, said.position, place_in_order(self.seed, said.dialogue_id, said.position, among)
 
 
-def _joined(values: Texts | Mapping[str, object]) -> str:
+def _joined(values: Texts | float | Mapping[str, object]) -> str:
     """An option as its flag has it: ``0.1,0.5``, ``word=0.2``."""
+    if isinstance(values, int | float):
+        return str(values)
     if isinstance(values, Mapping):
         return ",".join(f"{name}={value}" for name, value in values.items())
     return values if isinstance(values, str) else ",".join(map(str, values))
@@ -152,6 +154,8 @@ class Typos(LanguageVariation):
         rewritten: Paths = (),
     ) -> None:
         super().__init__(seed=seed, env=env, rewritten=rewritten)
+        if not isinstance(at_least, int):
+            raise InputError(f"{at_least!r} is no number", "at_least")
         self.settings = msgspec.structs.replace(
             self.settings, rates=plan.parse_rates(_joined(rates), at_least), perturb_values=perturb_values
         )

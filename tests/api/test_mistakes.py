@@ -1,0 +1,66 @@
+"""Mistakes that people make with the API are InputErrors that say what to do; nothing is printed, nothing exits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import parapet
+from parapet.schemas.layout import sample_root
+
+SAMPLE = parapet.load_corpus()
+
+
+MISTAKES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: parapet.perturb(SAMPLE, "typo"), r"no perturbation 'typo': did you mean 'typos'\?"),
+    (lambda: parapet.perturb(SAMPLE, "xyz"), r"no perturbation 'xyz': there are .*typos"),
+    (lambda: parapet.perturb(SAMPLE, "typos", sed=1), r"typos has no option 'sed': did you mean 'seed'\?"),
+    (lambda: parapet.perturb(SAMPLE, "typos", rates={"wrod": 1}), r"^rates: 'wrod' is no rate: did you mean word\?"),
+    (lambda: parapet.perturb(SAMPLE, "typos", rates=0.5), r"^rates: '0.5' is no rate"),
+    (lambda: parapet.perturb(SAMPLE, "typos", at_least="two"), r"^at_least: 'two' is no number"),
+    (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: 2 is no rate"),
+    (lambda: parapet.perturb(SAMPLE, "typos", env=0.1), r"typos makes 2 sets: give set_name, one of typos, typos-env1"),
+    (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': there are typos"),
+    (lambda: parapet.perturb(SAMPLE, "paraphrase"), "paraphrase needs memory"),
+    (lambda: parapet.perturb(SAMPLE, "paraphrase", memory="nowhere.csv"), "nowhere.csv"),
+    (lambda: parapet.perturb(SAMPLE, "verbose", rewritten="nowhere.jsonl"), "nowhere.jsonl: .*cannot be read"),
+    (lambda: parapet.perturb(SAMPLE, int), "expected a name, a class or an object of a Perturbation, found type"),
+    (lambda: parapet.perturb(SAMPLE, 7), "expected a name, a class or an object of a Perturbation, found int"),
+    (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus of parapet.load_corpus .* found list"),
+    (lambda: parapet.perturb("nowhere", "typos"), "nowhere: there is no such file or folder"),
+    (lambda: parapet.apply_variants(SAMPLE, "nowhere"), "nowhere: variants: there is no such folder"),
+    (lambda: parapet.apply_variants(SAMPLE, sample_root() / "crowd"), "crowd: variants: no variants here"),
+    (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}, names=["v2"]), r"there is no variant 'v2' \(found: v1\)"),
+    (lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}), r"variants\['v1'\]: 'valid' is no split"),
+    (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}), "variants"),
+    (lambda: parapet.load_corpus(Path(__file__)), r"not JSON"),
+    (lambda: parapet.load_corpus("s3x://bucket/corpus"), "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "reason"), MISTAKES)
+def test_a_mistake(mistake: Callable[[], Any], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(parapet.InputError, match=reason):
+        mistake()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_perturbation_takes_options_only_where_it_is_made() -> None:
+    made = parapet.perturbations()["typos"](seed=1)
+    with pytest.raises(parapet.InputError, match="typos is made already: give its options where it is made"):
+        parapet.perturb(SAMPLE, made, seed=2)
+    assert parapet.perturb(SAMPLE, made).rows == parapet.perturb(SAMPLE, "typos", seed=1).rows
+
+
+def test_rows_of_another_schema() -> None:
+    class Odd(parapet.Perturbation):
+        name = "odd"
+
+        def perturb(self, dialogue: dict, set_name: str, state: Any) -> parapet.Perturbed:
+            return parapet.Perturbed(dialogue, [{"turn": "first"}])
+
+    with pytest.raises(parapet.InputError, match="odd: its rows are not of its row_schema"):
+        _ = parapet.perturb(SAMPLE, Odd).rows
