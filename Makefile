@@ -16,7 +16,10 @@ TORCH := $(PIP) install -q --no-compile --retries 0 --timeout 15 --index-url htt
 FOLDERS := schemas transforms evaluation pipelines crowd_templates
 TYPES := build/types/parapet
 
-.PHONY: demo demo-core test test-all test-machines lint bench clean help
+NO_MKDOCS_2_WARNING := 1
+export NO_MKDOCS_2_WARNING
+
+.PHONY: demo demo-core docs test test-all test-machines lint bench clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -25,6 +28,7 @@ help:
 	@echo "make test-all  the same, and the tests that take long"
 	@echo "make test-machines  the tests that train, as other machines would run them: threads, kernels, seeds, order"
 	@echo "make lint   ruff and mypy alone"
+	@echo "make docs   the documentation site: build/site/index.html"
 	@echo "make bench  the benchmarks' tables (minutes)"
 	@echo "make clean  remove .venv and what the demo wrote"
 
@@ -43,11 +47,16 @@ $(VENV)/.demo: setup.py | $(BIN)/python
 	$(INSTALL)
 	@touch $@ $(VENV)/.core
 
-$(VENV)/.test: EXTRAS = [test,lint]
+$(VENV)/.test: EXTRAS = [test,lint,docs]
 $(VENV)/.test: setup.py | $(BIN)/python
 	$(TORCH)
 	$(INSTALL)
-	@touch $@ $(VENV)/.demo $(VENV)/.core
+	@touch $@ $(VENV)/.demo $(VENV)/.docs $(VENV)/.core
+
+$(VENV)/.docs: EXTRAS = [docs]
+$(VENV)/.docs: setup.py | $(BIN)/python
+	$(INSTALL)
+	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.demo
 	$(BIN)/parapet demo --output demo-output
@@ -61,6 +70,10 @@ lint: $(VENV)/.test
 	rm -rf $(TYPES) && mkdir -p $(TYPES)
 	ln -s $(addprefix ../../../,$(wildcard parapet/*.* $(FOLDERS))) $(TYPES)
 	$(BIN)/mypy
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --quiet
+	@echo "the site: build/site/index.html"
 
 # Python keeps what it compiled, even where it is told not to: the tests start many processes.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal

@@ -63,6 +63,7 @@ TEST = [
     "setuptools>=77",
     "websockets>=13,<18",
 ]
+DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings-python>=2,<3", "nbconvert>=7.16,<8"]
 LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]
 
 
@@ -123,6 +124,7 @@ setup(
     install_requires=CORE,
     extras_require={
         "azure": AZURE,
+        "docs": DOCS,
         "gcp": GCP,
         "google": GOOGLE,
         "lint": LINT,

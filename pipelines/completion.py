@@ -8,13 +8,13 @@ on the line is made.
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from parapet.pipelines.command import StrictParser, run_checked
+from parapet.pipelines.dispatch import actions_of, parser_of
 from parapet.schemas.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -83,22 +83,13 @@ def _add(to: argparse.ArgumentParser, names: Mapping[str, str], known: Mapping[s
 
 
 def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
-    module = importlib.import_module(f"parapet.pipelines.{name}")
+    actions = actions_of(name)
+    if not actions:
+        return parser_of(name)
     if name == "evaluate":
-        return _of_evaluate(module.TASKS, words)
-    families: Mapping[str, str] = getattr(module, "FAMILIES", {})
-    names: Mapping[str, str] | None = getattr(module, "MODELS" if families else "ACTIONS", None)
-    if names is None:
-        made: argparse.ArgumentParser = module.parser()
-        return made
-    known = {}
-    for action in words[:1]:
-        if action in names:
-            place = families.get(action, action.replace("-", "_"))
-            of = importlib.import_module(f"parapet.pipelines.{name}.{place}")
-            known[action] = of.parser(action) if families else of.parser()
+        return _of_evaluate(actions, words)
     group = argparse.ArgumentParser()
-    _add(group, names, known)
+    _add(group, actions, {action: parser_of(name, action) for action in words[:1] if action in actions})
     return group
 
 
@@ -106,7 +97,7 @@ def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.Arg
     """Its flags are those of the task, which is itself a flag's value."""
     named = [other for one, other in pairwise(words) if one == "--task"]
     named += [one.removeprefix("--task=") for one in words if one.startswith("--task=")]
-    known = [importlib.import_module(f"parapet.pipelines.evaluate.{task}").parser() for task in named if task in tasks]
+    known = [parser_of("evaluate", task) for task in named if task in tasks]
     made = argparse.ArgumentParser(parents=known[:1], add_help=not known)
     made.add_argument("--task", choices=tuple(tasks), help="what is evaluated")
     return made

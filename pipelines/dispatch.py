@@ -1,11 +1,12 @@
-"""Hands a command line over to the module of the sub-command that it names. Imports nothing heavy."""
+"""Finds the module of the command that a command line names, and its parser. Imports nothing heavy."""
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def hand_over(program: str, what: str, names: Iterable[str], package: str, usage: str, argv: Sequence[str]) -> int:
@@ -30,3 +31,22 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
         return 2
     module = importlib.import_module(f"{package}.{name.replace('-', '_')}")
     return int(module.run(rest))
+
+
+def actions_of(pipeline: str) -> Mapping[str, str]:
+    """What stands after a pipeline's name, each with its summary: actions, models to train, tasks to evaluate."""
+    module = importlib.import_module(f"parapet.pipelines.{pipeline}")
+    for names in ("ACTIONS", "MODELS", "TASKS"):
+        if hasattr(module, names):
+            actions: Mapping[str, str] = getattr(module, names)
+            return actions
+    return {}
+
+
+def parser_of(pipeline: str, action: str = "") -> argparse.ArgumentParser:
+    """The parser of a pipeline without actions, or of one action of a pipeline."""
+    package = f"parapet.pipelines.{pipeline}"
+    families: Mapping[str, str] = getattr(importlib.import_module(package), "FAMILIES", {})
+    module = importlib.import_module(f"{package}.{families.get(action, action.replace('-', '_'))}".rstrip("."))
+    parser: argparse.ArgumentParser = module.parser(action) if families else module.parser()
+    return parser

@@ -9,7 +9,6 @@ mturk sandbox-server`` on, the page has a local MTurk, until it ends. A line on 
 from __future__ import annotations
 
 import csv
-import importlib
 import os
 import re
 import shlex
@@ -22,14 +21,10 @@ import msgspec
 import pytest
 from two_workers import TWO_PROCESSES, TWO_WORKERS
 
-from parapet.pipelines.command import StrictParser, _beam_flags
-from parapet.pipelines.evaluate import TASKS
+from parapet.pipelines.command import _beam_flags
+from parapet.pipelines.dispatch import actions_of, parser_of
 from parapet.pipelines.main import PIPELINES, main
-from parapet.pipelines.mturk import ACTIONS, sandbox_server
-from parapet.pipelines.predict import FAMILIES as PREDICTORS
-from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
-from parapet.pipelines.train import FAMILIES as TRAINERS
-from parapet.pipelines.train import MODELS
+from parapet.pipelines.mturk import sandbox_server
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
@@ -218,23 +213,14 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 # Every command that has flags; of mturk and release each action has its own.
-OF_ACTIONS = {"train": MODELS, "predict": MODELS, "evaluate": TASKS, "mturk": ACTIONS, "release": RELEASE_ACTIONS}
-FAMILIES = {"train": TRAINERS, "predict": PREDICTORS}
-COMMANDS = [
-    *(name for name in PIPELINES if name not in OF_ACTIONS),
-    *(f"{name} {action}" for name, actions in OF_ACTIONS.items() for action in actions),
-]
-
-
-def parser_of(name: str) -> StrictParser:
-    group, _, action = name.partition(" ")
-    if group in FAMILIES:
-        return importlib.import_module(f"parapet.pipelines.{group}.{FAMILIES[group][action]}").parser(action)
-    return importlib.import_module(f"parapet.pipelines.{name.replace(' ', '.').replace('-', '_')}").parser()
-
-
-def flags_of(name: str) -> set[str]:
-    return {flag for action in parser_of(name)._actions for flag in action.option_strings if flag.startswith("--")}
+OF_ACTIONS = {name: actions for name in PIPELINES if (actions := actions_of(name))}
+FLAGS = {
+    flag
+    for name in PIPELINES
+    for action in OF_ACTIONS.get(name, ("",))
+    for argument in parser_of(name, action)._actions
+    for flag in argument.option_strings
+}
 
 
 def section(text: str, heading: str) -> str:
@@ -245,27 +231,8 @@ def section(text: str, heading: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_flag_is_in_the_reference(name: str) -> None:
-    running = PAGES["docs/running.md"]
-    common = set(_FLAG.findall(section(running, "## Flags").partition("### ")[0])) - {"--help"}
-    group, _, action = name.partition(" ")
-    if action:
-        heading = f"#### {name}"
-        # Above the sections of the actions stand the flags that several share, each with the names of these.
-        shared = re.findall(r"^\| `(--\w+).*\|(.*?)\|$", section(running, f"### {group}").partition("#### ")[0], re.M)
-        common = {"--quiet", "--log_format"} | {flag for flag, of in shared if f"`{action}`" in of.split()}
-    else:
-        heading = f"### {name}"
-        if name in ("doctor", "completion"):  # which write no folder
-            common -= {"--output"}
-    listed = set(_FLAG.findall("\n".join(re.findall(r"^\| `(--\w+)", section(running, heading), re.M))))
-    assert not listed & common
-    assert flags_of(name) - {"--help"} == listed | common
-
-
 def test_no_page_names_a_flag_that_is_not() -> None:
-    known = {flag for name in COMMANDS for flag in flags_of(name)} | set(_beam_flags()) | OTHER_FLAGS
+    known = FLAGS | set(_beam_flags()) | OTHER_FLAGS
     for page, text in PAGES.items():
         gone = {"--leave_out", "--mend_published"} if page == "CHANGELOG.md" else set()
         wrong = {flag for flag in _FLAG.findall(text) if flag not in known | gone}

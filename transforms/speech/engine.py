@@ -49,7 +49,7 @@ class Synthesiser(Protocol):
 
 
 class Recogniser(Protocol):
-    """Listens; otherwise as :class:`Synthesiser`.
+    """Listens; otherwise as `Synthesiser`.
 
     Attributes:
       name: engine and model.
@@ -62,10 +62,10 @@ class Recogniser(Protocol):
     dollars_per_hour: float
 
     def open(self) -> None:
-        """As :meth:`Synthesiser.open`."""
+        """As `Synthesiser.open`."""
 
     def close(self) -> None:
-        """As :meth:`Synthesiser.close`."""
+        """As `Synthesiser.close`."""
 
     def hear(self, sound: Samples) -> str:
         """The words that are heard; nothing where there are none.

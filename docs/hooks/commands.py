@@ -1,0 +1,149 @@
+"""The command reference: a page for each command, made from its parser when the site is built."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+from functools import partial
+from html import escape
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from parapet.pipelines.dispatch import actions_of, parser_of
+from parapet.pipelines.main import PIPELINES
+
+DOCS = Path(__file__).parents[1]
+SHARED = ("--quiet", "--log_format")
+INDEX = """# Commands
+
+The flags of this version, as `parapet COMMAND --help` shows them. The [guides](../index.md#guides) say what the
+commands are for. Flags that are not Parapet's go to Apache Beam: see [runners](../running.md#runners).
+"""
+TABLE = "| | what it does |\n|---|---|"
+
+_CODE = re.compile(r"'(parapet [^']+)'|(?<![\w-])(--[a-z]\w*)")
+_USAGE_WIDTH = 100
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Adds the pages to the navigation."""
+    for entry in config.nav or []:
+        entry.get("Commands", []).extend(f"commands/{name}.md" for name in PIPELINES)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages."""
+    files.append(File.generated(config, "commands/index.md", content=index()))
+    for name in PIPELINES:
+        files.append(File.generated(config, f"commands/{name}.md", content=page_of(name)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Below the heading of a guide, a link to the reference of its command."""
+    uri = page.file.src_uri
+    name = uri.removesuffix(".md")
+    name = name if name in PIPELINES else name.partition("_")[0]
+    if "/" in uri or name not in PIPELINES:
+        return markdown
+    heading, _, rest = markdown.partition("\n")
+    return f"{heading}\n\n[All flags of `parapet {name}`](commands/{name}.md){{ .reference }}\n{rest}"
+
+
+def index() -> str:
+    """The page that lists the commands."""
+    rows = (f"| [`{name}`]({name}.md) | {_text(what)} |" for name, what in PIPELINES.items())
+    return "\n".join([INDEX, TABLE, *rows, ""])
+
+
+def page_of(pipeline: str) -> str:
+    """The page of a command, with a section for each of its actions."""
+    parts = [f"---\ntitle: {pipeline}\n---\n\n# parapet {pipeline}\n"]
+    if (DOCS / f"{pipeline}.md").exists():
+        parts.append(f"[Guide to `parapet {pipeline}`](../{pipeline}.md){{ .reference }}\n")
+    actions = actions_of(pipeline)
+    if not actions:
+        return "\n".join([*parts, command(parser_of(pipeline), "##")])
+    usage: str = importlib.import_module(f"parapet.pipelines.{pipeline}").USAGE
+    _, description, _ = usage.split("\n\n", 2)
+    parts += [_paragraphs(description), _code("text", usage.partition("\n\n")[0].removeprefix("usage: ")), TABLE]
+    for action, what in actions.items():
+        parts.append(f"| [`{action}`](#{_anchor(_name(pipeline, action))}) | {_text(what)} |")
+    parts += ["", _code("sh", usage.partition("\nexample:\n")[2].partition("\n\n")[0]), ""]
+    for action in actions:
+        name = _name(pipeline, action)
+        parts += [f"## {name} {{ #{_anchor(name)} }}\n", command(parser_of(pipeline, action), "###")]
+    return "\n".join(parts)
+
+
+def command(parser: argparse.ArgumentParser, level: str) -> str:
+    """Description, usage, flags and examples of one parser; its sections have headings of this level."""
+    parser.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=_USAGE_WIDTH)
+    parts = [_paragraphs(parser.description or ""), _code("text", parser.format_usage().removeprefix("usage: "))]
+    shared = []
+    for group in parser._action_groups:
+        own = [action for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
+        shared += [action for action in own if set(SHARED) & set(action.option_strings)]
+        own = [action for action in own if action not in shared]
+        if own:
+            builtin = group.title in ("options", "optional arguments", "positional arguments")
+            parts.append(_title("" if builtin else str(group.title)) + flags(parser, own))
+    parts.append(_title("messages") + flags(parser, shared))
+    example, _, note = (parser.epilog or "").removeprefix("example:\n").partition("\n\n")
+    parts.append(_code("sh", example))
+    parts += [_paragraphs(note)] if note else []
+    return "\n".join(parts)
+
+
+def flags(parser: argparse.ArgumentParser, actions: list[argparse.Action]) -> str:
+    """A list of definitions, each with an anchor such as ``parapet-compose--seed``."""
+    return "<dl class=flags>\n" + "\n".join(_flag(parser, action) for action in actions) + "\n</dl>\n"
+
+
+def _title(text: str) -> str:
+    html = f"<code>{escape(text)}</code>" if text.startswith("--") else _html(text[:1].upper() + text[1:])
+    return f"<p class=flags-of>{html}</p>\n\n" if text else ""
+
+
+def _flag(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    formatter = argparse.HelpFormatter(parser.prog, width=10_000)
+    invocation = formatter._format_action_invocation(action)
+    meaning = _html(formatter._expand_help(action))
+    default = action.default
+    if action.required and action.option_strings:
+        meaning += " <span class=required>required</span>"
+    elif default not in (None, False, argparse.SUPPRESS) and "default" not in meaning and str(default) not in meaning:
+        meaning += f" (default {_html(str(default))})"
+    anchor = _anchor(parser.prog) + (action.option_strings[-1] if action.option_strings else f"-{action.dest}")
+    return f'<dt id="{escape(anchor)}"><code>{escape(invocation)}</code></dt><dd>{meaning}</dd>'
+
+
+def _name(pipeline: str, action: str) -> str:
+    return f"parapet {pipeline} --task {action}" if pipeline == "evaluate" else f"parapet {pipeline} {action}"
+
+
+def _anchor(prog: str) -> str:
+    return re.sub(r"\W+", "-", prog)
+
+
+def _html(text: str) -> str:
+    html = escape(text, quote=False).replace("-&gt;", "→")
+    return _CODE.sub(lambda code: f"<code>{code[1] or code[2]}</code>", html)
+
+
+def _text(text: str) -> str:
+    """Plain text in a cell of a Markdown table: nothing in it is markup."""
+    return re.sub(r"([\\`*_{}\[\]#|!])", r"\\\1", escape(text, quote=False).replace("-&gt;", "→"))
+
+
+def _paragraphs(text: str) -> str:
+    return "\n".join(f"<p>{_html(paragraph)}</p>\n" for paragraph in text.strip().split("\n\n"))
+
+
+def _code(language: str, text: str) -> str:
+    lines = [line.removeprefix("  ") for line in text.strip("\n").split("\n")] if language == "sh" else [text.strip()]
+    return "\n".join([f"~~~ {language}", *lines, "~~~", ""])

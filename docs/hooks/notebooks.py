@@ -1,0 +1,24 @@
+"""``docs/notebooks/*.ipynb`` as pages, with the outputs that they hold; nothing is executed."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from nbconvert import MarkdownExporter
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Puts a page in the place of each notebook, and its pictures beside it."""
+    for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        path = PurePath(notebook.src_uri)
+        pictures = f"{path.stem}_files"
+        body, resources = MarkdownExporter().from_filename(
+            str(notebook.abs_src_path), {"unique_key": path.stem, "output_files_dir": pictures}
+        )
+        files.remove(notebook)
+        files.append(File.generated(config, str(path.with_suffix(".md")), content=body))
+        for name, data in resources["outputs"].items():
+            files.append(File.generated(config, str(path.parent / name), content=data))
+    return files

@@ -1,0 +1,137 @@
+"""The documentation site: builds without a warning, has every flag, and asks nobody but the disk for anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from parapet.pipelines.dispatch import actions_of, parser_of
+from parapet.pipelines.main import PIPELINES
+
+pytest.importorskip("material", reason="the extra docs is not installed")
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium")
+# What a browser loads without being asked to, by element.
+LOADED = {**dict.fromkeys(("script", "img", "iframe", "source", "video"), "src"), "link": "href", "use": "href"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built strictly: a link or an anchor that leads nowhere, or a page that is not in the navigation, is an error."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return folder
+
+
+class Page(HTMLParser):
+    """The addresses, the ids and the text of a page, without its code."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attributes}
+        self.ids.add(given.get("id", ""))
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if given.get("rel") not in ("canonical", "prev", "next") and (address := given.get(LOADED.get(tag, ""))):
+            self.loaded.append(address)
+        self.loaded += re.findall(r"url\(([^)]+)\)", given.get("style", ""))
+        if tag in ("script", "style", "code", "pre"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open[-1:] == [tag]:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self.open:
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[str, Page]:
+    # 404.html is for servers: its addresses are from their root.
+    return {path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html") if path.name != "404.html"}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_every_flag_is_in_the_reference(name: str, pages: dict[str, Page]) -> None:
+    ids = pages[f"commands/{name}.html"].ids
+    parsers = [parser_of(name, action) for action in actions_of(name) or ("",)]
+    flags = {
+        re.sub(r"\W+", "-", parser.prog) + flag
+        for parser in parsers
+        for argument in parser._actions
+        for flag in argument.option_strings
+        if flag.startswith("--") and flag != "--help"
+    }
+    assert len(flags) >= 2 * len(parsers)
+    assert flags <= ids
+
+
+def test_every_address_is_a_file_of_the_site(site: Path, pages: dict[str, Page]) -> None:
+    assert len(pages) > 70
+    for name, page in pages.items():
+        for address in [*page.loaded, *page.links]:
+            parts = urlsplit(address)
+            if parts.scheme in ("http", "https") and address in page.links:
+                continue  # a person may follow it
+            assert not parts.scheme + parts.netloc, f"{name} loads {address}"
+            target = (site / name).parent / unquote(parts.path) if parts.path else site / name
+            assert target.is_file(), f"{name}: {address}"
+            if parts.fragment and target.suffix == ".html":
+                there = pages[target.resolve().relative_to(site.resolve()).as_posix()]
+                assert unquote(parts.fragment) in there.ids | {"__skip"}, f"{name}: {address}"
+    for style in site.rglob("*.css"):
+        outside = re.findall(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)"']+""", style.read_text(encoding="utf-8"))
+        assert not outside, style
+
+
+def test_no_markup_is_left_in_the_text(pages: dict[str, Page]) -> None:
+    for name, page in pages.items():
+        left = re.findall(r"```|~~~|\]\(|^ *\|.*\|$|:(?:func|class|mod|meth):|\{ \.|no-test", page.text, re.MULTILINE)
+        assert not left, name
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+def test_it_opens_and_is_searched_from_disk(site: Path) -> None:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1300, "height": 900})
+        asked: list[str] = []
+        errors: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        for name in ("index", "mturk", "method", "commands/evaluate", "api/plugins", "project/changelog"):
+            page.goto((site / f"{name}.html").as_uri())
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, name
+        page.get_by_role("textbox", name="Search").fill("self-BLEU")
+        results = page.locator(".md-search-result__link")
+        results.first.wait_for()
+        found = [Path(urlsplit(link.get_attribute("href")).path).name for link in results.all()]
+        browser.close()
+    assert "statistics.html" in found
+    assert len(asked) > 20
+    assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
+    assert errors == []
