@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from parapet.pipelines import cloud
 from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError, MissingExtra, NoRoomError
+from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_root, same_place
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def run_checked(
             check(args)
     except InputError as error:
         logging.error("%s", error)
-        return EXIT_USAGE
+        return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
     except Exception as error:
         return _failed(error)
     try:
@@ -375,15 +375,18 @@ def run_pipeline(
 
 @contextmanager
 def _calm_workers() -> Iterator[None]:
-    """Local worker processes log each of their steps to stderr unless told otherwise.
+    """Local workers log each of their steps to stderr by default, and print the tracebacks that they send us.
 
-    The local runner does not hand them the pipeline's options, and reads this variable instead.
+    The local runner does not hand the pipeline's options to worker processes: they are read from this variable.
     """
     if _debug() or _WORKER_OPTIONS in os.environ:
         yield
         return
+    from parapet.pipelines import quiet_workers
+
     with tempfile.NamedTemporaryFile("w", suffix=".json") as options:
-        options.write(json.dumps({"default_sdk_harness_log_level": "ERROR"}))
+        calm = {"default_sdk_harness_log_level": "ERROR", "beam_plugins": [quiet_workers.__name__]}
+        options.write(json.dumps(calm))
         options.flush()
         os.environ[_WORKER_OPTIONS] = options.name
         try:
@@ -429,6 +432,8 @@ class _JsonFormatter(logging.Formatter):
 
 def _reason(error: BaseException) -> str:
     """The last line that says something; Beam wraps a worker's traceback in the message."""
+    if (mark := "parapet.schemas.errors.UserCodeError: ") in str(error):  # which has a traceback of its own
+        return str(error).rpartition(mark)[2].partition(" [while running")[0]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     of_worker = [line for line in lines if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))]
     text = (of_worker or lines or [type(error).__name__])[-1]

@@ -45,6 +45,10 @@ class MissingExtra(InputError):
         return MissingExtra, (self.package, self.extra, self.flag, self.why)
 
 
+class UserCodeError(InputError):
+    """Code of the user's own raised an error: the reason ends with its traceback, over several lines."""
+
+
 class NoRoomError(Exception):
     """A full disk, or a quota that is used up. No input is to blame: nothing may be left out because of it."""
 

@@ -12,13 +12,16 @@ LABELS = ("neutral", "CONTRADICTION", "Entailment")
 TEXTS = ["Request City of the restaurant", "Name of the restaurant is Opa", "has live music? Yes.", "Goodbye."]
 
 
-def save_roberta(folder: Path, bias: Sequence[float] | None = None, labels: Sequence[str] = LABELS) -> Path:
+def save_roberta(
+    folder: Path, bias: Sequence[float] | None = None, labels: Sequence[str] = LABELS, length: int = 0
+) -> Path:
     """Makes one.
 
     Args:
       folder: a new one.
       bias: of the outputs, which then say the same of every pair; None for a random model.
       labels: of the outputs, by position.
+      length: in tokens, which the tokenizer cuts texts to; 0 for 64 that it does not know of.
     """
     import torch
     from tokenizers import ByteLevelBPETokenizer
@@ -30,6 +33,8 @@ def save_roberta(folder: Path, bias: Sequence[float] | None = None, labels: Sequ
     bpe.train_from_iterator(TEXTS * 10, vocab_size=400, special_tokens=special, show_progress=False)
     bpe.save_model(str(folder))
     tokenizer = RobertaTokenizer.from_pretrained(str(folder), local_files_only=True)
+    if length:
+        tokenizer.model_max_length = length
     tokenizer.save_pretrained(folder)
     config = RobertaConfig(
         vocab_size=len(tokenizer),
@@ -37,7 +42,7 @@ def save_roberta(folder: Path, bias: Sequence[float] | None = None, labels: Sequ
         num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=16,
-        max_position_embeddings=66,
+        max_position_embeddings=(length or 64) + 2,
         pad_token_id=tokenizer.pad_token_id,
         initializer_range=0.5,  # with the usual 0.02 all pairs would be judged alike
         id2label=dict(enumerate(labels)),

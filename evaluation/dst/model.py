@@ -1,18 +1,17 @@
-"""A model of the user's: a Python class whose ``predict(batch)`` gives a state for every example."""
+"""A model of the user's: ``predict(batch)``, or a function, gives a state for every example."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
+from parapet.evaluation import user_code
 from parapet.evaluation.dst.files import Dialogue, Frame, Turn
 from parapet.evaluation.dst.frames import State
+from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms import plugins
@@ -41,41 +40,78 @@ class Model(Protocol):
         ...
 
 
-def load(named: str) -> Model:
-    """The model of ``package.module:Class`` or ``file.py:Class``, made without arguments; or that of a plug-in.
+class UserModel:
+    """A model of the user's, or of a plug-in: what it raises is shown as an error of its own.
+
+    Args:
+      code: where it is from.
+      called: what is called with a batch.
+    """
+
+    def __init__(self, code: UserCode, called: Callable[[Sequence[Example]], Any]) -> None:
+        self.code, self.called = code, called
+
+    def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
+        """The states, in order.
+
+        Raises:
+          UserCodeError: the code raised.
+          InputError: it returned something else than a list of as many.
+        """
+        where = _where(batch)
+        with running(self.code, f"failed in predict on {where}"):
+            states = self.called(batch)
+            if isinstance(states, Iterable) and not isinstance(states, str | bytes | Mapping):
+                states = list(states)
+        if not isinstance(states, list) or len(states) != len(batch):
+            got = f"a list of {len(states)}" if isinstance(states, list) else reprlib.repr(states)
+            expected = f"expected a list of {len(batch)} states, one for each example; got {got}"
+            raise self.code.refused(f"returned something else than states for {where}: {expected}")
+        return states
+
+
+def _where(batch: Sequence[Example]) -> str:
+    first, last = batch[0], batch[-1]
+    if len(batch) == 1:
+        return f"dialogue {first.dialogue_id!r}, turn {first.turn}, service {first.service.service_name!r}"
+    until = f"turn {last.turn}" if first.dialogue_id == last.dialogue_id else f"{last.dialogue_id!r} turn {last.turn}"
+    until += " ('--batch_size 1' finds the one)"
+    return f"the batch of {len(batch)} examples from dialogue {first.dialogue_id!r} turn {first.turn} to {until}"
+
+
+def load(code: UserCode) -> Model:
+    """The model of ``MODULE:NAME`` or ``FILE.py:NAME``, or that of a plug-in, ready to predict.
 
     Raises:
-      InputError: there is no such module, class or plug-in, or it has no ``predict``.
+      InputError: as :func:`check`.
+      UserCodeError: its code raises.
     """
-    if chosen := plugin_of(named):
-        return plugins.make(chosen, ["predict"])  # type: ignore[no-any-return]
-    place, colon, name = named.rpartition(":")
-    if not colon or not place or not name:
-        reason = f"{named!r}: expected MODULE:CLASS, FILE.py:CLASS or the name of a plug-in"
-        raise InputError(f"{reason}; {plugins.told(plugins.MODELS)}", "--model")
-    try:
-        module = _of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-        made = getattr(module, name)()
-    except (ImportError, AttributeError, FileNotFoundError, SyntaxError, TypeError) as error:
-        raise InputError(f"{named} cannot be loaded: {error}", "--model") from None
-    if not callable(getattr(made, "predict", None)):
-        raise InputError(f"{named} has no method predict(batch)", "--model")
-    return made  # type: ignore[no-any-return]
+    if chosen := plugin_of(code.target):
+        return UserModel(UserCode(chosen.plugin.target), plugins.make(chosen, ["predict"]).predict)
+    return UserModel(code, make(code, "predict"))
+
+
+def check(code: UserCode) -> None:
+    """Looks at what ``--model`` names, without making it unless it is a plug-in's.
+
+    Raises:
+      InputError: there is no such module, name or plug-in, it has no ``predict``, or takes other arguments.
+      UserCodeError: its module raises while it is imported.
+    """
+    if chosen := plugin_of(code.target):
+        if code.arguments:
+            raise InputError(f"not for a plug-in, which takes {chosen.plugin.name}=ARGUMENT", f"{code.flag}_args")
+        plugins.make(chosen, ["predict"])
+    elif ":" not in code.target:
+        reason = f"{code.target!r}: expected MODULE:NAME, FILE.py:NAME or the name of a plug-in"
+        raise InputError(f"{reason}; {plugins.told(plugins.MODELS)}", code.flag)
+    else:
+        user_code.check(code, "predict")
 
 
 def plugin_of(named: str) -> plugins.Chosen | None:
     """The plug-in that ``--model`` names, if it does."""
     return plugins.find(plugins.MODELS, named, "--model")
-
-
-def _of_file(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Example]:
@@ -100,10 +136,7 @@ def predicted(
     states: list[State] = []
     for at in range(0, len(asked), batch_size):
         batch = asked[at : at + batch_size]
-        given = model.predict(batch)
-        if len(given) != len(batch):
-            raise InputError(f"{named}: predict gave {len(given)} states for {len(batch)} examples", "--model")
-        states += [_state(one, asked_for, named) for one, asked_for in zip(given, batch, strict=True)]
+        states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
     found = {
         of.dialogue_id: Dialogue(of.dialogue_id, [Turn(turn.speaker, []) for turn in of.turns]) for of in references
     }
@@ -116,5 +149,7 @@ def _state(given: Any, of: Example, named: str) -> State:
     try:
         return msgspec.convert(given, State, from_attributes=True)
     except msgspec.ValidationError as error:
-        where = f"{of.dialogue_id} turn {of.turn} {of.service.service_name}"
-        raise InputError(f"{named}: predict gave what is no state: {error}", "--model", where) from None
+        expected = '{"active_intent": TEXT, "requested_slots": [SLOT, ...], "slot_values": {SLOT: [VALUE, ...], ...}}'
+        reason = f"{named}: predict returned something that is not a state: {error}. Expected {expected}"
+        where = f"dialogue {of.dialogue_id!r}, turn {of.turn}, service {of.service.service_name!r}"
+        raise InputError(f"{reason}; got {reprlib.repr(given)}", "--model", where) from None

@@ -18,6 +18,7 @@ from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Model, load, predicted
 from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, read_predictions, strangers
 from parapet.evaluation.dst.sets import ORIGINAL, Job, Plan, Set
+from parapet.evaluation.user_code import UserCode
 from parapet.schemas.errors import InputError
 from parapet.transforms.files import Written, read_bytes, write_staged
 from parapet.transforms.parquet import parquet_bytes
@@ -45,7 +46,7 @@ class Work(msgspec.Struct, frozen=True):
     across_turn: bool = False
     seed: str = "0"
     replicates: int = bootstrap.REPLICATES
-    model: str = ""
+    model: UserCode | None = None
     batch_size: int = 64
 
 
@@ -88,7 +89,8 @@ class ScoreFile(beam.DoFn):
         work = self.work
         if self._model is not None:
             services = work.plan.sets[name].services
-            return predicted(self._model, references, services, work.batch_size, work.model), f"{work.model} on {name}"
+            target = work.model.target if work.model else ""
+            return predicted(self._model, references, services, work.batch_size, target), f"{target} on {name}"
         if path:
             return as_dialogues(references, list(read_predictions(path)), path), path
         return as_dialogues(

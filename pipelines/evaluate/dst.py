@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from parapet.schemas.layout import sample_root, split_of_folder
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from parapet.evaluation.user_code import UserCode
 
 EXAMPLE = """\
   parapet evaluate --task dst --reference my_corpus --split dev --predictions my_predictions --output my_scores
@@ -37,8 +40,16 @@ def parser() -> Parser:
     add("--predictions", metavar="PATH", help="folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file")
     add(
         "--model",
-        metavar="MODULE:CLASS",
-        help="instead of predictions: a class with predict(batch), FILE.py:CLASS, or the name of a plug-in",
+        metavar="FILE.py:NAME",
+        help="instead of predictions: a class with predict(batch), a function or an object; MODULE:NAME; a plug-in",
+    )
+    add(
+        "--model_args",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
+        help="what the class or function is called with: checkpoint=my_model beams=4 greedy=true",
     )
     add("--batch_size", type=int, default=64, metavar="N", help="examples that the model gets at a time (default 64)")
     add("--variants", metavar="DIR", help="dialogues under each variant's names, as 'rewrite' writes them")
@@ -72,8 +83,8 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, schemas and file names. Raises InputError where they cannot work."""
+    from parapet.evaluation.dst import model
     from parapet.evaluation.dst.files import Settings
-    from parapet.evaluation.dst.model import load
     from parapet.evaluation.dst.scoring import Work
     from parapet.evaluation.dst.sets import Given, make_plan, parse_sets, unmatched
     from parapet.transforms.corpora import listed
@@ -86,8 +97,9 @@ def check(args: argparse.Namespace) -> None:
         raise InputError("0 to 100000", "--replicates")
     others = parse_sets(args.sets)
     check_apart(args.output, reference=args.reference, predictions=args.predictions, variants=args.variants, **others)
-    if args.model:
-        load(args.model)
+    args.user_code = _user_code(args)
+    if args.user_code:
+        model.check(args.user_code)
     wanted = tuple(listed(args.variant))
     root = str(args.reference or sample_root())
     args.split = split_of_folder(root) or args.split  # the variants' dialogues are those of the same split
@@ -98,8 +110,17 @@ def check(args: argparse.Namespace) -> None:
         logging.warning("%s", line)
     settings = Settings(not args.exact, args.official)
     args.work = Work(
-        args.output, plan, settings, args.across_turn, args.seed, args.replicates, args.model or "", args.batch_size
+        args.output, plan, settings, args.across_turn, args.seed, args.replicates, args.user_code, args.batch_size
     )
+
+
+def _user_code(args: argparse.Namespace) -> UserCode | None:
+    from parapet.evaluation.user_code import UserCode, parse_arguments
+
+    arguments = parse_arguments(args.model_args, "--model_args")
+    if arguments and not args.model:
+        raise InputError("the arguments of --model: name one", "--model_args")
+    return UserCode(args.model, arguments, os.getcwd()) if args.model else None
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -115,6 +136,7 @@ def options_of(args: argparse.Namespace) -> dict[str, Any]:
         "replicates": args.replicates,
         "seed": args.seed,
         "model": args.model,
+        **({"model_args": args.user_code.arguments} if args.model_args else {}),
     }
 
 

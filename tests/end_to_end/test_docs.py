@@ -19,6 +19,8 @@ from typing import get_args
 
 import msgspec
 import pytest
+from tiny_nli import save_roberta
+from tiny_t5 import save_t5
 from two_workers import TWO_PROCESSES, TWO_WORKERS
 
 from parapet.pipelines.command import _beam_flags
@@ -122,6 +124,8 @@ def folder(tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     model = re.search(r"^```python\n(.*?)^```$", PAGES["docs/evaluate.md"], re.M | re.S)
     assert model
     (tmp_path / "my_model.py").write_text(model[1], encoding="utf-8")
+    for code, name in re.findall(r"^```python\n(# (\w+\.py)\n.*?)^```$", PAGES["docs/your_model.md"], re.M | re.S):
+        (tmp_path / name).write_text(code, encoding="utf-8")
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -166,11 +170,19 @@ def write_bonuses(argv: list[str]) -> None:
     path.write_text(f"assignment_id,amount,reason\n{first['assignment_id']},0.50,Careful work\n", encoding="utf-8")
 
 
+def save_checkpoints(folder: Path) -> None:
+    """Those of docs/your_model.md: random and tiny."""
+    save_roberta(folder / "my_nli", length=512)
+    save_t5(folder / "my_t5", ["[user] I would like a table for two"])
+
+
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if steps(text)])
 def test_examples_run_and_say_what_is_shown(
     page: str, folder: Path, practice: Practice, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = []
+    if page == "docs/your_model.md":
+        save_checkpoints(folder)
     for step in steps(PAGES[page]):
         if step.argv[1:2] == ["demo"]:
             continue  # that is test_demo.py

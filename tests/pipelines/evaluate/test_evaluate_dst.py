@@ -230,7 +230,7 @@ def test_a_model_of_ones_own(place: Path, tmp_path: Path, capsys: pytest.Capture
     expected = of_folders(sample_root(), "test", tmp_path / "empty")
     for key, of in expected.items():
         assert metrics[key] == pytest.approx(of)
-    for name, said in (("Short", "gave"), ("NoState", "no state")):
+    for name, said in (("Short", "got a list of 49"), ("NoState", "something that is not a state")):
         assert run(tmp_path / "bad", "--model", f"{here}:{name}") == 1
         assert said in capsys.readouterr().err
 

@@ -1,0 +1,143 @@
+"""``parapet evaluate --model`` as somebody runs it who has a project of his own, with packages of common names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from folders import files_of
+from two_workers import TWO_PROCESSES
+
+TRACKER = """
+from evaluation.rules import Rules
+from helpers import texts
+
+
+class Tracker:
+    def __init__(self, intent, words="city", fail=False):
+        self.rules, self.intent, self.fail = Rules(words), intent, fail
+
+    def predict(self, batch):
+        import schemas  # found late, as on workers
+
+        if self.fail:
+            texts.fail(batch[0])
+        return [self.rules.state(example, schemas.name_of(example, self.intent)) for example in batch]
+
+
+def short(batch):
+    return [None] * (len(batch) - 1)
+
+
+def no_list(batch):
+    return None
+
+
+def no_state(batch):
+    return [{"active_intent": "", "requested_slots": [], "slot_values": {"city": "London"}} for _ in batch]
+"""
+RULES = """
+from helpers.texts import said
+
+
+class Rules:
+    def __init__(self, words):
+        self.words = words
+
+    def state(self, example, intent):
+        values = {slot.name: [said(example)] for slot in example.service.slots if slot.name == self.words}
+        return {"active_intent": intent, "requested_slots": [], "slot_values": values}
+"""
+TEXTS = """
+def said(example):
+    return example.history[-1][1]
+
+
+def fail(example):
+    raise ValueError(f"cannot track {example.dialogue_id}")
+"""
+SCHEMAS = """
+def name_of(example, i):
+    return example.service.intents[i].name
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tracker's folder, beside it the folder in which the command is run."""
+    root = tmp_path_factory.mktemp("project")
+    for name, text in (
+        ("mine/tracker.py", TRACKER),
+        ("mine/evaluation/__init__.py", ""),
+        ("mine/evaluation/rules.py", RULES),
+        ("mine/helpers/__init__.py", ""),
+        ("mine/helpers/texts.py", TEXTS),
+        ("elsewhere/schemas.py", SCHEMAS),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
+def evaluate(project: Path, name: str, out: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("parapet")), "evaluate", "--task", "dst"]
+    model = ["--model", f"../mine/tracker.py:{name}", "--replicates", "0", "--output", out]
+    return subprocess.run([*command, *model, *flags], cwd=project / "elsewhere", capture_output=True, text=True)
+
+
+def test_one_worker_and_two_processes_write_the_same(project: Path) -> None:
+    arguments = ["--model_args", "intent=0", "words=city"]
+    for out, flags in (("one", []), ("two", TWO_PROCESSES)):
+        result = evaluate(project, "Tracker", out, *arguments, *flags)
+        assert result.returncode == 0, result.stderr
+    one, two = (files_of(project / "elsewhere" / out) for out in ("one", "two"))
+    assert one == two
+    options = json.loads(one["run.json"])["options"]
+    assert options["model_args"] == {"intent": 0, "words": "city"}
+    frames = json.loads(one["robustness.json"])["sets"]["original"]["metrics"]["#ALL_SERVICES"]
+    assert 0 < frames["active_intent_accuracy"] < 1
+
+
+@pytest.mark.parametrize("flags", [[], TWO_PROCESSES], ids=["one worker", "two processes"])
+def test_an_error_shows_the_users_traceback(project: Path, flags: list[str]) -> None:
+    result = evaluate(project, "Tracker", "failed", "--model_args", "intent=0", "fail=true", "--quiet", *flags)
+    assert result.returncode == 1
+    headline, *lines = result.stderr.splitlines()
+    assert headline.startswith("error: --model: ../mine/tracker.py:Tracker failed in predict on the batch of 50")
+    assert "examples from dialogue '1_00000' turn 0 to '1_00007' turn 6" in headline
+    mine = project / "mine"
+    assert [line.strip() for line in lines if "File " in line] == [
+        f'File "{mine}/tracker.py", line 14, in predict',
+        f'File "{mine}/helpers/texts.py", line 7, in fail',
+    ]
+    assert lines[-1] == "ValueError: cannot track 1_00000"
+    assert not (project / "elsewhere" / "failed" / "run.json").exists()
+
+
+NO_STATES = {
+    "short": ["expected a list of 50 states, one for each example; got a list of 49"],
+    "no_list": ["expected a list of 50 states, one for each example; got None"],
+    "no_state": [
+        "dialogue '1_00000', turn 0, service 'Repairs_1'",
+        'Expected `array`, got `str` - at `$.slot_values[...]`. Expected {"active_intent": TEXT,',
+        "got {'active_intent': '', 'requested_slots': [], 'slot_values': {'city': 'London'}}",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", NO_STATES)
+def test_what_is_no_state_is_explained(name: str, project: Path) -> None:
+    result = evaluate(project, name, "failed")
+    assert result.returncode == 1
+    assert not [reason for reason in NO_STATES[name] if reason not in result.stderr]
+    assert "Traceback" not in result.stderr
+
+
+def test_wrong_arguments_are_wrong_usage(project: Path) -> None:
+    result = evaluate(project, "Tracker", "failed", "--model_args", "word=x", "intent=0")
+    assert result.returncode == 2
+    reason = "../mine/tracker.py:Tracker has no parameter word: it takes intent, words, fail"
+    assert result.stderr == f"error: --model_args: {reason}\n"

@@ -1,0 +1,219 @@
+"""Code of the user's own: how it is found, called with arguments, and blamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parapet.evaluation import user_code
+from parapet.evaluation.user_code import UserCode
+from parapet.schemas.errors import InputError, UserCodeError
+
+CODE = """
+import functools
+import helpers.words
+
+class Tracker:
+    def __init__(self, checkpoint, beams=1, *, greedy=False):
+        helpers.words.check(checkpoint)
+        self.given = checkpoint, beams, greedy
+    def predict(self, batch):
+        return [self.given for _ in batch]
+
+class Anything(Tracker):
+    def __init__(self, **options):
+        self.given = options
+
+class Called:
+    def __call__(self, batch):
+        return ["called"] * len(batch)
+
+class Nothing:
+    pass
+
+def function(batch, beams=1):
+    return [beams for _ in batch]
+
+def no_batch(*, beams):
+    return []
+
+with_three = functools.partial(function, beams=3)
+made = Tracker("x")
+number = 7
+"""
+WORDS = """
+def check(checkpoint):
+    if checkpoint == "missing":
+        try:
+            raise KeyError(checkpoint)
+        except KeyError as error:
+            raise RuntimeError("no such checkpoint") from error
+    if checkpoint == "stop":
+        raise SystemExit(3)
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Callable[..., UserCode]:
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "words.py").write_text(WORDS)
+    (tmp_path / "tracker.py").write_text(CODE)
+    return lambda name, **arguments: UserCode(f"tracker.py:{name}", arguments, str(tmp_path))
+
+
+def called(code: UserCode) -> Any:
+    return user_code.make(code, "predict")([1, 2])
+
+
+def test_a_class_a_function_and_an_object(code: Callable[..., UserCode]) -> None:
+    assert called(code("Tracker", checkpoint="x")) == [("x", 1, False)] * 2
+    assert called(code("Tracker", checkpoint=None, beams=4, greedy=True)) == [(None, 4, True)] * 2
+    assert called(code("Anything", depth=2)) == [{"depth": 2}] * 2
+    assert called(code("Called")) == ["called"] * 2
+    assert called(code("function")) == [1, 1]
+    assert called(code("function", beams=5)) == [5, 5]
+    assert called(code("with_three")) == [3, 3]
+    assert called(code("made")) == [("x", 1, False)] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("Tracker", {}, "--model_args: tracker.py:Tracker needs checkpoint=VALUE: it takes checkpoint, beams, greedy"),
+        ("Tracker", {"checkpoint": 1, "beam": 2}, "has no parameter beam: it takes checkpoint, beams, greedy"),
+        ("function", {"batch": 1}, "has no parameter batch: it takes beams"),
+        ("Called", {"x": 1}, "has no parameter x: it takes no arguments"),
+        ("no_batch", {"beams": 1}, "--model: tracker.py:no_batch takes no batch"),
+        ("made", {"beams": 1}, "--model_args: tracker.py:made is a Tracker that is already made"),
+        ("Nothing", {}, "--model: tracker.py:Nothing has no method predict(batch)"),
+        ("number", {}, "--model: tracker.py:number has no method predict(batch)"),
+        ("Trakcer", {}, "its module has no such name, but Tracker"),
+    ],
+)
+def test_what_cannot_be_called(
+    code: Callable[..., UserCode], name: str, arguments: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(reason)) as caught:
+        user_code.check(code(name, **arguments), "predict")
+    assert not isinstance(caught.value, UserCodeError)
+
+
+def test_nothing_is_made_to_look_at_the_arguments(code: Callable[..., UserCode]) -> None:
+    user_code.check(code("Tracker", checkpoint="missing"), "predict")
+
+
+def test_places_that_are_not_there(tmp_path: Path) -> None:
+    for target, reason in (
+        ("nowhere.py:Tracker", f"there is no file {tmp_path.resolve()}/nowhere.py"),
+        ("nowhere.at_all:Tracker", "cannot be loaded: No module named 'nowhere'"),
+        ("Tracker", "expected MODULE:NAME or FILE.py:NAME"),
+        ("tracker.py:", "expected MODULE:NAME or FILE.py:NAME"),
+    ):
+        with pytest.raises(InputError, match=re.escape(reason)) as caught:
+            user_code.resolve(UserCode(target, {}, str(tmp_path)))
+        assert not isinstance(caught.value, UserCodeError)
+
+
+def test_the_traceback_is_of_the_users_files(code: Callable[..., UserCode], tmp_path: Path) -> None:
+    with pytest.raises(UserCodeError) as caught:
+        called(code("Tracker", checkpoint="missing"))
+    headline, *lines = str(caught.value).splitlines()
+    assert headline == "--model: tracker.py:Tracker failed while it was made, with --model_args checkpoint=missing:"
+    assert [line.strip() for line in lines if "File " in line] == [
+        f'File "{tmp_path}/helpers/words.py", line 5, in check',
+        f'File "{tmp_path}/tracker.py", line 7, in __init__',
+        f'File "{tmp_path}/helpers/words.py", line 7, in check',
+    ]
+    assert "The above exception was the direct cause of the following exception:" in lines
+    assert lines[-1] == "RuntimeError: no such checkpoint"
+
+
+def test_errors_of_other_kinds_are_the_users_too(code: Callable[..., UserCode], tmp_path: Path) -> None:
+    for text, last in (
+        ("import nosuch_package\n", "ModuleNotFoundError: No module named 'nosuch_package'"),
+        ("def (\n", "SyntaxError: invalid syntax"),
+        ("import json\njson.loads('{')\n", "json.decoder.JSONDecodeError: Expecting property name"),
+        ("def deep():\n    deep()\ndeep()\n", "RecursionError: maximum recursion depth exceeded"),
+    ):
+        (tmp_path / "other.py").write_text(text)
+        with pytest.raises(UserCodeError) as caught:
+            user_code.resolve(UserCode("other.py:Tracker", {}, str(tmp_path)))
+        lines = str(caught.value).splitlines()
+        assert lines[0] == "--model: other.py:Tracker failed while it was imported:"
+        assert lines[-1].startswith(last)
+        places = {line.split('"')[1] for line in lines if "File " in line}
+        assert places == {str(tmp_path / "other.py")}
+        (tmp_path / "other.py").unlink()
+    with pytest.raises(UserCodeError, match="SystemExit: 3"):
+        called(code("Tracker", checkpoint="stop"))
+
+
+def test_a_mistake_that_the_code_explains_is_passed_on(tmp_path: Path) -> None:
+    text = "from parapet.schemas.errors import InputError\nraise InputError('set TRACKER_KEY')\n"
+    (tmp_path / "polite.py").write_text(text)
+    with pytest.raises(InputError) as caught:
+        user_code.resolve(UserCode("polite.py:Tracker", {}, str(tmp_path)))
+    assert str(caught.value) == "set TRACKER_KEY"
+
+
+def test_two_models_have_helpers_of_one_name(tmp_path: Path) -> None:
+    before = list(sys.path)
+    for name in ("first", "second", "first"):
+        folder = tmp_path / name
+        (folder / "helpers").mkdir(parents=True, exist_ok=True)
+        (folder / "helpers" / "words.py").write_text(f"name = {name!r}")
+        (folder / "json.py").write_text(
+            "import helpers.words\ndef function(batch):\n    import helpers.words as again\n"
+            "    return [(helpers.words.name, again.name)]"
+        )
+        predict = user_code.make(UserCode("json.py:function", {}, str(folder)), "predict")
+        assert predict([1]) == [(name, name)]
+    assert sys.modules["json"] is json  # a file may have the name of a module that is in use
+    assert sys.path == before
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "changing.py"
+    code = UserCode("changing.py:function", {}, str(tmp_path))
+    for i in range(2):
+        path.write_text(f"def function(batch):\n    return [{i}]")
+        os.utime(path, ns=(i, i))
+        assert user_code.make(code, "predict")([1]) == [i]
+        assert user_code.resolve(code) is user_code.resolve(code)
+
+
+def test_values_of_arguments() -> None:
+    pairs = ["a=1", "b=-2.5e3", "c=true", "d=false", "e=null", 'f="7"', "g=x=y", "h=", "i=[1]", 'j={"k":1}', "l=NaN"]
+    assert user_code.parse_arguments(pairs, "--model_args") == {
+        **{"a": 1, "b": -2500.0, "c": True, "d": False, "e": None, "f": "7", "g": "x=y", "h": ""},
+        **{"i": "[1]", "j": '{"k":1}', "l": "NaN"},
+    }
+    for pairs, reason in (
+        (["checkpoint"], "--model_args: 'checkpoint': expected KEY=VALUE"),
+        (["=x"], "expected KEY=VALUE"),
+        (["a b=x"], "expected KEY=VALUE"),
+        (["a=1", "a=2"], "a is given twice"),
+    ):
+        with pytest.raises(InputError, match=re.escape(reason)):
+            user_code.parse_arguments(pairs, "--model_args")
+
+
+@given(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False))
+def test_json_values_come_back(value: Any) -> None:
+    assert user_code.parse_arguments([f"key={json.dumps(value)}"], "--model_args") == {"key": value}
+
+
+@given(st.text())
+def test_any_text_is_a_value(text: str) -> None:
+    found = user_code.parse_arguments([f"key={text}", f"quoted={json.dumps(text)}"], "--model_args")
+    assert found["quoted"] == text
+    assert found["key"] == text or json.loads(text) == found["key"]
