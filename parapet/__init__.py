@@ -6,6 +6,7 @@ Names are imported when they are used: ``import parapet`` itself loads nothing h
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from parapet.schemas.errors import InputError
     from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation import Perturbation, Perturbed, PerturbedCorpus, changed_turn
+
+# In a checkout the other folders stand beside this one. Python finds this one first wherever it is started there, even
+# where an installed Parapet is meant: it must find the others, too.
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if os.path.isfile(os.path.join(_ROOT, "setup.py")):
+    __path__.append(_ROOT)
 
 # Where each public name is.
 _PLACES = {

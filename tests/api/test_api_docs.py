@@ -59,3 +59,17 @@ assert "apache_beam" not in sys.modules
 
 def test_the_import_loads_nothing_heavy_and_a_corpus_needs_no_beam() -> None:
     subprocess.run([sys.executable, "-c", LOADED], check=True)
+
+
+UNINSTALLED = """
+import sys
+sys.meta_path = [finder for finder in sys.meta_path if "editable" not in getattr(finder, "__name__", repr(finder))]
+import parapet
+assert parapet.load_corpus().splits == ("train", "dev", "test")
+import parapet.pipelines.main
+"""
+
+
+def test_it_runs_in_a_checkout_that_is_not_installed() -> None:
+    root = Path(parapet.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", UNINSTALLED], check=True, cwd=root)
