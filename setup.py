@@ -142,6 +142,7 @@ setup(
             "verbose=parapet.transforms.variations.perturbations:Verbose",
             "simple=parapet.transforms.variations.perturbations:Simple",
             "paraphrase=parapet.transforms.variations.perturbations:Paraphrase",
+            "unseen_entities=parapet.transforms.entities.perturbation:UnseenEntities",
         ],
     },
     zip_safe=False,

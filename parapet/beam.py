@@ -21,7 +21,7 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, dialogues_of
 from parapet.transforms.dead_letters import dead_dialogue, id_of
-from parapet.transforms.perturbation import Perturbation, apply, perturbation_of, set_of
+from parapet.transforms.perturbation import Perturbation, apply, options_named, perturbation_of, set_of
 from parapet.transforms.rewrite.places import Known
 from parapet.transforms.rewrite.plan import Variant
 from parapet.transforms.rewrite.renaming import places_of, rename, renamed_corpora
@@ -71,7 +71,8 @@ class Perturb(beam.PTransform):
         self.perturbation = perturbation_of(perturbation, options)
         self.set_name = set_of(self.perturbation, set_name)
         if corpus is not None:
-            self.perturbation.fit(corpus_from(corpus))
+            with options_named():
+                self.perturbation.fit(corpus_from(corpus))
         elif self.perturbation.needs_corpus():
             raise InputError(f"{self.perturbation.name} learns from a corpus: give corpus=parapet.load_corpus(...)")
 

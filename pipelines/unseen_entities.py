@@ -25,7 +25,6 @@ from parapet.schemas.layout import sample_root
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.schemas.dialogue_files import DialogueFile
     from parapet.transforms.corpora import Corpus
 
 EXAMPLE = """\
@@ -82,11 +81,8 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, corpus, training and values. Raises InputError where it cannot work."""
-    from parapet.schemas.layout import read_root
     from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.entities import study
-    from parapet.transforms.entities.replacing import Replacer
-    from parapet.transforms.entities.sources import check_enough
+    from parapet.transforms.entities.study import Config, split_train, study
 
     check_apart(args.output, sgd=args.sgd, training=args.training)
     if not 0 <= args.least_changed <= 1:
@@ -98,57 +94,12 @@ def check(args: argparse.Namespace) -> None:
     args.corpus = read_corpus(root, splits)
     for line in args.corpus.problems:
         logging.warning("%s", line)
-    training = _training(args)
-    schemas = read_root(root, leave_out_bad=True)
-    of_splits = [split for split in schemas if split.split in (*splits, "schema")]
-    kinds = study.kinds_of(args.corpus.files, of_splits, args.categorical == "replace")
-    sources, args.leaking = _sources(args, training, kinds)
-    if sources.pools:
-        needs = study.needs_of(args.corpus.files, kinds, sources)
-        if short := check_enough(sources.pools, needs, args.values if sources.mode == "file" else "", args.max_bad):
-            logging.warning("%s", short)
-    args.replacer = Replacer(kinds, sources, training)
-
-
-def _training(args: argparse.Namespace) -> Any:
-    """What training has: the split train of a corpus, all of it where it has no splits."""
-    from parapet.schemas.layout import read_root
-    from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.entities.study import learn_training
-
-    root = args.training or args.sgd or sample_root()
-    try:
-        files = read_corpus(root, ["train"]).files
-    except InputError as error:
-        hint = "give --training ROOT, the corpus that models are trained on"
-        raise InputError(f"nobody knows what was seen ({error.reason}); {hint}", error.path) from None
-    schemas = read_root(root, leave_out_bad=True)
-    return learn_training(files, [split for split in schemas if split.split in ("train", "schema")])
-
-
-def _sources(args: argparse.Namespace, training: Any, kinds: Any) -> tuple[Any, int]:
-    """Where values come from, and how many of them training has."""
-    from parapet.transforms.entities import study
-    from parapet.transforms.entities.sources import CORPUS, GENERATED, Sources, held_out, read_gazetteer
-
-    if args.values == GENERATED:
-        return Sources(GENERATED, args.seed), 0
-    if args.values == CORPUS:
-        files, schemas = _whole_corpus(args.sgd or sample_root())
-        names = set(study.names_in(files, study.kinds_of(files, schemas, replace_choices=False)))
-        return Sources(CORPUS, args.seed, held_out(names, training, args.seed)), sum(
-            training.leaks(value) for _, value in names
-        )
-    pools, leaking = read_gazetteer(args.values, study.open_slots(kinds), training)
-    return Sources("file", args.seed, pools), leaking
-
-
-def _whole_corpus(root: Any) -> tuple[list[DialogueFile], Any]:
-    from parapet.schemas.dialogue_files import dialogue_folders, list_files
-    from parapet.schemas.layout import as_path, read_root
-
-    schemas = read_root(root, leave_out_bad=True)
-    return list_files(as_path(root), dialogue_folders(as_path(root), schemas)), schemas
+    whole = read_corpus(root, None)
+    training = split_train(read_corpus(args.training, None) if args.training else whole, args.training or root)
+    config = Config(args.values, args.categorical == "replace", args.seed, args.max_bad)
+    args.replacer, args.leaking, warning = study(args.corpus, whole, training, config)
+    if warning:
+        logging.warning("%s", warning)
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

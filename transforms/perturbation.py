@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import inspect
 import pickle
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]  # of a dialogue: its file below the root, its position there
 States = Mapping[Place, Any]
+
+_FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 
 # The rows of a perturbation that declares no others: a row for each turn that it changed.
 CHANGED_TURNS = pa.schema(
@@ -206,10 +210,19 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
             near = difflib.get_close_matches(option, takes, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(takes)}"
             raise InputError(f"{which.name} has no option {option!r}: {hint}")
-    try:
+    with options_named():
         return which(**options)
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """An option is no flag: in messages that were written for commands, ``--seed`` becomes ``seed``."""
+    try:
+        yield
     except InputError as error:
-        raise InputError(error.reason, error.path.removeprefix("--"), error.where) from None  # an option is no flag
+        error.args = tuple(_FLAG.sub("", part) for part in (error.reason, error.path, error.where))
+        error.reason, error.path, error.where = error.args
+        raise
 
 
 def set_of(perturbation: Perturbation, set_name: str | None) -> str:
@@ -302,8 +315,9 @@ def perturbed_sets(
     Raises:
       InputError: the corpus cannot be perturbed so.
     """
-    perturbation.fit(corpus)
-    states = analyzed(perturbation, corpus) if perturbation.needs_analysis() else {}
+    with options_named():
+        perturbation.fit(corpus)
+        states = analyzed(perturbation, corpus) if perturbation.needs_analysis() else {}
     names = perturbation.sets if set_names is None else set_names
     return {name: PerturbedCorpus(corpus, perturbation, name, states) for name in names}
 

@@ -3,16 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
-from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.corpora import Corpus, dialogues_of, inline
 from parapet.transforms.entities.forms import step_of
 from parapet.transforms.entities.groups import Kinds, Slot, found_in, values_of
 from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
-from parapet.transforms.entities.sources import Sources
+from parapet.transforms.entities.replacing import Replacer
+from parapet.transforms.entities.sources import CORPUS, GENERATED, Sources, check_enough, held_out, read_gazetteer
 from parapet.transforms.entities.training import Training, texts_of, training_of
+
+
+class Config(NamedTuple):
+    """How values are replaced.
+
+    Attributes:
+      values: where new ones come from: ``generated``, ``corpus``, or a gazetteer's path.
+      replace_choices: categorical values are to be replaced as well.
+      seed: of all choices.
+      max_bad: up to which share of the values that a dialogue needs may be missing.
+    """
+
+    values: str = GENERATED
+    replace_choices: bool = False
+    seed: str = "0"
+    max_bad: Fraction = Fraction(1, 100)
+
+
+class Study(NamedTuple):
+    """What is known of a corpus before anything is replaced.
+
+    Attributes:
+      replacer: what replaces values.
+      leaking: how many values of the source were dropped because training has them.
+      warning: which values are missing, where some are; empty where there are enough.
+    """
+
+    replacer: Replacer
+    leaking: int
+    warning: str
+
+
+def study(corpus: Corpus, whole: Corpus, training: Training, config: Config) -> Study:
+    """Studies the dialogues whose values are to be replaced.
+
+    Args:
+      corpus: these dialogues.
+      whole: the corpus with all its splits, where ``values`` are the corpus's own.
+      training: what training has.
+      config: how.
+
+    Raises:
+      InputError: a gazetteer that cannot be used, or too few values.
+    """
+    files = files_in(corpus)
+    kinds = kinds_of(files, corpus.folders.values(), config.replace_choices)
+    sources, leaking = _sources(whole, training, kinds, config)
+    warning = ""
+    if sources.pools:
+        path = config.values if sources.mode == "file" else ""
+        warning = check_enough(sources.pools, needs_of(files, kinds, sources), path, config.max_bad)
+    return Study(Replacer(kinds, sources, training), leaking, warning)
+
+
+def _sources(whole: Corpus, training: Training, kinds: Kinds, config: Config) -> tuple[Sources, int]:
+    """Where values come from, and how many of them training has."""
+    if config.values == GENERATED:
+        return Sources(GENERATED, config.seed), 0
+    if config.values == CORPUS:
+        files = files_in(whole)
+        names = set(names_in(files, kinds_of(files, whole.folders.values(), replace_choices=False)))
+        leaking = sum(training.leaks(value) for _, value in names)
+        return Sources(CORPUS, config.seed, held_out(names, training, config.seed)), leaking
+    pools, leaking = read_gazetteer(config.values, open_slots(kinds), training)
+    return Sources("file", config.seed, pools), leaking
+
+
+def files_in(corpus: Corpus) -> list[DialogueFile]:
+    """The dialogue files of a corpus, with their contents where those are not what stands on disk."""
+    return [inline(corpus, file) for file in corpus.files]
+
+
+def split_train(corpus: Corpus, root: object = "") -> Training:
+    """What the split train of a corpus has; all of it where it has no splits.
+
+    Args:
+      corpus: that models are trained on.
+      root: its place, for messages.
+
+    Raises:
+      InputError: it has no such split, or a dialogue file cannot be read.
+    """
+    folder = "" if set(corpus.folders) == {""} else "train"
+    files = [inline(corpus, file) for file in corpus.files if file.split == folder]
+    if not files:
+        there = ", ".join(dict.fromkeys(file.split for file in corpus.files if file.split)) or "none"
+        raise InputError(
+            f"nobody knows what was seen (there are no dialogues in 'train'; there are in: {there}); "
+            "give --training ROOT, the corpus that models are trained on",
+            root,
+        )
+    return learn_training(files, [corpus.folders[folder]])
 
 
 def learn_training(files: Sequence[DialogueFile], schemas: Iterable[SplitSchemas]) -> Training:

@@ -1,0 +1,97 @@
+"""``parapet.perturb(corpus, "unseen_entities")`` gives what the command writes, and refuses what it cannot use."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_same_as_commands import SPLITS, data_of, run
+
+import parapet
+from parapet.schemas.layout import sample_root
+
+
+@settings(max_examples=5)
+@given(
+    seed=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=4),
+    values=st.sampled_from(["generated", "corpus"]),
+    categorical=st.sampled_from(["keep", "replace"]),
+    split=st.booleans(),
+)
+def test_it_is_what_the_command_writes(seed: str, values: str, categorical: str, split: bool) -> None:
+    root = sample_root() / "test" if split else sample_root()
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--values", values, "--categorical", categorical, "--seed", seed, "--least_changed", "0"]
+        flags += ["--max_bad", "100%", "--split", SPLITS, "--sgd", str(root), "--training", str(sample_root())]
+        run("unseen_entities", *flags, "--output", f"{folder}/c")
+        options = {"values": values, "categorical": categorical, "seed": seed, "training": sample_root(), "max_bad": 1}
+        corpus = parapet.perturb(parapet.load_corpus(root), "unseen_entities", **options)
+        corpus.save(f"{folder}/a")
+        expected = data_of(Path(folder, "c"))
+        expected.pop("statistics.json")
+        assert data_of(Path(folder, "a")) == expected
+        assert any(row["status"] == "replaced" for row in corpus.rows.to_pylist()) or values == "corpus"
+
+
+def test_a_gazetteer_and_a_corpus_that_is_trained_on(tmp_path: Path) -> None:
+    gazetteer = tmp_path / "names.csv"
+    values = [f"{first} {last}" for first in ("Zorvik", "Quandel", "Brummel", "Ostrid") for last in ("Hesk", "Vloon")]
+    gazetteer.write_text("slot_or_kind,value\n" + "".join(f"city,{value}\n" for value in values))
+    flags = ["--values", str(gazetteer), "--least_changed", "0", "--split", SPLITS]
+    run("unseen_entities", *flags, "--output", str(tmp_path / "c"))
+    sample = parapet.load_corpus()
+    parapet.perturb(sample, "unseen_entities", values=gazetteer, training=sample).save(tmp_path / "a")
+    expected = data_of(tmp_path / "c")
+    expected.pop("statistics.json")
+    assert data_of(tmp_path / "a") == expected
+    replaced = {row["canonical_replacement"] for row in _rows(tmp_path / "a") if row["status"] == "replaced"}
+    assert replaced
+    assert replaced <= set(values)
+
+
+def _rows(folder: Path) -> list[dict]:
+    import pyarrow.parquet as pq
+
+    return [row for path in sorted(folder.glob("replacements/*/*.parquet")) for row in pq.read_table(path).to_pylist()]
+
+
+def test_a_perturbed_corpus_has_unseen_entities_of_its_own() -> None:
+    """Values are found in the dialogues as they are now, not as they lie on disk."""
+    sample = parapet.load_corpus()
+    dialogues = {split: list(sample.dialogues(split)) for split in sample.splits}
+    services = {split: sample.services(split) for split in sample.splits}
+    first = parapet.perturb(sample, "unseen_entities", seed="first", training=sample)
+    second = parapet.perturb(first, "unseen_entities", seed="second", training=sample)
+    again = {split: list(first.dialogues(split)) for split in sample.splits}
+    in_memory = parapet.perturb(parapet.corpus_of(again, services), "unseen_entities", seed="second", training=sample)
+    assert list(second.dialogues("test")) == list(in_memory.dialogues("test"))
+    assert again["test"] != dialogues["test"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read: No such file or directory$"),
+        ({"categorical": "drop"}, r"^categorical: 'drop' is none of keep, replace$"),
+        ({"max_bad": 2}, r"^max_bad: 2 is no share: give 0 to 1$"),
+        ({"training": 7}, r"^training: expected a corpus or a place, found int$"),
+        ({"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
+        ({"training": sample_root() / "translations.csv"}, r"translations.csv"),
+        ({"splits": "test"}, r"^unseen_entities has no option 'splits': it has seed, values, categorical, training"),
+    ],
+)
+def test_bad_options(options: dict, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(parapet.InputError, match=message):
+        parapet.perturb(parapet.load_corpus(), "unseen_entities", **options)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_was_seen_must_be_known() -> None:
+    sample = parapet.load_corpus()
+    corpus = parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})
+    message = r"^nobody knows what was seen .there are no dialogues in 'train'; there are in: test.; give training ROOT"
+    with pytest.raises(parapet.InputError, match=message):
+        parapet.perturb(corpus, "unseen_entities")
