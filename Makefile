@@ -19,7 +19,7 @@ TYPES := build/types/parapet
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
-.PHONY: demo demo-core docs test test-all test-machines lint bench clean help
+.PHONY: demo demo-core docs test test-all test-machines lint style types bench clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -64,9 +64,13 @@ demo: $(VENV)/.demo
 demo-core: $(VENV)/.core
 	$(BIN)/parapet demo --core --output demo-output
 
-lint: $(VENV)/.test
+lint: style types
+
+style: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
 	rm -rf $(TYPES) && mkdir -p $(TYPES)
 	ln -s $(addprefix ../../../,$(wildcard parapet/*.* $(FOLDERS))) $(TYPES)
 	$(BIN)/mypy

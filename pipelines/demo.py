@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import logging
 import os
 import shutil
 import sys
@@ -16,9 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, EXIT_USAGE, Parser, configure_logging
+from parapet.pipelines.command import EXIT_FAILURE, Parser, run_checked
 from parapet.pipelines.demo_reuse import Made
 from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import InputError
 
 EXAMPLE = "  parapet demo --output demo-output"
 
@@ -334,15 +334,13 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the stages. Returns the exit status."""
-    try:
-        args, runner_flags = parser().parse(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    configure_logging(args.log_format, args.quiet)
+    return run_checked(parser(), argv, check, run_stages, "run it again: it goes on where it was")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises InputError where the stages cannot hand folders on."""
     if "://" in args.output:
-        logging.error("--output %s: the demo writes to a local folder", args.output)
-        return EXIT_USAGE
-    return run_stages(args, runner_flags)
+        raise InputError("the demo writes to a local folder", f"--output {args.output}")
 
 
 def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:

@@ -177,3 +177,11 @@ def test_a_bad_shortfall_is_told_by_row(text: str, said: str, tmp_path: Path, ca
     flags = ["--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv")]
     assert main(["hits", *flags]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_without_a_place_for_the_key_there_is_no_traceback(tmp_path: Path, monkeypatch, capfd) -> None:
+    monkeypatch.delenv("PARAPET_WORKER_KEY")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/none")
+    assert main(["demo", "--core", "--output", str(tmp_path / "out")]) == 1
+    assert capfd.readouterr().err.splitlines()[-1].endswith("set PARAPET_WORKER_KEY instead")
+    assert not (tmp_path / "out").exists()

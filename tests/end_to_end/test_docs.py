@@ -44,10 +44,26 @@ from parapet.transforms.mturk_server.server import LocalMTurk
 ROOT = Path(__file__).parents[2]
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md")))
+    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")))
 }
 # Flags of programs other than ours and Beam's that the pages mention.
-OTHER_FLAGS = {"--help", "--directory", "--answers", "--folder", "--output_dir", "--copy_files"}
+OTHER_FLAGS = {
+    "--build",
+    "--env",
+    "--file",
+    "--rm",
+    "--tag",
+    "--tags",
+    "--user",
+    "--volume",
+    "--help",
+    "--version",
+    "--directory",
+    "--answers",
+    "--folder",
+    "--output_dir",
+    "--copy_files",
+}
 
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_]+")
