@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from parapet.schemas.errors import InputError
     from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation import Perturbation, Perturbed, PerturbedCorpus, changed_turn
+    from parapet.transforms.user_turns import edit_user_turns
 
 # In a checkout the other folders stand beside this one. Python finds this one first wherever it is started there, even
 # where an installed Parapet is meant: it must find the others, too.
@@ -35,6 +36,7 @@ _PLACES = {
     "compose": "parapet.crowd",
     "changed_turn": "parapet.transforms.perturbation",
     "corpus_of": "parapet.transforms.corpora",
+    "edit_user_turns": "parapet.transforms.user_turns",
     "load_corpus": "parapet.api",
     "perturb": "parapet.api",
     "perturb_sets": "parapet.api",
@@ -53,6 +55,7 @@ __all__ = [
     "changed_turn",
     "compose",
     "corpus_of",
+    "edit_user_turns",
     "load_corpus",
     "perturb",
     "perturb_sets",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -12,8 +14,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
 from parapet.transforms.speech.engine import Recogniser
 from parapet.transforms.speech.plugged import PluggedSynthesiser, engine_of
@@ -346,3 +350,126 @@ def test_two_processes_write_the_same(example: Path, tmp_path: Path) -> None:
         flags = ["--source", "proverbs=6", "--rates", "0.1", "--quiet", *more]
         assert main(["ood", *flags, "--output", str(tmp_path / name)]) == 0
     assert (tmp_path / "one" / "run.json").read_bytes() == (tmp_path / "two" / "run.json").read_bytes()
+
+
+def articles_dropped(dialogue: dict, seed: str, rate: float) -> list[str]:
+    """What the users of a dialogue say without articles: word by word, character by character."""
+    states = [f["state"]["slot_values"] for turn in dialogue["turns"] for f in turn["frames"] if "state" in f]
+    actions = [a for t in dialogue["turns"] if t["speaker"] == "USER" for f in t["frames"] for a in f["actions"]]
+    values = {value.lower() for state in states for of_slot in state.values() for value in of_slot}
+    values |= {value.lower() for action in actions if action["slot"] != "intent" for value in action["values"]}
+    utterances = []
+    for position, turn in enumerate(dialogue["turns"]):
+        text = turn["utterance"]
+        if turn["speaker"] == "USER":
+            spans = [slot for frame in turn["frames"] for slot in frame["slots"]]
+            kept = {i for span in spans for i in range(span["start"], span["exclusive_end"])}
+            for value in values - {"dontcare", "true", "false"}:
+                if any(letter.isalpha() for letter in value):
+                    for i in range(len(text)):
+                        around = text[i - 1 : i] + text[i + len(value) : i + len(value) + 1]
+                        if text.lower()[i:].startswith(value) and not any(letter.isalnum() for letter in around):
+                            kept |= set(range(i, i + len(value)))
+            drawn = random.Random(
+                "\0".join([seed, "dropped_articles", dialogue["dialogue_id"], str(position)]).encode()
+            )
+            dropped, at = set(), 0
+            for i, word in enumerate(words := text.split(" ")):
+                place = range(at, at + len(word) + 1)
+                at += len(word) + 1
+                head = word.lstrip("\"'(")
+                if head.lower() in ("a", "an", "the") and i + 1 < len(words) and words[i + 1][:1].isalnum():
+                    place = place[len(word) - len(head) :]
+                    if drawn.random() < rate and not kept & set(place):
+                        dropped |= set(place)
+            text = "".join(letter for i, letter in enumerate(text) if i not in dropped) if dropped else text
+        utterances.append(text)
+    return utterances
+
+
+@pytest.mark.parametrize(("seed", "rate"), [("0", 1.0), ("0", 0.5), ("a", 0.5), ("7", 0.0)])
+def test_a_perturbation(seed: str, rate: float, example: Path, tmp_path: Path) -> None:
+    assert {"dropped_articles", "typos"} <= set(parapet.perturbations())
+    original = parapet.load_corpus()
+    corpus = parapet.perturb(original, "dropped_articles", seed=seed, rate=rate)
+    rows = []
+    for before, after in zip(original.dialogues(), corpus.dialogues(), strict=True):
+        expected = articles_dropped(before, seed, rate)
+        assert [turn["utterance"] for turn in after["turns"]] == expected
+        rows += [
+            parapet.changed_turn(before, i, {"utterance": text})
+            for i, text in enumerate(expected)
+            if text != before["turns"][i]["utterance"]
+        ]
+    assert corpus.rows.to_pylist() == rows
+    assert bool(rows) == (rate > 0)
+    corpus.save(tmp_path / "out")
+    assert [*parapet.load_corpus(tmp_path / "out").dialogues()] == [*corpus.dialogues()]
+
+
+def test_a_perturbation_in_a_pipeline(example: Path) -> None:
+    import apache_beam as beam
+    from apache_beam.testing.util import assert_that, equal_to
+
+    original = parapet.load_corpus(sample_root() / "test")
+    expected = parapet.perturb(original, "dropped_articles", seed=3)
+    with beam.Pipeline() as pipeline:
+        dialogues = pipeline | beam.Create([*original.dialogues()])
+        outputs = dialogues | parapet.beam.Perturb("dropped_articles", seed=3).with_outputs()
+        assert_that(outputs.dialogues, equal_to([*expected.dialogues()]), "dialogues")
+        assert_that(outputs.rows, equal_to(expected.rows.to_pylist()), "rows")
+
+
+PERTURBATION = "import parapet\nclass Made(parapet.Perturbation):\n    name = {name!r}\n    perturb = {perturb}\n"
+WRONG_PERTURBATIONS = {
+    "function": ("def Made(): pass", "is no subclass of parapet.Perturbation"),
+    "name": (
+        PERTURBATION.format(name="other", perturb="print"),
+        "has another name in its class: give Made",
+    ),
+    "nameless": ("import parapet\nclass Made(parapet.Perturbation): pass", "has another name in its class"),
+    "syntax": ("class Made(:", "cannot be imported: SyntaxError"),
+    "lookup": ("{}['key']", "cannot be imported: KeyError: 'key'"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_PERTURBATIONS)
+def test_a_perturbation_that_cannot_be_used(kind: str, site: Path) -> None:
+    code, reason = WRONG_PERTURBATIONS[kind]
+    bring(site, f"broken_{kind}", plugins.PERTURBATIONS, "odd", f"broken_{kind}:Made", code)
+    with pytest.raises(InputError, match="odd") as caught:
+        parapet.perturb(parapet.load_corpus(), "odd")
+    assert f"the plug-in 'odd' (broken_{kind} 0.3) " in str(caught.value)
+    assert reason in str(caught.value)
+    assert parapet.perturb(parapet.load_corpus(), "typos").rows.num_rows  # the others are as they were
+
+
+def test_two_perturbations_of_one_name(site: Path) -> None:
+    for name in ("broken_a", "broken_b"):
+        bring(site, name, plugins.PERTURBATIONS, "same", f"{name}:Made")
+    with pytest.raises(InputError, match=r"'same', of broken_a 0\.3 and broken_b 0\.3: uninstall one"):
+        parapet.perturb(parapet.load_corpus(), "same")
+
+
+def test_a_perturbation_that_is_built_in_goes_before_a_plugin_of_its_name(site: Path) -> None:
+    bring(site, "broken_typos", plugins.PERTURBATIONS, "typos", "broken_typos:Made", "raise RuntimeError")
+    assert parapet.perturbations()["typos"].__module__.startswith("parapet.")
+
+
+def test_the_page_on_perturbations(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    section = re.search(r"^## Perturbations\n(.*?)^## ", page, re.M | re.S)
+    assert section
+    first, second = re.findall(r"^```python\n(.*?)^```$", section[1], re.M | re.S)
+    names: dict[str, object] = {}
+    exec(compile(first, "docs/plugins.md", "exec"), names)
+    expected = parapet.perturb(parapet.load_corpus(), "dropped_articles", rate=0.8, seed=1)
+    assert capsys.readouterr().out == f"{expected.rows.to_pylist()[0]}\n"
+    assert [*parapet.load_corpus("without_articles").dialogues()] == [*expected.dialogues()]
+    assert (tmp_path / "without_articles" / "turns" / "test" / "dialogues_001.parquet").is_file()
+    exec(compile(second, "docs/plugins.md", "exec"), names)
+    rows = parapet.perturb(parapet.load_corpus(sample_root() / "test"), "dropped_articles", rate=0.8, seed=1).rows
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(map(str, rows.to_pylist()))

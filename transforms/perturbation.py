@@ -12,6 +12,7 @@ import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from parapet.schemas.errors import InputError, storable
 from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.perturb.drawing import key_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -128,6 +130,20 @@ class Perturbation:
         """
         raise NotImplementedError
 
+    def random(self, *key: str | int) -> Random:
+        """Random numbers that depend on the seed, the perturbation's name and a key, and on nothing else.
+
+        Args:
+          key: what they are for, usually the dialogue's id and the turn's position.
+
+        Example:
+          >>> import parapet
+          >>> typos = parapet.perturbations()["typos"](seed=1)
+          >>> typos.random("1_00000", 0).random() == typos.random("1_00000", 0).random()
+          True
+        """
+        return Random(key_of(self.seed, self.name, *map(str, key)))  # noqa: S311 (no secret)
+
     def needs_analysis(self) -> bool:
         """Whether :meth:`analyze` is to be run: where it is defined."""
         return type(self).analyze is not Perturbation.analyze
@@ -169,6 +185,8 @@ class Registry(Mapping[str, type[Perturbation]]):
         found = plugins.load(chosen)
         if not (isinstance(found, type) and issubclass(found, Perturbation)):
             raise chosen.refused("is no subclass of parapet.Perturbation")
+        if getattr(found, "name", None) != name:
+            raise chosen.refused(f"has another name in its class: give {found.__name__} the line name = {name!r}")
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -194,7 +212,7 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
     if isinstance(which, Perturbation):
         if options:
             raise InputError(f"{which.name} is made already: give its options where it is made ({', '.join(options)})")
-        return which
+        return _complete(which)
     if isinstance(which, str):
         registry = Registry()
         if which not in registry:
@@ -204,14 +222,10 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
         which = registry[which]
     if not (isinstance(which, type) and issubclass(which, Perturbation)):
         raise InputError(f"expected a name, a class or an object of a Perturbation, found {type(which).__name__}")
-    takes = list(inspect.signature(which).parameters)
-    for option in options:
-        if option not in takes:
-            near = difflib.get_close_matches(option, takes, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(takes)}"
-            raise InputError(f"{which.name} has no option {option!r}: {hint}")
+    _name_of(which)
+    _check_options(which, options)
     with options_named():
-        return which(**options)
+        return _complete(which(**options))
 
 
 @contextmanager
@@ -225,6 +239,39 @@ def options_named() -> Iterator[None]:
         raise
 
 
+def _complete(perturbation: Perturbation) -> Perturbation:
+    """A perturbation. Raises InputError where its class lacks something."""
+    its = type(perturbation)
+    _name_of(its)
+    if its.perturb is Perturbation.perturb:
+        raise InputError(f"the class {its.__name__} has no method perturb(self, dialogue, set_name, state)")
+    if not hasattr(perturbation, "seed"):
+        raise InputError(f"{its.__name__}.__init__ must call super().__init__(seed=seed)")
+    return perturbation
+
+
+def _name_of(which: type[Perturbation]) -> str:
+    name = getattr(which, "name", None)
+    if not isinstance(name, str) or not name:
+        raise InputError(f'the class {which.__name__} has no name: add a line such as name = "my_perturbation"')
+    return name
+
+
+def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
+    """Raises InputError where the class does not take one of the options, or needs another."""
+    parameters = inspect.signature(which).parameters.values()
+    named = {one.name: one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+        for option in options:
+            if option not in named:
+                near = difflib.get_close_matches(option, named, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(named)}"
+                raise InputError(f"{which.name} has no option {option!r}: {hint}")
+    missing = [name for name, one in named.items() if one.default is one.empty and name not in options]
+    if missing:
+        raise InputError(f"{which.name} needs the option {missing[0]!r}")
+
+
 def set_of(perturbation: Perturbation, set_name: str | None) -> str:
     """The set that is meant. Raises InputError where that is unclear, or there is no such set."""
     sets = perturbation.sets
@@ -236,15 +283,44 @@ def set_of(perturbation: Perturbation, set_name: str | None) -> str:
 
 
 def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any) -> Item:
-    """An item of a file as a set has it, with its rows; one that cannot be perturbed has the error."""
+    """An item of a file as a set has it, with its rows; one that cannot be perturbed has the error.
+
+    Raises:
+      InputError: :meth:`Perturbation.perturb` returned something else than it should: an error of the class, not of
+        the dialogue.
+    """
     if item.error is not None:
         return item
     try:
         perturbed = perturbation.perturb(item.raw, set_name, state)
     except InputError as error:
         return item._replace(error=error)
-    rows = perturbed.rows if item.plain else [_storable(row) for row in perturbed.rows]
-    return item._replace(raw=perturbed.dialogue, rows=rows)
+    dialogue, rows = _checked(perturbation, perturbed)
+    return item._replace(raw=dialogue, rows=rows if item.plain else [_storable(row) for row in rows])
+
+
+def _checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
+    """What ``perturb`` returned, once it is clear that it is what it should be."""
+    name = f"{type(perturbation).__name__}.perturb"
+    if not isinstance(perturbed, Perturbed):
+        hint = "expected parapet.Perturbed(dialogue, rows)"
+        raise InputError(f"{name} returned {_kind_of(perturbed)}: {hint}")
+    if not isinstance(perturbed.dialogue, dict):
+        raise InputError(f"{name}: the dialogue in its Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
+    if not isinstance(perturbed.rows, list | tuple):
+        raise InputError(f"{name}: the rows in its Perturbed are {_kind_of(perturbed.rows)}, expected a list of dicts")
+    columns = perturbation.row_schema.names if perturbed.rows else ()
+    for row in perturbed.rows:
+        if not isinstance(row, dict):
+            raise InputError(f"{name}: a row is {_kind_of(row)}, expected a dict")
+        unknown = [str(column) for column in row if column not in columns]
+        if unknown:
+            raise InputError(f"{name}: a row has {unknown[0]!r}, which row_schema has not: it has {', '.join(columns)}")
+    return perturbed
+
+
+def _kind_of(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _storable(value: Any) -> Any:
@@ -295,11 +371,15 @@ class PerturbedCorpus(Corpus):
         return {**self.original.about(), **made_by}
 
     def _table(self, rows: Sequence[dict[str, Any]]) -> pa.Table:
+        wrong = f"{self.perturbation.name}: its rows are not of its row_schema"
         try:
-            return pa.Table.from_pylist(rows, self.perturbation.row_schema)
+            table = pa.Table.from_pylist(rows, self.perturbation.row_schema)
         except (pa.ArrowException, TypeError, UnicodeEncodeError, OverflowError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{self.perturbation.name}: its rows are not of its row_schema: {reason}") from None
+            raise InputError(f"{wrong}: {str(error).splitlines()[0]}") from None
+        for field in table.schema:
+            if not field.nullable and table.column(field.name).null_count:
+                raise InputError(f"{wrong}: a row has no {field.name!r}")
+        return table
 
 
 def perturbed_sets(

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas.distribution import DISTRIBUTION
 from parapet.schemas.errors import InputError
 
 TRANSLATION_ENGINES = "parapet.translation_engines"
@@ -117,6 +118,7 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
     """
     name, argument = _split(given)
     found = [one for one in installed(group) if one.name == name]
+    found = [one for one in found if one.distribution == DISTRIBUTION] or found  # what is built in goes first
     if len(found) > 1:
         told = " and ".join(f"{one.distribution} {one.version}" for one in found)
         raise InputError(f"two plug-ins are called {name!r}, of {told}: uninstall one", flag)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import parapet
 from parapet.transforms.translation.engine import Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -184,3 +186,34 @@ class Mention:
                     if value.lower() in utterance.lower():
                         values[slot.name] = [value]
         return {"active_intent": "NONE", "requested_slots": [], "slot_values": values}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parapet.perturbations: parapet.perturb(corpus, "dropped_articles", rate=0.5)
+
+
+class DroppedArticles(parapet.Perturbation):
+    """Users who leave out articles, as people do who type in a hurry or whose first language has none.
+
+    Args:
+      rate: the probability that an article is left out. Those inside slot values stay.
+      seed: of what is drawn.
+    """
+
+    name = "dropped_articles"
+    article = re.compile(r"\b(?:an?|the) +(?=\w)", re.IGNORECASE)
+
+    def __init__(self, *, rate: float = 0.5, seed: int | str = 0) -> None:
+        super().__init__(seed=seed)
+        self.rate = rate
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+        """The dialogue without some of its users' articles."""
+
+        def edits(turn: Any) -> Iterator[tuple[int, int, str]]:
+            random = self.random(turn.dialogue_id, turn.position)
+            for article in self.article.finditer(turn.utterance):
+                if random.random() < self.rate:
+                    yield (*article.span(), "")
+
+        return parapet.edit_user_turns(dialogue, edits)

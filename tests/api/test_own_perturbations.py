@@ -1,0 +1,240 @@
+"""Perturbations of one's own: edits of user turns, and the mistakes that people make in their classes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parapet
+import parapet.beam
+from parapet.schemas.errors import InputError
+
+
+class Unchanged(parapet.Perturbation):
+    name = "unchanged"
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Any:
+        return parapet.Perturbed(dialogue)
+
+
+class Returns(Unchanged):
+    """Gives back whatever it is made with."""
+
+    def __init__(self, *, value: Any = None, seed: int = 0) -> None:
+        super().__init__(seed=seed)
+        self.value = value
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Any:
+        return self.value
+
+
+ROW = {"dialogue_id": "1", "turn": 0, "original": "a", "utterance": "b"}
+WRONG = {
+    "none": (None, r"Returns\.perturb returned None: expected parapet\.Perturbed\(dialogue, rows\)"),
+    "dict": ({"turns": []}, r"Returns\.perturb returned a dict: expected"),
+    "tuple": (({}, []), r"Returns\.perturb returned a tuple: expected"),
+    "dialogue": (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in its Perturbed is a list, expected a dict"),  # type: ignore[arg-type]
+    "rows": (parapet.Perturbed({}, ROW), r"the rows in its Perturbed are a dict, expected a list of dicts"),  # type: ignore[arg-type]
+    "row": (parapet.Perturbed({}, ["b"]), r"a row is a str, expected a dict"),  # type: ignore[list-item]
+    "column": (
+        parapet.Perturbed({}, [{**ROW, "place": 1}]),
+        r"a row has 'place', which row_schema has not: it has dialogue_id, turn, original, utterance",
+    ),
+}
+WRONG_TABLES = {
+    "type": ({**ROW, "turn": "first"}, "unchanged: its rows are not of its row_schema: .*first"),
+    "missing": (
+        {name: ROW[name] for name in ("dialogue_id", "turn", "original")},
+        "row_schema: a row has no 'utterance'",
+    ),
+    "null": ({**ROW, "turn": None}, "row_schema: a row has no 'turn'"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_what_perturb_returns_is_checked(mistake: str, tmp_path: Path) -> None:
+    value, reason = WRONG[mistake]
+    corpus = parapet.perturb(parapet.load_corpus(), Returns, value=value)
+    with pytest.raises(InputError, match=reason):
+        next(corpus.dialogues("test"))
+    with pytest.raises(InputError, match=reason):
+        corpus.save(tmp_path / "out")
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+@pytest.mark.parametrize("mistake", ["none", "column"])
+def test_a_mistake_in_the_class_is_no_dead_letter(mistake: str) -> None:
+    """It fails a pipeline, rather than that every dialogue is left out of it."""
+    value, reason = WRONG[mistake]
+    pipeline = beam.Pipeline()
+    dialogues = pipeline | beam.Create([*parapet.load_corpus().dialogues("test")])
+    _ = dialogues | parapet.beam.Perturb(Returns(value=value)).with_outputs()
+    with pytest.raises(InputError, match=reason):
+        pipeline.run()
+
+
+@pytest.mark.parametrize("mistake", WRONG_TABLES)
+def test_rows_of_another_schema(mistake: str, tmp_path: Path) -> None:
+    row, reason = WRONG_TABLES[mistake]
+    corpus = parapet.perturb(parapet.load_corpus(), Returns, value=parapet.Perturbed({}, [row]))
+    with pytest.raises(InputError, match=reason):
+        _ = corpus.rows
+    with pytest.raises(InputError, match=reason):
+        corpus.save(tmp_path / "out")
+
+
+def test_rows_of_a_schema_of_its_own() -> None:
+    class Own(Returns):
+        row_schema = pa.schema([("note", pa.string())])
+
+    rows = parapet.perturb(parapet.load_corpus(), Own, value=parapet.Perturbed({}, [{"note": "x"}, {}])).rows
+    assert set(rows["note"].to_pylist()) == {"x", None}
+
+
+class Buggy(Unchanged):
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+        return parapet.Perturbed({**dialogue, "turns": dialogue["turnes"]})
+
+
+def test_an_error_of_the_users_code_has_the_users_traceback() -> None:
+    with pytest.raises(KeyError, match="turnes") as caught:
+        next(parapet.perturb(parapet.load_corpus(), Buggy).dialogues())
+    assert 'dialogue["turnes"]' in "".join(traceback.format_exception(caught.value)[-2:])
+    with pytest.raises(KeyError, match="turnes"):
+        _ = parapet.perturb(parapet.load_corpus(), Buggy).rows
+    with pytest.raises(KeyError, match="turnes") as caught, beam.Pipeline() as pipeline:
+        _ = pipeline | beam.Create([*parapet.load_corpus().dialogues("test")]) | parapet.beam.Perturb(Buggy())
+    assert 'dialogue["turnes"]' in "".join(traceback.format_exception(caught.value))
+
+
+class Nameless(parapet.Perturbation):
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+        return parapet.Perturbed(dialogue)
+
+
+class Idle(parapet.Perturbation):
+    name = "idle"
+
+
+class Seedless(Unchanged):
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+
+@pytest.mark.parametrize(
+    ("perturbation", "options", "reason"),
+    [
+        (Nameless, {}, 'the class Nameless has no name: add a line such as name = "my_perturbation"'),
+        (Nameless(), {}, "the class Nameless has no name"),
+        (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, set_name, state\)"),
+        (Seedless, {"rate": 1}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
+        (Seedless(1), {}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
+        (Seedless, {}, "unchanged needs the option 'rate'"),
+        (Returns, {"valeu": 1}, "unchanged has no option 'valeu': did you mean 'value'"),
+        (Returns(), {"value": 1}, "unchanged is made already"),
+        (print, {}, "expected a name, a class or an object of a Perturbation, found builtin_function_or_method"),
+    ],
+)
+def test_classes_that_lack_something(perturbation: Any, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        parapet.perturb(parapet.load_corpus(), perturbation, **options)
+    with pytest.raises(InputError, match=reason):
+        parapet.beam.Perturb(perturbation, **options)
+
+
+class InPlace(Unchanged):
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+        dialogue["turns"][0]["utterance"] = "overwritten"
+        return parapet.Perturbed(dialogue)
+
+
+def test_a_class_that_modifies_dialogues_in_place_spoils_nobody_elses() -> None:
+    original = parapet.load_corpus()
+    dialogues = [*original.dialogues()]
+    corpus = parapet.perturb(original, InPlace)
+    assert {one["turns"][0]["utterance"] for one in corpus.dialogues()} == {"overwritten"}
+    assert [*original.dialogues()] == dialogues
+    assert dialogues[0]["turns"][0]["utterance"] != "overwritten"
+    with beam.Pipeline() as pipeline:
+        created = pipeline | beam.Create(dialogues[:1])
+        _ = created | parapet.beam.Perturb(InPlace())
+        utterances = created | beam.Map(lambda one: one["turns"][0]["utterance"])
+        _ = utterances | beam.Map(print_unless, dialogues[0]["turns"][0]["utterance"])
+
+
+def print_unless(found: str, expected: str) -> None:
+    assert found == expected
+
+
+def test_random_numbers_depend_on_seed_name_and_key() -> None:
+    class Other(Unchanged):
+        name = "other"
+
+    first = Unchanged(seed=1).random("1_00000", 2).random()
+    assert first == Unchanged(seed="1").random("1_00000", "2").random()
+    others = [
+        Unchanged(seed=2).random("1_00000", 2),
+        Other(seed=1).random("1_00000", 2),
+        Unchanged(seed=1).random("1_00000", 4),
+        Unchanged(seed=1).random("1_00000", 2, "more"),
+        Unchanged(seed=1).random("\ud800", 2),
+    ]
+    assert len({first, *(one.random() for one in others)}) == 6
+    assert first == 0.15265378215386705, "the numbers are the same on every machine and in every version"
+
+
+def positions(dialogue: dict[str, Any], turn: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
+    """(slot, start, end) of the values in a turn: spans, and whatever the states of the dialogue have."""
+    for frame in turn["frames"]:
+        for span in frame["slots"]:
+            yield span["slot"], span["start"], span["exclusive_end"]
+
+
+@given(st.data())
+def test_edits_keep_values_and_move_spans(data: st.DataObject) -> None:
+    dialogues = [*parapet.load_corpus().dialogues()]
+    dialogue = data.draw(st.sampled_from(dialogues))
+    replacement = data.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3))
+
+    def edits(turn: Any) -> list[tuple[int, int, str]]:
+        length = len(turn.utterance)
+        cuts = data.draw(st.sets(st.integers(0, length), max_size=6))
+        cuts = sorted(cuts)
+        return [(start, end, replacement) for start, end in zip(cuts[::2], cuts[1::2], strict=False)]
+
+    perturbed = parapet.edit_user_turns(dialogue, edits)
+    changed = []
+    for i, (before, after) in enumerate(zip(dialogue["turns"], perturbed.dialogue["turns"], strict=True)):
+        spans = zip(positions(dialogue, before), positions(dialogue, after), strict=True)
+        for (slot, start, end), (new_slot, new_start, new_end) in spans:
+            assert slot == new_slot
+            assert after["utterance"][new_start:new_end] == before["utterance"][start:end]
+        assert [frame.get("state") for frame in before["frames"]] == [frame.get("state") for frame in after["frames"]]
+        if before != after:
+            assert before["speaker"] == "USER"
+            assert after["utterance"].strip()
+            changed.append(parapet.changed_turn(dialogue, i, after))
+    assert perturbed.rows == changed
+    assert dialogue in dialogues  # and was not modified
+
+
+def test_edits_of_values_only_where_they_are_wanted() -> None:
+    dialogue = next(parapet.load_corpus().dialogues("test"))
+    start = dialogue["turns"][0]["utterance"].index("Port Alder")
+
+    def edits(turn: Any) -> list[tuple[int, int, str]]:
+        return [(start, start + 1, "F")] if turn.position == 0 else []
+
+    assert parapet.edit_user_turns(dialogue, edits).rows == []
+    changed = parapet.edit_user_turns(dialogue, edits, edit_values=True).dialogue["turns"][0]
+    assert changed["utterance"] == "My bike broke down, who can fix it in Fort Alder?"
+    with pytest.raises(ValueError, match="outside the utterance"):
+        parapet.edit_user_turns(dialogue, lambda turn: [(0, 999, "")], edit_values=True)
