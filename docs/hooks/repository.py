@@ -19,7 +19,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 EXAMPLE = DOCS / "plugin_example"
-PACKAGE = ROOT / "build" / "types" / "parapet"
+PACKAGE = ROOT / "build" / "reference" / "parapet"
 LANGUAGES = {".json": "json", ".py": "python", ".toml": "toml", ".yml": "yaml"}
 
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]+)(#[^)\s]*)?\)")
