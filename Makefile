@@ -76,7 +76,7 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build --strict
 	@echo "the site: build/site/index.html"
 
 # Python keeps what it compiled, even where it is told not to: the tests start many processes.

@@ -23,7 +23,7 @@ PACKAGE = ROOT / "build" / "reference" / "parapet"
 LANGUAGES = {".json": "json", ".py": "python", ".toml": "toml", ".yml": "yaml"}
 
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]+)(#[^)\s]*)?\)")
-_NO_TEST = re.compile(r"^( *```\w+) no-test$", re.MULTILINE)
+_TEST_MARK = re.compile(r"^( *```\w+) [\w-]+$", re.MULTILINE)  # what test_docs.py reads
 _TABLE_CODE = re.compile(r"`[^`\n]+`")
 
 
@@ -65,7 +65,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     if uri.startswith("files/"):
         return markdown
-    lines = _LINK.sub(link, _NO_TEST.sub(r"\1", markdown)).split("\n")
+    lines = _LINK.sub(link, _TEST_MARK.sub(r"\1", markdown)).split("\n")
     return "\n".join(_TABLE_CODE.sub(_bar, line) if line.startswith("|") else line for line in lines)
 
 

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+import parapet
 from parapet.pipelines.dispatch import actions_of, parser_of
 from parapet.pipelines.main import PIPELINES
 
@@ -43,6 +44,7 @@ class Page(HTMLParser):
         self.loaded: list[str] = []
         self.links: list[str] = []
         self.ids: set[str] = set()
+        self.tags: set[str] = set()
         self.text = ""
         self.open: list[str] = []
         self.feed(path.read_text(encoding="utf-8"))
@@ -50,6 +52,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attributes}
         self.ids.add(given.get("id", ""))
+        self.tags.add(tag)
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
         if given.get("rel") not in ("canonical", "prev", "next") and (address := given.get(LOADED.get(tag, ""))):
@@ -106,8 +109,17 @@ def test_every_address_is_a_file_of_the_site(site: Path, pages: dict[str, Page])
         assert not outside, style
 
 
+def test_every_public_name_is_in_the_reference(pages: dict[str, Page]) -> None:
+    assert {f"parapet.{name}" for name in parapet.__all__ if name != "beam"} <= pages["api/index.html"].ids
+    assert {"parapet.beam.Perturb", "parapet.beam.ApplyVariants"} <= pages["api/beam.html"].ids
+    assert {f"parapet.transforms.{kind}.engine" for kind in ("translation", "speech")} <= {
+        name.rpartition(".")[0] for name in pages["api/plugins.html"].ids
+    }
+
+
 def test_no_markup_is_left_in_the_text(pages: dict[str, Page]) -> None:
     for name, page in pages.items():
+        assert not (name.startswith("api/") and "blockquote" in page.tags), f"{name}: a doctest outside 'Examples:'"
         left = re.findall(r"```|~~~|\]\(|^ *\|.*\|$|:(?:func|class|mod|meth):|\{ \.|no-test", page.text, re.MULTILINE)
         assert not left, name
 
