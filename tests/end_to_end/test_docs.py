@@ -15,14 +15,16 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import apache_beam as beam
 import msgspec
 import pytest
 from tiny_nli import save_roberta
 from tiny_t5 import save_t5
 from two_workers import TWO_PROCESSES, TWO_WORKERS
 
+import parapet
 from parapet.pipelines.command import _beam_flags
 from parapet.pipelines.dispatch import actions_of, parser_of
 from parapet.pipelines.main import PIPELINES, main
@@ -267,9 +269,27 @@ def test_no_page_names_a_flag_that_is_not() -> None:
         assert wrong <= {"--selction"}, page  # the mistake that docs/compose.md shows
 
 
-def test_every_pipeline_is_in_the_readme() -> None:
-    table = section(PAGES["README.md"], "## Pipelines")
+def test_the_python_of_the_readme_runs(folder: Path) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGES["README.md"], re.M | re.S)
+    assert len([line for line in code.splitlines() if line]) <= 10
+    read = list(parapet.load_corpus("my_corpus").dialogues("test"))
+    with beam.Pipeline() as pipeline:
+        names: dict[str, Any] = {"dialogues": pipeline | beam.Create(read)}
+        exec(compile(code, "README.md", "exec"), names)
+    assert {path.name for path in (folder / "my_typos").iterdir()} >= {"test", "turns"}
+    assert list(names["renamed"]) == ["v1", "v2", "v3", "v4", "v5"]
+    assert len(list(names["renamed"]["v5"].dialogues("test"))) == len(read)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 120
+
+
+def test_every_command_is_in_the_tables() -> None:
+    table = section(PAGES["docs/getting_started.md"], "## All commands")
     assert re.findall(r"^\| \[?`(\w+)`", table, re.M) == list(PIPELINES)
+    linked = re.findall(r"\[`(\w+)`\]\(docs/\1\.md\)", section(PAGES["README.md"], "## What do you have?"))
+    assert {*linked, "demo"} == set(PIPELINES)
 
 
 @pytest.mark.parametrize("name", OF_ACTIONS)
