@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import email
 import email.message
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+import parapet
 from parapet.schemas.distribution import DISTRIBUTION, FOLDERS, install_line
 
 ROOT = Path(__file__).parents[2]
@@ -31,11 +33,32 @@ import sys
 
 import evaluation, schemas, transforms
 import parapet
-import parapet.schemas.layout, parapet.transforms, parapet.evaluation
 
 assert (evaluation.OWNER, schemas.OWNER, transforms.OWNER) == ("user", "user", "user")
+typos = parapet.perturb(parapet.load_corpus(), "typos", seed=1)
+typos.save("my_typos")
 assert not [name for name in sys.modules if name.startswith("__editable__")]
-print(parapet.__file__, parapet.schemas.layout.sample_root(), sep="\\n")
+print(parapet.__file__, sys.modules["parapet.schemas.layout"].sample_root(), typos.rows.num_rows, sep="\\n")
+"""
+# A model that imports modules of its user's with names of ours.
+TRACKER = """\
+import evaluation
+import helpers
+
+
+class Tracker:
+    def __init__(self, owner):
+        assert owner == evaluation.OWNER == helpers.OWNER
+
+    def predict(self, batch):
+        return [helpers.empty_state(example) for example in batch]
+"""
+HELPERS = """\
+OWNER = "user"
+
+
+def empty_state(example):
+    return {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
 """
 HINT = "from parapet.schemas.distribution import install_line; print(install_line('speech'), install_line(), sep='\\n')"
 
@@ -101,7 +124,8 @@ def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Install
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text('OWNER = "user"\n', encoding="utf-8")
     (folder / "schemas.py").write_text('OWNER = "user"\n', encoding="utf-8")
-    (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
+    for name, text in (("script.py", SCRIPT), ("tracker.py", TRACKER), ("helpers.py", HELPERS)):
+        (folder / name).write_text(text, encoding="utf-8")
     return Installed(prefix / "bin", folder)
 
 
@@ -186,9 +210,21 @@ def test_one_address_is_that_of_the_repository(built: Built) -> None:
 
 
 def test_a_script_beside_folders_with_our_names_uses_the_wheel(installed: Installed) -> None:
-    places = installed.run("python", "script.py").splitlines()
-    assert len(places) == 2
-    assert all(Path(place).is_relative_to(installed.bin.parent) for place in places)
+    package, sample, rows = installed.run("python", "script.py").splitlines()
+    assert Path(package).is_relative_to(installed.bin.parent)
+    assert Path(sample).is_relative_to(installed.bin.parent)
+    typos = parapet.perturb(parapet.load_corpus(), "typos", seed=1)
+    assert int(rows) == typos.rows.num_rows > 0
+    saved = json.loads((installed.folder / "my_typos" / "test" / "dialogues_001.json").read_bytes())
+    assert saved == list(typos.dialogues("test"))
+
+
+def test_a_model_imports_modules_with_our_names(installed: Installed) -> None:
+    model = ["--model", "tracker.py:Tracker", "--model_args", "owner=user"]
+    installed.run("parapet", "evaluate", "--task", "dst", *model, "--replicates", "0", "--output", "my_scores")
+    metrics = json.loads((installed.folder / "my_scores" / "metrics.json").read_bytes())["#ALL_SERVICES"]
+    assert (metrics["joint_goal_accuracy"], metrics["active_intent_accuracy"]) == (0, 1 / 50)  # a frame has no intent
+    assert metrics["requested_slots_precision"] == 1
 
 
 def test_the_program_and_the_module_are_the_same(installed: Installed) -> None:
