@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from parapet.schemas.errors import InputError
     from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation import Perturbation, Perturbed, PerturbedCorpus, changed_turn
+    from parapet.transforms.perturbation_checks import check_perturbation
     from parapet.transforms.user_turns import edit_user_turns
 
 # In a checkout the other folders stand beside this one. Python finds this one first wherever it is started there, even
@@ -33,6 +34,7 @@ _PLACES = {
     "Perturbed": "parapet.transforms.perturbation",
     "PerturbedCorpus": "parapet.transforms.perturbation",
     "apply_variants": "parapet.api",
+    "check_perturbation": "parapet.transforms.perturbation_checks",
     "compose": "parapet.crowd",
     "changed_turn": "parapet.transforms.perturbation",
     "corpus_of": "parapet.transforms.corpora",
@@ -53,6 +55,7 @@ __all__ = [
     "PerturbedCorpus",
     "apply_variants",
     "changed_turn",
+    "check_perturbation",
     "compose",
     "corpus_of",
     "edit_user_turns",

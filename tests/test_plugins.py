@@ -405,6 +405,7 @@ def test_a_perturbation(seed: str, rate: float, example: Path, tmp_path: Path) -
     assert bool(rows) == (rate > 0)
     corpus.save(tmp_path / "out")
     assert [*parapet.load_corpus(tmp_path / "out").dialogues()] == [*corpus.dialogues()]
+    assert parapet.check_perturbation("dropped_articles", seed=seed, rate=rate) == []
 
 
 def test_a_perturbation_in_a_pipeline(example: Path) -> None:

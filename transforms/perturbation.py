@@ -189,6 +189,9 @@ class Registry(Mapping[str, type[Perturbation]]):
             raise chosen.refused(f"has another name in its class: give {found.__name__} the line name = {name!r}")
         return found
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

@@ -238,3 +238,102 @@ def test_edits_of_values_only_where_they_are_wanted() -> None:
     assert changed["utterance"] == "My bike broke down, who can fix it in Fort Alder?"
     with pytest.raises(ValueError, match="outside the utterance"):
         parapet.edit_user_turns(dialogue, lambda turn: [(0, 999, "")], edit_values=True)
+
+
+class Sound(Unchanged):
+    """Says please, as a sound perturbation does."""
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+        return parapet.edit_user_turns(dialogue, lambda turn: [(0, 0, "Please: ")])
+
+
+def turned(dialogue: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A dialogue whose first turn is another."""
+    return {**dialogue, "turns": [{**dialogue["turns"][0], **changes}, *dialogue["turns"][1:]]}
+
+
+def spoiled(mistake: str, dialogue: dict[str, Any], perturbed: parapet.Perturbed) -> parapet.Perturbed:
+    result, rows = perturbed
+    turns, frames = result["turns"], result["turns"][0]["frames"]
+    if mistake == "modified":
+        dialogue["turns"][0]["utterance"] = turns[0]["utterance"]
+    elif mistake == "id":
+        result = {**result, "dialogue_id": "other"}
+    elif mistake == "form":
+        result = turned(result, speaker="NOBODY")
+    elif mistake == "slot":
+        frame = {**frames[0], "slots": [{"slot": "nosuch", "start": 0, "exclusive_end": 1}]}
+        result = turned(result, frames=[frame, *frames[1:]])
+    elif mistake == "no row":
+        rows = rows[1:]
+    elif mistake == "row":
+        rows = [*rows, {**rows[0], "turn": 1}]
+    elif mistake == "wrong row":
+        rows = [{**rows[0], "original": "?"}, *rows[1:]]
+    elif mistake == "rows":
+        rows = [*rows, rows[-1]]
+    elif mistake == "turns":
+        result = {**result, "turns": turns[:-1]}
+    elif mistake == "speaker":
+        result = turned(result, speaker="SYSTEM")
+    elif mistake == "state":
+        state = {**frames[0]["state"], "requested_slots": ["city"]}
+        result = turned(result, frames=[{**frames[0], "state": state}, *frames[1:]])
+    elif mistake == "span":
+        result = turned(result, frames=dialogue["turns"][0]["frames"])
+    return parapet.Perturbed(result, rows)
+
+
+PROBLEMS = {
+    "modified": "the dialogue is modified in place: build new dicts and lists",
+    "id": "dialogue_id has become 'other'",
+    "form": "turns[0].speaker: not_sgd: Invalid enum value 'NOBODY'",
+    "slot": "turns[0].frames[0].slots[0].slot: the service has no slot 'nosuch'",
+    "no row": "turns[0] has changed and has no row",
+    "row": "turns[1] has a row and has not changed",
+    "wrong row": "turns[0]: its row is {",
+    "rows": "a turn has two rows",
+    "turns": "it has 13 turns, and had 14",
+    "speaker": "turns[0]: the speaker has changed",
+    "state": "turns[0].frames[0]: the service or its state has changed",
+    "span": "turns[0].frames[0]: spans had [('city', 'Port Alder')] and have [('city',",
+}
+
+
+@pytest.mark.parametrize("mistake", PROBLEMS)
+def test_a_check_finds_what_is_wrong(mistake: str, sample: Path) -> None:
+    class Spoiled(Sound):
+        def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+            perturbed = super().perturb(dialogue, set_name, state)
+            return spoiled(mistake, dialogue, perturbed) if "Repairs_1" in dialogue["services"] else perturbed
+
+    corpus = parapet.load_corpus(sample / "test")
+    assert parapet.check_perturbation(Sound, sample / "test") == []
+    problems = parapet.check_perturbation(Spoiled, corpus)
+    assert [one for one in problems if one.startswith(f"unchanged: 1_00000: {PROBLEMS[mistake]}")]
+    assert not [one for one in problems if "1_00003" in one]  # of another service
+
+
+def test_a_check_finds_results_that_change() -> None:
+    class Counting(Sound):
+        calls = 0
+
+        def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+            type(self).calls += 1
+            return parapet.edit_user_turns(dialogue, lambda turn: [(0, 0, f"{self.calls} ")])
+
+    problems = parapet.check_perturbation(Counting)
+    assert len(problems) == len([*parapet.load_corpus().dialogues()])
+    assert all("the result is another one the second time" in one for one in problems)
+
+
+@pytest.mark.parametrize("name", ["typos", "verbose", "simple"])
+def test_what_is_built_in_is_sound(name: str) -> None:
+    assert parapet.check_perturbation(name, env=(0.3,), seed="a") == []
+
+
+def test_other_values_change_the_meaning_and_nothing_else() -> None:
+    assert parapet.check_perturbation("unseen_entities", keeps_meaning=False) == []
+    problems = parapet.check_perturbation("unseen_entities")
+    assert problems
+    assert all("state has changed" in one or "spans had" in one for one in problems)
