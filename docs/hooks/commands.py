@@ -25,7 +25,7 @@ commands are for. Flags that are not Parapet's go to Apache Beam: see [runners](
 """
 TABLE = "| | what it does |\n|---|---|"
 
-_CODE = re.compile(r"'(parapet [^']+)'|(?<![\w-])(--[a-z]\w*)")
+_CODE = re.compile(r"'((?:parapet |--)[^']+)'|(?<![\w-])(--[a-z]\w*)")
 _USAGE_WIDTH = 100
 
 
@@ -116,8 +116,12 @@ def _flag(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     default = action.default
     if action.required and action.option_strings:
         meaning += " <span class=required>required</span>"
-    elif default not in (None, False, argparse.SUPPRESS) and "default" not in meaning and str(default) not in meaning:
-        meaning += f" (default {_html(str(default))})"
+    elif (
+        default not in (None, False, [], (), argparse.SUPPRESS)
+        and "default" not in meaning
+        and str(default) not in meaning
+    ):
+        meaning += f" (default <code>{_html(str(default))}</code>)"
     anchor = _anchor(parser.prog) + (action.option_strings[-1] if action.option_strings else f"-{action.dest}")
     return f'<dt id="{escape(anchor)}"><code>{escape(invocation)}</code></dt><dd>{meaning}</dd>'
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from nbconvert import MarkdownExporter
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Adds the notebooks to the navigation, in the order of their names."""
+    for entry in config.nav or []:
+        if "Notebooks" in entry:
+            notebooks = sorted(Path(config.docs_dir).glob("notebooks/*.ipynb"))
+            entry["Notebooks"] = [f"notebooks/{path.stem}.md" for path in notebooks]
+    config.nav = [entry for entry in config.nav or [] if entry.get("Notebooks") != []]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

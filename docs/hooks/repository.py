@@ -22,6 +22,9 @@ EXAMPLE = DOCS / "plugin_example"
 PACKAGE = ROOT / "build" / "reference" / "parapet"
 LANGUAGES = {".json": "json", ".py": "python", ".toml": "toml", ".yml": "yaml"}
 
+# Found by who looks for them, not by who searches.
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
+
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]+)(#[^)\s]*)?\)")
 _TEST_MARK = re.compile(r"^( *```\w+) [\w-]+$", re.MULTILINE)  # what test_docs.py reads
 _TABLE_CODE = re.compile(r"`[^`\n]+`")
@@ -108,8 +111,8 @@ def _shown(folder: Path) -> list[Path]:
 def _page(path: Path) -> str:
     place = path.relative_to(ROOT).as_posix()
     if path.is_dir():
-        return "\n".join([f"# {place}\n", *(f"- [{one.name}]({one.name}.md)" for one in _shown(path))])
+        return "\n".join([f"{UNSEARCHED}# {place}\n", *(f"- [{one.name}]({one.name}.md)" for one in _shown(path))])
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
-        return text
-    return f"# {place}\n\n~~~~~~ {LANGUAGES.get(path.suffix, 'text')}\n{text}\n~~~~~~\n"
+        return UNSEARCHED + text if path.name == "README.md" else text
+    return f"{UNSEARCHED}# {place}\n\n~~~~~~ {LANGUAGES.get(path.suffix, 'text')}\n{text}\n~~~~~~\n"

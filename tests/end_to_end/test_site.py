@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import shutil
@@ -147,3 +149,42 @@ def test_it_opens_and_is_searched_from_disk(site: Path) -> None:
     assert len(asked) > 20
     assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
     assert errors == []
+
+
+TABLE = "<table><tr><td>0.51</td></tr></table>"
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def test_a_notebook_is_a_page_with_its_outputs(tmp_path: Path) -> None:
+    table = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": {"text/html": TABLE}}
+    picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": PIXEL, "text/plain": "<Figure>"}}
+    cells = [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# How robust is *it*?"},
+        {
+            "cell_type": "code",
+            "id": "b",
+            "metadata": {},
+            "execution_count": 1,
+            "source": "raise_nothing()",
+            "outputs": [table, picture, {"output_type": "stream", "name": "stdout", "text": "0 < 1\n"}],
+        },
+    ]
+    folder = tmp_path / "docs" / "notebooks"
+    folder.mkdir(parents=True)
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (folder / "robust.ipynb").write_text(json.dumps(notebook))
+    (tmp_path / "docs" / "index.md").write_text("# Home\n")
+    hook = ROOT / "docs" / "hooks" / "notebooks.py"
+    config = {"site_name": "Test", "hooks": [str(hook)], "nav": [{"Home": "index.md"}, {"Notebooks": []}]}
+    (tmp_path / "mkdocs.yml").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--no-directory-urls"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    html = (tmp_path / "site" / "notebooks" / "robust.html").read_text()
+    assert "How robust is <em>it</em>?" in html
+    assert "raise_nothing()" in html
+    assert "<td>0.51</td>" in html
+    assert "0 &lt; 1" in html
+    (image,) = re.findall(r'<img alt="[^"]*" src="([^"]+)"', html)
+    assert (tmp_path / "site" / "notebooks" / image).read_bytes() == base64.b64decode(PIXEL)
+    assert 'href="notebooks/robust.html"' in (tmp_path / "site" / "index.html").read_text()
