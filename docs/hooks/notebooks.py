@@ -26,6 +26,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         body, resources = MarkdownExporter().from_filename(
             str(notebook.abs_src_path), {"unique_key": path.stem, "output_files_dir": pictures}
         )
+        body = body.replace('<table border="1" class="dataframe">', "<table data-frame>")  # as the theme has tables
         files.remove(notebook)
         files.append(File.generated(config, str(path.with_suffix(".md")), content=body))
         for name, data in resources["outputs"].items():

@@ -151,7 +151,7 @@ def test_it_opens_and_is_searched_from_disk(site: Path) -> None:
     assert errors == []
 
 
-TABLE = "<table><tr><td>0.51</td></tr></table>"
+TABLE = '<div><table border="1" class="dataframe"><tr><td>0.51</td></tr></table></div>'
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
@@ -183,7 +183,7 @@ def test_a_notebook_is_a_page_with_its_outputs(tmp_path: Path) -> None:
     html = (tmp_path / "site" / "notebooks" / "robust.html").read_text()
     assert "How robust is <em>it</em>?" in html
     assert "raise_nothing()" in html
-    assert "<td>0.51</td>" in html
+    assert "<table data-frame><tr><td>0.51</td>" in html
     assert "0 &lt; 1" in html
     (image,) = re.findall(r'<img alt="[^"]*" src="([^"]+)"', html)
     assert (tmp_path / "site" / "notebooks" / image).read_bytes() == base64.b64decode(PIXEL)
