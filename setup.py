@@ -44,6 +44,7 @@ AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
 # Versions after 0.1.0 fetch their model while they run; the library is used without what the package imports.
 MOONSHINE = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "moonshine-voice>=0.0.59,<0.1"]
 MTURK = ["boto3>=1.35,<2"]
+PANDAS = ["pandas>=2.2,<4"]
 TEST = [
     *GCP,
     *GOOGLE,
@@ -55,7 +56,7 @@ TEST = [
     "gcp-storage-emulator>=2024,<2027",
     "hypothesis>=6.100,<7",
     "mlcroissant>=1.0,<2",
-    "pandas>=2.2,<4",
+    *PANDAS,
     "playwright>=1.50,<2",
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
@@ -132,6 +133,7 @@ setup(
         "models": MODELS,
         "moonshine": MOONSHINE,
         "mturk": MTURK,
+        "pandas": PANDAS,
         "speech": SPEECH,
         "test": TEST,
     },

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from parapet.api import apply_variants, load_corpus, perturb, perturb_sets, perturbations
     from parapet.crowd import Composition, compose, rank
     from parapet.schemas.errors import InputError
+    from parapet.scoring import Scores, schema_sensitivity, score_states, to_pandas
     from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation import Perturbation, Perturbed, PerturbedCorpus, changed_turn
     from parapet.transforms.perturbation_checks import check_perturbation
@@ -33,6 +34,7 @@ _PLACES = {
     "Perturbation": "parapet.transforms.perturbation",
     "Perturbed": "parapet.transforms.perturbation",
     "PerturbedCorpus": "parapet.transforms.perturbation",
+    "Scores": "parapet.scoring",
     "apply_variants": "parapet.api",
     "check_perturbation": "parapet.transforms.perturbation_checks",
     "compose": "parapet.crowd",
@@ -44,6 +46,9 @@ _PLACES = {
     "perturb_sets": "parapet.api",
     "perturbations": "parapet.api",
     "rank": "parapet.crowd",
+    "schema_sensitivity": "parapet.scoring",
+    "score_states": "parapet.scoring",
+    "to_pandas": "parapet.scoring",
 }
 
 __all__ = [
@@ -53,6 +58,7 @@ __all__ = [
     "Perturbation",
     "Perturbed",
     "PerturbedCorpus",
+    "Scores",
     "apply_variants",
     "changed_turn",
     "check_perturbation",
@@ -64,6 +70,9 @@ __all__ = [
     "perturb_sets",
     "perturbations",
     "rank",
+    "schema_sensitivity",
+    "score_states",
+    "to_pandas",
 ]
 
 

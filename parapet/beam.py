@@ -6,19 +6,26 @@ such dialogues to an output of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 import msgspec
 import orjson
+from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import with_input_types, with_output_types
 
 from parapet.api import corpus_from
+from parapet.evaluation.dst.files import Found, Settings, by_id, dialogues_in_memory, score_dialogues
+from parapet.evaluation.dst.frames import Slots, slots_of
+from parapet.evaluation.dst.predictions import as_dialogues, check_known, predictions_in_memory
+from parapet.evaluation.dst.totals import Totals, add_up, means, merged
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item, dialogues_of
 from parapet.transforms.dead_letters import dead_dialogue, id_of
 from parapet.transforms.perturbation import Perturbation, apply, options_named, perturbation_of, set_of
@@ -29,11 +36,12 @@ from parapet.transforms.rewrite.renaming import places_of, rename, renamed_corpo
 if TYPE_CHECKING:
     from parapet.transforms.rewrite.renaming import Variants
 
-__all__ = ["DEAD_LETTERS", "ROWS", "ApplyVariants", "Perturb"]
+__all__ = ["DEAD_LETTERS", "ROWS", "ApplyVariants", "Perturb", "ScoreStates"]
 
 Dialogue = dict[str, Any]
 
 ROWS, DEAD_LETTERS = "rows", "dead_letters"
+REFERENCES, PREDICTIONS = "references", "predictions"
 
 
 @with_input_types(Dialogue)
@@ -268,3 +276,130 @@ class _Rename(beam.DoFn):
                     yield variant.name, rename(variant, places)
                 except InputError as error:
                     yield _refused(file, raw, error, self.strict, variant.name)
+
+
+@with_output_types(dict[str, dict[str, float]])
+class ScoreStates(beam.PTransform):
+    """Two PCollections of dialogues, references and predictions, to the metrics of all of them: one dict.
+
+    They are given as ``{"references": ..., "predictions": ...}`` or as a pair, and joined by ``dialogue_id``. The
+    frames of predictions have the predicted states; dicts ``{"dialogue_id", "turn", "service", "state"}`` are
+    predictions, too. The result is what ``parapet.score_states`` has as ``metrics``: an aggregate (``#ALL_SERVICES``,
+    ``#SEEN_SERVICES``, a service, a domain) to the mean of each metric.
+
+    A dialogue that was not predicted, or predicted and not there, fails the pipeline with an ``InputError``, unless
+    ``official``, which passes over them as SGD's script does; the counters ``missing_dialogues``, ``missing_turns`` and
+    ``unknown_slots`` say how many.
+
+    Args:
+      corpus: whose schemas the dialogues follow: a corpus, or a place as ``parapet.load_corpus`` takes it. None: the
+        bundled sample.
+      split: whose schemas; None: those of all splits.
+      seen: the names of the services that count as seen in training; by default those of the corpus's ``train``.
+      fuzzy: free slots match fuzzily, as SGD's script has it; else exactly or not at all.
+      across_turn: joint accuracies are products over the frames of a turn, as in MultiWOZ's evaluation.
+      official: passes over what SGD's script does not see.
+
+    Raises:
+      InputError: there is no such corpus or split.
+
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> corpus = parapet.load_corpus()
+      >>> with beam.Pipeline() as pipeline:
+      ...     references = pipeline | "References" >> beam.Create(list(corpus.dialogues("test")))
+      ...     predictions = pipeline | "Predictions" >> beam.Create(list(corpus.dialogues("test")))
+      ...     metrics = (references, predictions) | parapet.beam.ScoreStates(corpus=corpus, split="test")
+      ...     _ = metrics | beam.Map(lambda metrics: print(metrics["#ALL_SERVICES"]["joint_goal_accuracy"]))
+      1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        corpus: Corpus | str | Path | None = None,
+        split: str | None = None,
+        seen: Iterable[str] | None = None,
+        fuzzy: bool = True,
+        across_turn: bool = False,
+        official: bool = False,
+    ) -> None:
+        super().__init__()
+        opened = corpus_from(corpus)
+        services = [parse_service(service) for service in opened.services(split)]
+        if seen is None:
+            seen = [s["service_name"] for s in opened.services("train")] if "train" in opened.splits else []
+        slots = {service.service_name: slots_of(service) for service in services}
+        self.scoring = _Scoring(slots, frozenset(seen), Settings(fuzzy, official), across_turn)
+
+    def expand(self, dialogues: Any) -> beam.PCollection[dict[str, dict[str, float]]]:
+        """Scores dialogue by dialogue, and adds up."""
+        if not isinstance(dialogues, Mapping):
+            dialogues = dict(zip((REFERENCES, PREDICTIONS), dialogues, strict=True))
+        keyed = {
+            name: dialogues[name] | f"Id of {name}" >> _keyed_dialogues(name) for name in (REFERENCES, PREDICTIONS)
+        }
+        return (
+            keyed
+            | "By dialogue" >> beam.CoGroupByKey()
+            | "Score" >> beam.ParDo(_ScoreDialogue(self.scoring))
+            | "Add up" >> beam.CombineGlobally(_Mean())
+        )
+
+
+class _Scoring(msgspec.Struct, frozen=True):
+    slots: dict[str, Slots]
+    seen: frozenset[str]
+    settings: Settings
+    across_turn: bool
+
+
+def _keyed_dialogues(name: str) -> beam.PTransform:
+    by_dialogue_id = beam.Map(partial(_with_id, name))
+    return by_dialogue_id.with_input_types(Dialogue).with_output_types(tuple[str, Dialogue])
+
+
+def _with_id(name: str, dialogue: Dialogue) -> tuple[str, Dialogue]:
+    found = dialogue.get("dialogue_id") if isinstance(dialogue, Mapping) else None
+    if not isinstance(found, str):
+        raise InputError("a dialogue has no dialogue_id", name)
+    return found, dialogue
+
+
+class _ScoreDialogue(beam.DoFn):
+    """(id, references and predictions of it) to the sums of its metrics."""
+
+    def __init__(self, scoring: _Scoring) -> None:
+        super().__init__()
+        self.scoring = scoring
+
+    def process(self, element: tuple[str, Mapping[str, Iterable[Dialogue]]]) -> Iterator[Totals]:
+        (name, groups), scoring = element, self.scoring
+        references = dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
+        by_id(references, REFERENCES)
+        place = f"{PREDICTIONS} {name}"
+        found = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
+        if not scoring.settings.official:
+            check_known(references, found, PREDICTIONS)
+        passed = Found()
+        scored = list(score_dialogues(references, found, scoring.slots, scoring.settings, PREDICTIONS, passed))
+        for counter, number in msgspec.structs.asdict(passed).items():
+            Metrics.counter("parapet", counter).inc(number)
+        if scored:
+            yield add_up(scored, scoring.seen, scoring.across_turn)
+
+
+class _Mean(beam.CombineFn):
+    """Sums of metrics to their means: exact in any order, for they are sums of whole numbers."""
+
+    def create_accumulator(self) -> Totals:
+        return {}
+
+    def add_input(self, accumulator: Totals, sums: Totals) -> Totals:
+        return merged([accumulator, sums])
+
+    def merge_accumulators(self, accumulators: Iterable[Totals]) -> Totals:
+        return merged(accumulators)
+
+    def extract_output(self, accumulator: Totals) -> dict[str, dict[str, float]]:
+        return means(accumulator)

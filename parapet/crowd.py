@@ -201,10 +201,11 @@ def compose(
       InputError: with file, place and reason: there is no such file or no such option, a reviewer's sheet is none, no
         service is good, or no assignment could be read.
 
+    >>> import parapet
     >>> from parapet.schemas.layout import sample_root
-    >>> sample = sample_root()
-    >>> crowd = sample / "crowd"
-    >>> made = compose(sample, [crowd / "names.csv", crowd / "descriptions.csv"], crowd / "decisions.csv")
+    >>> crowd = sample_root() / "crowd"
+    >>> corpus = parapet.load_corpus()
+    >>> made = parapet.compose(corpus, [crowd / "names.csv", crowd / "descriptions.csv"], crowd / "decisions.csv")
     >>> list(made.variants), list(made.variants["v1"])
     (['v1', 'v2', 'v3', 'v4', 'v5'], ['train', 'dev', 'test'])
     >>> [service["service_name"] for service in made.variants["v3"]["test"]]
@@ -228,19 +229,16 @@ def compose(
 def _schemas(services: Any) -> list[SplitSchemas]:
     """The schemas of a corpus, checked, services that break a rule left out; of its folder, a file or its content."""
     from parapet.schemas.layout import SINGLE, compared, parse_services, read_root
+    from parapet.transforms.corpora import Corpus
 
     if isinstance(services, str | Path):
         return read_root(services, leave_out_bad=True)
-    if hasattr(services, "splits") and hasattr(services, "services"):
-        root = getattr(services, "root", None) or "services"
-        contents = {split: (f"{root}/{split}/schema.json", services.services(split)) for split in services.splits}
-    else:
-        contents = {SINGLE: ("services", services)}
-    parsed = [
-        parse_services(found if isinstance(found, Mapping) else list(found), path, split)
-        for split, (path, found) in contents.items()
-    ]
-    return compared(parsed, leave_out_bad=True)
+    if isinstance(services, Corpus):
+        return list({id(of): of for of in services.folders.values()}.values())
+    if not isinstance(services, Iterable):
+        raise InputError(f"expected a corpus, its place or services, found {type(services).__name__}", "services")
+    found = services if isinstance(services, Mapping) else list(services)
+    return compared([parse_services(found, "services", SINGLE)], leave_out_bad=True)
 
 
 def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> Answers:

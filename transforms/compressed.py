@@ -52,6 +52,12 @@ def open_plain(path: str) -> BinaryIO:
     return cast(BinaryIO, FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED))
 
 
+def read_bytes(path: str) -> bytes:
+    """A file, local or of a bucket, as it is. Workers read with this: it needs no more than Beam has."""
+    with open_plain(path) as handle:
+        return handle.read()
+
+
 def open_input(path: str) -> io.BufferedReader:
     """Opens a file for reading, local or of a bucket; names in .gz, .bz2, .zst, .xz and .deflate are decompressed.
 

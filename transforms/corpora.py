@@ -24,6 +24,7 @@ from parapet.schemas.dialogue_files import (
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
+    SINGLE,
     SPLITS,
     SplitSchemas,
     as_path,
@@ -179,10 +180,13 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
     originals = read_root(root, leave_out_bad=True)
     folders = dialogue_folders(as_path(root), originals)
     if splits is None:
-        if not folders:  # schemas alone
-            folders = {"" if of.relative_path == "schema.json" else of.split: of for of in originals}
-            return Corpus([], folders, _bytes_of(folders))
-    elif set(folders) != {""}:  # a split of its own has no folders
+        # A split may have schemas alone: those of train say which services a tracker has seen.
+        alone = {"" if of.split == SINGLE else of.split: of for of in originals if of not in folders.values()}
+        every = {**folders, **alone}
+        files = list_files(as_path(root), folders) if folders else []
+        folders = {name: every[name] for name in ("", *SPLITS) if name in every}
+        return Corpus(files, folders, _bytes_of(folders))
+    if set(folders) != {""}:  # a split of its own has no folders
         if not splits:
             raise InputError("give one or more of train, dev, test", "--split")
         for split in splits:

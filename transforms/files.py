@@ -28,7 +28,7 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError, NoRoomError
-from parapet.transforms.compressed import open_plain
+from parapet.transforms.compressed import read_bytes as read_bytes
 
 STAGING = ".incomplete"
 MANIFEST = "run.json"
@@ -326,12 +326,6 @@ def _remove_empty(folders: set[str], output: str) -> None:
 def read_written(output: str, relative: str) -> bytes:
     """A file of the output folder, whole."""
     return read_bytes(join(output, relative))
-
-
-def read_bytes(path: str) -> bytes:
-    """A file, local or of a bucket, as it is. Workers read with this: it needs no more than Beam has."""
-    with open_plain(path) as handle:
-        return handle.read()
 
 
 def _read_manifest(path: str) -> dict[str, Any]:

@@ -86,6 +86,27 @@ def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
         raise InputError(f"this is no JSON: {error}", path) from None
 
 
+def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
+    """Dialogues in SGD's form as dicts, checked as those of a file are.
+
+    Args:
+      dialogues: the dicts.
+      place: for messages.
+
+    Raises:
+      InputError: something else.
+    """
+    return parse_dialogues(json_of(list(dialogues), place), place)
+
+
+def json_of(value: Any, place: str) -> bytes:
+    """A value as JSON. Raises InputError where JSON cannot have it."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"this cannot be JSON: {error}", place) from None
+
+
 class Settings(msgspec.Struct, frozen=True):
     """How frames are scored.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from parapet.evaluation.dst.files import Dialogue, Frame, Span, Turn, parse_dialogues
+from parapet.evaluation.dst.files import Dialogue, Frame, Span, Turn, dialogues_in_memory, json_of, parse_dialogues
 from parapet.evaluation.dst.frames import State
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.transforms.files import read_bytes
+from parapet.transforms.compressed import read_bytes
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=False):
@@ -42,17 +43,53 @@ def read_predictions(path: str) -> Iterator[Predicted]:
         return
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
-            yield _parse(line, path, number)
+            yield _parse(line, path, f"line {number}")
 
 
-def _parse(line: bytes, path: str, number: int) -> Line:
+def _parse(line: bytes, path: str, where: str) -> Line:
     try:
         return _line.decode(line)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
-        raise InputError(reason, path, f"line {number} {at}".rstrip()) from None
+        raise InputError(reason, path, f"{where} {at}".strip()) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"this is no JSON: {error}", path, f"line {number}") from None
+        raise InputError(f"this is no JSON: {error}", path, where) from None
+
+
+def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) -> list[Predicted]:
+    """What files could have as well: dialogues in SGD's form as dicts, or the dicts of lines.
+
+    Args:
+      given: any number of both; or dialogue id to its dialogue, or to a list of its lines, which may then lack the id.
+      place: for messages.
+
+    Raises:
+      InputError: something else.
+    """
+    if isinstance(given, Mapping):
+        return [one for name, of in given.items() for one in _of_dialogue(name, of, f"{place}[{name!r}]")]
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise InputError(f"expected dialogues, found {type(given).__name__}", place)
+    return [_one(item, f"{place}[{i}]") for i, item in enumerate(given)]
+
+
+def _of_dialogue(name: str, of: Any, place: str) -> Iterator[Predicted]:
+    of_lines = isinstance(of, list | tuple)
+    for i, item in enumerate(of if of_lines else [of]):
+        found = _one(
+            {"dialogue_id": name, **item} if isinstance(item, Mapping) else item, f"{place}[{i}]" if of_lines else place
+        )
+        if found.dialogue_id != name:
+            raise InputError(f"is of dialogue {found.dialogue_id!r}", place)
+        yield found
+
+
+def _one(item: Any, place: str) -> Predicted:
+    if not isinstance(item, Mapping):
+        raise InputError(f"expected a dict, found {type(item).__name__}", place)
+    if "turns" in item:
+        return dialogues_in_memory([item], place)[0]
+    return _parse(json_of(item, place), place, "")
 
 
 def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted], path: object) -> dict[str, Dialogue]:
@@ -100,6 +137,8 @@ def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Li
     return Dialogue(dialogue_id, turns)
 
 
-def strangers(references: Iterable[Dialogue], predictions: Mapping[str, Dialogue]) -> list[str]:
-    """The ids of predicted dialogues that the reference does not have."""
-    return sorted(predictions.keys() - {reference.dialogue_id for reference in references})
+def check_known(references: Iterable[Dialogue], predictions: Mapping[str, Dialogue], path: object) -> None:
+    """Raises InputError where dialogues are predicted that the reference does not have."""
+    unknown = sorted(predictions.keys() - {reference.dialogue_id for reference in references})
+    if unknown:
+        raise InputError(f"{len(unknown)} dialogues that the reference lacks, such as {unknown[0]!r}", path)

@@ -16,7 +16,7 @@ from parapet.evaluation.dst.examples import Example, worst, worst_of
 from parapet.evaluation.dst.files import Dialogue, Found, Scored, Settings, parse_dialogues, score_dialogues
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Model, load, predicted
-from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, read_predictions, strangers
+from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
 from parapet.evaluation.dst.sets import ORIGINAL, Job, Plan, Set
 from parapet.evaluation.user_code import UserCode
 from parapet.schemas.errors import InputError
@@ -71,8 +71,8 @@ class ScoreFile(beam.DoFn):
         for member in job.members:
             references = parse_dialogues(read_bytes(member.reference), member.reference)
             found, path = self._predictions(member.set, references, member.predictions, loose.get(member.set, ()))
-            if not work.settings.official and (unknown := strangers(references, found)):
-                raise InputError(f"{len(unknown)} dialogues that the reference lacks, such as {unknown[0]!r}", path)
+            if not work.settings.official:
+                check_known(references, found, path)
             of = work.plan.sets[member.set]
             scored[member.set] = list(score_dialogues(references, found, of.slots(), work.settings, path, counts))
             yield self._written(of, job.name, scored[member.set])
@@ -106,7 +106,7 @@ class ScoreFile(beam.DoFn):
     def _compared(self, scored: Mapping[str, Sequence[Sequence[Scored]]]) -> Iterator[TaggedOutput]:
         plan, work = self.work.plan, self.work
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
-        together = aligned([scored[name] for name in variants]) if len(variants) > 1 else []
+        together = sensitivity.aligned([scored[name] for name in variants]) if len(variants) > 1 else []
         if together:
             for name, sums in sensitivity.add_up(together, plan.originals, plan.sets[ORIGINAL].seen).items():
                 yield TaggedOutput(TOTALS, (SENSITIVITY + name, sums))
@@ -115,7 +115,7 @@ class ScoreFile(beam.DoFn):
         if variants:
             services = {name: one.services for name, one in plan.sets.items()}
             examples: list[Example] = []
-            for frames, *others in aligned([scored[name] for name in (ORIGINAL, *variants)]):
+            for frames, *others in sensitivity.aligned([scored[name] for name in (ORIGINAL, *variants)]):
                 examples += worst_of(frames, dict(zip(variants, others, strict=True)), services, work.seed)
             yield TaggedOutput(EXAMPLES, worst(examples))
 
@@ -150,24 +150,6 @@ class ScoreFile(beam.DoFn):
             drawn = bootstrap.weights(work.seed, dialogue_id, work.replicates)
             made += bootstrap.resampled(drawn, total, np.bincount(at, minlength=len(names)))
         return made
-
-
-def aligned(sets: Sequence[Sequence[Sequence[Scored]]]) -> list[list[Sequence[Scored]]]:
-    """The dialogues that all sets have, each with its frames under every set.
-
-    Raises:
-      InputError: a dialogue has other user turns or frames in one set than in another.
-    """
-    by_id = [{frames[0].dialogue_id: frames for frames in dialogues if frames} for dialogues in sets]
-    found = []
-    for dialogue_id in by_id[0]:
-        if all(dialogue_id in of for of in by_id):
-            under = [of[dialogue_id] for of in by_id]
-            if len({tuple((frame.turn, frame.frame) for frame in frames) for frames in under}) > 1:
-                reason = "the sets do not have the same user turns and frames: they cannot be compared"
-                raise InputError(reason, "", f"dialogue {dialogue_id!r}")
-            found.append(under)
-    return found
 
 
 def statistics_of(plan: Plan) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Literal
 from parapet.evaluation.dst.files import Scored
 from parapet.evaluation.dst.frames import JOINT, METRICS, NA
 from parapet.evaluation.dst.totals import Totals, keys_of, total
+from parapet.schemas.errors import InputError
 
 Unit = Literal["frame", "turn"]
 Policy = Literal["drop", "zero"]
@@ -81,6 +82,24 @@ def _joined(frames: Sequence[Scored]) -> list[float]:
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else NA
+
+
+def aligned(sets: Sequence[Sequence[Sequence[Scored]]]) -> list[list[Sequence[Scored]]]:
+    """The dialogues that all sets have, each with its frames under every set.
+
+    Raises:
+      InputError: a dialogue has other user turns or frames in one set than in another.
+    """
+    by_id = [{frames[0].dialogue_id: frames for frames in dialogues if frames} for dialogues in sets]
+    found = []
+    for dialogue_id in by_id[0]:
+        if all(dialogue_id in of for of in by_id):
+            under = [of[dialogue_id] for of in by_id]
+            if len({tuple((frame.turn, frame.frame) for frame in frames) for frames in under}) > 1:
+                reason = "the sets do not have the same user turns and frames: they cannot be compared"
+                raise InputError(reason, "", f"dialogue {dialogue_id!r}")
+            found.append(under)
+    return found
 
 
 def add_up(

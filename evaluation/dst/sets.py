@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -121,7 +121,9 @@ def make_plan(given: Given) -> Plan:
     dialogues = {}
     for name, (root, kind) in roots.items():
         sets[name], dialogues[name] = _read_set(name, root, kind, given.split, sets.get(ORIGINAL), remarks)
-    predicted = {name: _predictions(given, name) for name in sets} if given.predictions is not None else {}
+    predicted = {}
+    if given.predictions is not None:
+        predicted = {name: prediction_files(given.predictions, given.split, name) for name in sets}
     jobs, loose = _jobs(dialogues, predicted)
     return Plan(sets, jobs, loose, _originals(sets), remarks)
 
@@ -164,27 +166,40 @@ def _seen(
 
 
 def _originals(sets: Mapping[str, Set]) -> dict[str, str]:
-    """Services of variants stand at the place of their original, or have its name with a number behind."""
     original = sets[ORIGINAL].services
     found = {name: name for name in original}
     for one in sets.values():
         if one.kind == "variant":
-            suffix = one.name.removeprefix("v")
-            for name in one.services:
-                found[name] = name.removesuffix(suffix) if name.removesuffix(suffix) in original else name
+            found |= originals_of(one.name, one.services, original)
     return found
 
 
-def _predictions(given: Given, name: str) -> dict[str, str]:
-    """By name the paths of a set's prediction files."""
-    root = as_path(str(given.predictions))
+def originals_of(variant: str, services: Iterable[str], originals: Container[str]) -> dict[str, str]:
+    """A variant's names of services to the original's: ``Hotels_11`` of ``v1`` is ``Hotels_1``."""
+    suffix = variant.removeprefix("v")
+    shortened = ((name, name.removesuffix(suffix)) for name in services)
+    return {name: short if short in originals else name for name, short in shortened}
+
+
+def prediction_files(predictions: str, split: str, name: str) -> dict[str, str]:
+    """By name the paths of a set's prediction files.
+
+    Args:
+      predictions: the folder of all sets, or one file.
+      split: whose dialogues.
+      name: of the set.
+
+    Raises:
+      InputError: there are none.
+    """
+    root = as_path(predictions)
     if not is_there(root):
         raise InputError("there is no such file or folder", root, "--predictions")
     if root.is_file():
         if name != ORIGINAL:
             raise InputError(f"a file has the original alone: for {name} give a folder", root, "--predictions")
         return {root.name: str(root)}
-    places = [root / name / given.split, root / name, *([root / given.split, root] if name == ORIGINAL else [])]
+    places = [root / name / split, root / name, *([root / split, root] if name == ORIGINAL else [])]
     for place in places:
         found = _listed(place)
         if found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 
 from parapet.evaluation.dst.files import Scored
 from parapet.evaluation.dst.frames import JOINT, METRICS
@@ -26,8 +27,8 @@ def keys_of(service: str, seen: frozenset[str]) -> tuple[str, ...]:
 
 
 def total(values: Sequence[float]) -> Sum:
-    """The sum of some values."""
-    return int(math.ldexp(math.fsum(values), _POINT)), len(values)
+    """The sum of some values, the same however they are parted into files: each is rounded by itself."""
+    return sum(map(int, map(math.ldexp, values, repeat(_POINT)))), len(values)
 
 
 def mean(of: Sum) -> float:

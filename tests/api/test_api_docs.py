@@ -15,7 +15,7 @@ import parapet
 import parapet.beam
 
 # Names that need no example of their own: an error, a record, and classes that functions give.
-WITHOUT = {"InputError", "Perturbed", "Corpus", "PerturbedCorpus", "Composition"}
+WITHOUT = {"InputError", "Perturbed", "Corpus", "PerturbedCorpus", "Composition", "Scores"}
 
 PUBLIC = {
     **{f"parapet.{name}": getattr(parapet, name) for name in parapet.__all__},

@@ -1,14 +1,12 @@
-"""``parapet.crowd``: the same as the command ``compose``, byte for byte; and what it refuses."""
+"""``parapet.compose`` and ``parapet.rank``: the same as the command ``compose``, byte for byte; and what it refuses."""
 
 from __future__ import annotations
 
 import csv
-import doctest
 import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,7 +16,7 @@ from folders import files_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet import crowd
+import parapet
 from parapet.crowd import Composition, compose, rank
 from parapet.pipelines.main import main
 from parapet.schemas import layout
@@ -201,8 +199,7 @@ def test_records_are_as_good_as_files(sample, answers, decisions, made) -> None:
 
 def test_a_corpus_a_list_of_services_and_a_file_are_as_good_as_a_folder(sample, answers, decisions, made) -> None:
     schemas = {split: json.loads((sample / split / "schema.json").read_bytes()) for split in ("train", "dev", "test")}
-    corpus = SimpleNamespace(root=sample, splits=("train", "dev", "test"), services=schemas.__getitem__)
-    assert compose(corpus, answers, decisions).variants == made.variants
+    assert compose(parapet.load_corpus(sample), answers, decisions).variants == made.variants
     of_file = compose(sample / "test" / "schema.json", answers, decisions)
     of_list = compose(schemas["test"], answers, decisions)
     assert of_file.variants == of_list.variants
@@ -337,7 +334,3 @@ def test_rank_refuses_what_it_cannot_rank() -> None:
         rank("a", "bc")
     with pytest.raises(InputError, match=r"paraphrases\[1\]: expected a text, found NoneType"):
         rank("a", ["b", None])  # type: ignore[list-item]
-
-
-def test_the_examples_of_the_docstrings_hold() -> None:
-    assert doctest.testmod(crowd) == (0, 9)

@@ -1,0 +1,173 @@
+"""Scores in one process what ``parapet evaluate --task dst`` scores on workers: a set, its references and predictions.
+
+References and predictions are files, as the command takes them, or in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.evaluation.dst.files import (
+    Dialogue,
+    Found,
+    Scored,
+    Settings,
+    by_id,
+    dialogues_in_memory,
+    parse_dialogues,
+    score_dialogues,
+)
+from parapet.evaluation.dst.model import Example, predicted
+from parapet.evaluation.dst.predictions import (
+    Predicted,
+    as_dialogues,
+    check_known,
+    predictions_in_memory,
+    read_predictions,
+)
+from parapet.evaluation.dst.sets import ORIGINAL, Set, originals_of, prediction_files
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import Corpus, inline, read_file
+
+BATCH = 64  # examples that a tracker gets at a time
+
+
+class References(msgspec.Struct):
+    """A set with its dialogues.
+
+    Attributes:
+      of: its services.
+      split: whose dialogues; nothing where they are in memory.
+      files: the dialogues, by the name of their file; all together where they are in memory.
+      originals: its names of services to the original's, where they differ.
+    """
+
+    of: Set
+    split: str
+    files: dict[str, list[Dialogue]]
+    originals: dict[str, str] = {}
+
+    @property
+    def dialogues(self) -> list[Dialogue]:
+        """All of them."""
+        return [dialogue for dialogues in self.files.values() for dialogue in dialogues]
+
+
+def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
+    """The references of a corpus.
+
+    Args:
+      corpus: the corpus.
+      split: whose dialogues; None: ``test``, or the only one that has any.
+      name: of the set.
+
+    Raises:
+      InputError: there is no such split, or something in it cannot be read.
+    """
+    if split is None:
+        splits = list(dict.fromkeys(one for one in corpus.splits if corpus.files_of(one)))
+        split = TEST if TEST in splits or not splits else splits[0]
+        if split not in splits or (split != TEST and len(splits) > 1):
+            raise InputError(f"of which split? there are dialogues of {', '.join(splits) or 'none'}", "split")
+    inlined = [(file.name, inline(corpus, file)) for file in corpus.files_of(split)]
+    files = {name: parse_dialogues(read_file(file), file.path or file.relative) for name, file in inlined}
+    seen = frozenset(_names(corpus, "train")) if "train" in corpus.splits else frozenset()
+    services = {service.service_name: service for of in _schemas(corpus, split) for service in of.services}
+    original = getattr(corpus, "original", None)
+    originals = originals_of(name, services, _names(original, split)) if isinstance(original, Corpus) else {}
+    return References(Set(name, "other", services, seen), split, files, originals)
+
+
+def _schemas(corpus: Corpus, split: str) -> list[SplitSchemas]:
+    return [of for of, name in zip(corpus.folders.values(), corpus.splits, strict=True) if name == split]
+
+
+def _names(corpus: Corpus, split: str) -> list[str]:
+    return [service.service_name for of in _schemas(corpus, split) for service in of.services]
+
+
+def of_dialogues(dialogues: Iterable[Any], schemas: Iterable[Any], name: str) -> References:
+    """The references of dialogues and services that are dicts in SGD's form. Raises InputError where they are not."""
+    services = {service.service_name: service for service in services_of(schemas, "schemas")}
+    found = dialogues_in_memory(dialogues, "references")
+    by_id(found, "references")
+    return References(Set(name, "other", services, frozenset()), "", {"": found})
+
+
+def services_of(schemas: Iterable[Any], place: str) -> list[Service]:
+    """Services of dicts as a schema file has them. Raises InputError at the first that breaks a rule."""
+    parsed = parse_services(list(schemas), place, place)
+    if parsed.bad:
+        raise parsed.bad[0].error
+    return parsed.services
+
+
+def score(references: References, predictions: Any, settings: Settings) -> tuple[list[list[Scored]], Found]:
+    """Scores the frames of each dialogue.
+
+    Args:
+      references: of the set.
+      predictions: the place of files, dialogues or lines in memory, a corpus, or a tracker.
+      settings: how frames are scored.
+
+    Returns:
+      The frames of each dialogue; and what ``settings.official`` has passed over.
+
+    Raises:
+      InputError: as ``score_dialogues`` has it; or a dialogue is predicted that the references lack.
+    """
+    slots, passed = references.of.slots(), Found()
+    scored: list[list[Scored]] = []
+    for dialogues, found, path in _pairs(references, predictions):
+        if not settings.official:
+            check_known(dialogues, found, path)
+        scored += score_dialogues(dialogues, found, slots, settings, path, passed)
+    return scored, passed
+
+
+def _pairs(references: References, predictions: Any) -> list[tuple[list[Dialogue], dict[str, Dialogue], str]]:
+    """References, what was predicted for them, and its place: a file each where the files are called the same."""
+    every = references.dialogues
+    if callable(predictions) or callable(getattr(predictions, "predict", None)):
+        tracker = _Tracker(predictions)
+        return [(every, predicted(tracker, every, references.of.services, BATCH, tracker.name), tracker.name)]
+    if isinstance(predictions, Corpus):
+        predictions = predictions.dialogues(references.split or None)
+    if not isinstance(predictions, str | Path):
+        place = "predictions"
+        return [(every, as_dialogues(every, predictions_in_memory(predictions, place), place), place)]
+    place, name = str(predictions), references.of.name
+    files = prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
+    if set(files) == set(references.files):
+        return [
+            (of_file, as_dialogues(of_file, list(read_predictions(files[file])), files[file]), files[file])
+            for file, of_file in references.files.items()
+        ]
+    loose: list[Predicted] = [one for path in files.values() for one in read_predictions(path)]
+    return [(every, as_dialogues(every, loose, place), place)]
+
+
+class _Tracker:
+    """A tracker, or a function, that must give as many states as it is asked for. Its own errors are its own."""
+
+    def __init__(self, tracker: Any) -> None:
+        self.name = getattr(tracker, "__name__", type(tracker).__name__)
+        if isinstance(tracker, type):
+            raise InputError(f"{self.name} is a class: give an object of it, {self.name}()", "predictions")
+        self.called = getattr(tracker, "predict", tracker)
+
+    def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
+        """The states, in order. Raises InputError where they are others than a list of as many."""
+        states = self.called(batch)
+        if not isinstance(states, Iterable) or isinstance(states, str | bytes | Mapping):
+            raise InputError(f"{self.name} gave {type(states).__name__}: expected a list of states", "predictions")
+        states = list(states)
+        if len(states) != len(batch):
+            raise InputError(f"{self.name} gave {len(states)} states for {len(batch)} examples", "predictions")
+        return states

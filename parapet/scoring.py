@@ -1,0 +1,299 @@
+"""Scores of dialogue state trackers. Import these names from ``parapet``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parapet.schemas.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+    from parapet.evaluation.dst.files import Scored
+    from parapet.evaluation.dst.in_memory import References
+    from parapet.evaluation.dst.sensitivity import Policy, Unit
+
+Metrics = dict[str, dict[str, float]]
+
+ALL = "#ALL_SERVICES"
+JGA = "joint_goal_accuracy"
+ORIGINAL = "original"
+
+
+class Scores:
+    """What :func:`score_states` gives.
+
+    Attributes:
+      name: of the set: ``original``, ``v1``, ``typos``.
+      metrics: the content of the official scoring's ``metrics.json``: ``#ALL_SERVICES``, ``#SEEN_SERVICES``,
+        ``#UNSEEN_SERVICES``, each service and each domain, to the mean of each metric over its frames (0 to 1). A
+        metric that no frame has is not there.
+      passed_over: what ``official=True`` has not scored: ``missing_dialogues``, ``missing_turns``, ``unknown_slots``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dialogues: Sequence[Sequence[Scored]],
+        metrics: Metrics,
+        seen: frozenset[str],
+        originals: Mapping[str, str],
+        passed_over: dict[str, int],
+    ) -> None:
+        self.name, self.metrics, self.passed_over = name, metrics, passed_over
+        self._dialogues, self._seen, self._originals = dialogues, seen, originals
+
+    def __repr__(self) -> str:
+        frames = sum(map(len, self._dialogues))
+        return f"<Scores of {self.name}: joint goal accuracy {self.joint_goal_accuracy:.4f} over {frames:,} frames>"
+
+    @property
+    def joint_goal_accuracy(self) -> float:
+        """Over all services; NaN where no frame has one."""
+        return self.metrics.get(ALL, {}).get(JGA, math.nan)
+
+    @cached_property
+    def frames(self) -> pa.Table:
+        """A row for each frame of a user turn, with its metrics and the slots that cost, as ``evaluate`` writes them.
+
+        Columns: set, dialogue_id, turn and frame (positions, from 0), service, original_service, seen, a column for
+        each metric (null where a frame has none), wrong (slot, reference, predicted, score).
+        """
+        from parapet.evaluation.dst.rows import table
+
+        return table(self.name, self._dialogues, self._originals, self._seen)
+
+
+def score_states(
+    references: Any,
+    predictions: Any,
+    *,
+    split: str | None = None,
+    schemas: Iterable[Mapping[str, Any]] | None = None,
+    seen: Iterable[str] | None = None,
+    name: str | None = None,
+    fuzzy: bool = True,
+    across_turn: bool = False,
+    official: bool = False,
+) -> Scores:
+    """Scores predicted dialogue states as SGD's official script does (Rastogi et al. 2020, section 5.2).
+
+    The numbers are those of ``parapet evaluate --task dst``: joint goal accuracy, average goal accuracy, active intent
+    accuracy, the F1 of requested slots and of slot tagging.
+
+    Args:
+      references: a corpus (its folder, or what :func:`parapet.load_corpus` gives), or dialogues as dicts in SGD's form.
+      predictions: one of
+
+        - a file or a folder as the command takes it: dialogues in SGD's form, or JSON lines
+          ``{"dialogue_id", "turn", "service", "state"}``;
+        - such dialogues or lines as dicts; or dialogue id to its dialogue or to a list of its lines;
+        - a corpus whose dialogues have the predicted states;
+        - a tracker: an object with ``predict(batch)``, or a function, that gives a state for each example of a batch
+          (``parapet.evaluation.dst.model.Example``).
+      split: whose dialogues; by default ``test``, or the only one that there is.
+      schemas: the services as dicts, where the references are dicts.
+      seen: the names of the services that count as seen in training; by default those of the corpus's ``train``, none
+        where it has none.
+      name: of the set, in ``frames``; by default the variant's, or ``original``.
+      fuzzy: free slots match fuzzily, as SGD's script has it; else exactly or not at all.
+      across_turn: joint accuracies are products over the frames of a turn, as in MultiWOZ's evaluation.
+      official: passes over missing dialogues and turns and unknown slots, as SGD's script does, and counts them.
+
+    Returns:
+      The scores.
+
+    Raises:
+      InputError: with file, place and reason: a dialogue, turn or frame was not predicted, or predicted and not there;
+        something cannot be read.
+
+    Example:
+      >>> import parapet
+      >>> from parapet.evaluation.dst.baseline import Keywords
+      >>> scores = parapet.score_states(parapet.load_corpus(), Keywords())
+      >>> scores.joint_goal_accuracy, scores.metrics["#SEEN_SERVICES"]["requested_slots_recall"]
+      (0.06, 0.8823529411764706)
+      >>> scores.frames.column_names[:5]
+      ['set', 'dialogue_id', 'turn', 'frame', 'service']
+    """
+    from parapet.evaluation.dst import in_memory, totals
+    from parapet.evaluation.dst.files import Settings
+
+    try:
+        found = _references(references, split, schemas, name)
+        if isinstance(seen, str):
+            raise InputError("expected the names of several services, found one: put it into a list", "seen")
+        if seen is not None:
+            found.of = msgspec.structs.replace(found.of, seen=frozenset(seen))
+        dialogues, passed = in_memory.score(found, predictions, Settings(fuzzy, official))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "") from None
+    metrics = totals.means(totals.add_up(dialogues, found.of.seen, across_turn))
+    return Scores(found.of.name, dialogues, metrics, found.of.seen, found.originals, msgspec.structs.asdict(passed))
+
+
+def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, name: str | None) -> References:
+    """Dialogues with their services. Raises InputError where there are none."""
+    from parapet.api import load_corpus
+    from parapet.evaluation.dst.in_memory import of_corpus, of_dialogues
+    from parapet.transforms.corpora import Corpus
+
+    corpus = load_corpus(given) if isinstance(given, str | Path) else given
+    if isinstance(corpus, Corpus):
+        found = of_corpus(corpus, split, name or str(getattr(corpus, "variant", ORIGINAL)))
+    elif isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise InputError(f"expected a corpus, its place or dialogues, found {type(given).__name__}", "references")
+    elif schemas is None:
+        raise InputError("dialogues in memory need the services that they speak of", "schemas")
+    else:
+        found = of_dialogues(given, schemas, name or ORIGINAL)
+    if not found.dialogues:
+        raise InputError("there are no dialogues", "references")
+    return found
+
+
+def schema_sensitivity(
+    scores: Mapping[str, Scores] | Iterable[Scores],
+    *,
+    metric: str = JGA,
+    unit: Unit = "frame",
+    zero: Policy = "drop",
+    allow_missing: bool = False,
+) -> float:
+    """Schema sensitivity: how much a metric varies over the variants of a schema (SGD-X, Lee et al. 2022, equation 1).
+
+    Of each frame the sample standard deviation of the metric over the variants, divided by its mean; of these the mean.
+    Less is better: 0 is a tracker whose predictions do not depend on how a schema is worded.
+
+    Args:
+      scores: name of a variant to its scores (``original`` is left out, as the paper has it), or the variants' scores.
+      metric: one of the official ones.
+      unit: what has a coefficient: ``frame``, or ``turn``, whose joint accuracies are the products of its frames'.
+      zero: frames whose metric is 0 under all variants have no coefficient: ``drop`` leaves them out, with ``zero``
+        theirs is 0. The paper does not say which it does.
+      allow_missing: compares the dialogues that all variants have, where they do not have the same.
+
+    Returns:
+      0 or more; NaN where no frame has a coefficient.
+
+    Raises:
+      InputError: under two variants; or they do not have the same dialogues, turns and frames.
+
+    Example:
+      >>> import parapet
+      >>> from parapet.evaluation.dst.baseline import Keywords
+      >>> corpus = parapet.load_corpus()
+      >>> from parapet.schemas.layout import sample_root
+      >>> crowd = sample_root() / "crowd"
+      >>> made = parapet.compose(corpus, [crowd / "names.csv", crowd / "descriptions.csv"], allow_partial=True)
+      >>> scores = {
+      ...     name: parapet.score_states(variant, Keywords())
+      ...     for name, variant in parapet.apply_variants(corpus, made.variants).items()
+      ... }
+      >>> round(parapet.schema_sensitivity(scores), 2)
+      1.12
+    """
+    from parapet.evaluation.dst import sensitivity, totals
+    from parapet.evaluation.dst.frames import METRICS
+
+    for value, known, place in (
+        (metric, METRICS, "metric"),
+        (unit, sensitivity.UNITS, "unit"),
+        (zero, sensitivity.POLICIES, "zero"),
+    ):
+        if value not in known:
+            raise InputError(f"{value!r} is unknown: expected one of {', '.join(known)}", place)
+    variants = _variants(scores)
+    if len(variants) < 2:
+        raise InputError(f"a sensitivity needs the scores of two variants at least, found {len(variants)}", "scores")
+    if not allow_missing:
+        _check_same_dialogues(variants)
+    together = sensitivity.aligned([of._dialogues for of in variants.values()])
+    services = {frame.service: frame.service for dialogue in together for frame in dialogue[0]}
+    sums = sensitivity.add_up(together, services, frozenset())[f"{unit}/{zero}"]
+    return totals.means(sums).get(ALL, {}).get(metric, math.nan)
+
+
+def _variants(scores: Any) -> dict[str, Scores]:
+    """Scores by the name of the variant; those of the original are in none of them."""
+    if isinstance(scores, Mapping):
+        variants = {str(name): of for name, of in scores.items() if name != ORIGINAL}
+    else:
+        variants = {f"scores[{i}]": of for i, of in enumerate(scores)}
+    for name, of in variants.items():
+        if not isinstance(of, Scores):
+            raise InputError(f"expected the scores of a variant, found {type(of).__name__}", name)
+    return variants
+
+
+def _check_same_dialogues(variants: Mapping[str, Scores]) -> None:
+    ids = {name: {frames[0].dialogue_id for frames in of._dialogues if frames} for name, of in variants.items()}
+    every = set().union(*ids.values())
+    for name, found in ids.items():
+        if lacking := sorted(every - found):
+            reason = f"{name} lacks {len(lacking):,} of {len(every):,} dialogues, such as {lacking[0]!r}"
+            raise InputError(f"{reason}: allow_missing=True compares those that all have", "scores")
+
+
+def to_pandas(x: Any) -> pandas.DataFrame:
+    """A table as a pandas DataFrame.
+
+    Args:
+      x: an Arrow table; or scores (their ``frames``), a composition (its ``audit``), a perturbed corpus (its ``rows``);
+        or name to any of these, which is one table with the names in its first column, ``set``.
+
+    Raises:
+      InputError: something else.
+      MissingExtra: pandas is not installed; it says how to.
+
+    Example:
+      >>> import parapet
+      >>> from parapet.evaluation.dst.baseline import Keywords
+      >>> corpus = parapet.load_corpus()
+      >>> sets = {"original": corpus, "typos": parapet.perturb(corpus, "typos", seed=1)}
+      >>> frames = parapet.to_pandas({name: parapet.score_states(of, Keywords()) for name, of in sets.items()})
+      >>> frames.groupby("set").joint_goal_accuracy.mean().to_dict()
+      {'original': 0.06, 'typos': 0.06}
+    """
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        raise MissingExtra("pandas", "pandas", "to_pandas") from None
+    found: pandas.DataFrame = table_of(x, "x").to_pandas()
+    return found
+
+
+def table_of(x: Any, place: str) -> pa.Table:
+    """The Arrow table of a thing, see :func:`to_pandas`."""
+    import pyarrow as pa
+
+    if isinstance(x, pa.Table):
+        return x
+    if isinstance(x, Mapping):
+        if not x:
+            raise InputError("there is nothing in it", place)
+        return pa.concat_tables(
+            [_in_set(str(name), table_of(of, f"{place}[{name!r}]")) for name, of in x.items()],
+            promote_options="default",
+        )
+    for attribute in ("frames", "audit", "rows"):
+        if isinstance(found := getattr(x, attribute, None), pa.Table):
+            return found
+    raise InputError(f"expected a table, scores, a composition or rows, found {type(x).__name__}", place)
+
+
+def _in_set(name: str, table: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    if "set" in table.column_names:
+        table = table.drop_columns("set")
+    return table.add_column(
+        0, pa.field("set", pa.string(), nullable=False), pa.array([name] * table.num_rows, pa.string())
+    )

@@ -1,0 +1,319 @@
+"""``parapet.score_states`` and its company: the numbers of ``evaluate --task dst``, in memory."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from state_predictions import ALL, BASELINE, CORPUS, DIALOGUES, JGA, PREDICTIONS, by_command, lines_of, metrics_of
+
+import parapet
+from parapet.evaluation.dst.baseline import Keywords
+from parapet.schemas.errors import MissingExtra
+from parapet.schemas.layout import dialogue_bytes, sample_root
+from parapet.scoring import Scores
+
+
+@pytest.fixture(scope="module")
+def predictions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder laid out as the reference is."""
+    folder = tmp_path_factory.mktemp("predictions") / "test"
+    folder.mkdir()
+    (folder / "dialogues_001.json").write_bytes(dialogue_bytes(PREDICTIONS))
+    return folder.parent
+
+
+# --- the numbers of the command ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        ([], {}),
+        (["--exact"], {"fuzzy": False}),
+        (["--across_turn"], {"across_turn": True}),
+        (["--split", "dev"], {"split": "dev"}),
+        (["--split", "train"], {"split": "train"}),
+    ],
+)
+def test_a_tracker_scores_as_by_the_command(tmp_path: Path, flags, options) -> None:
+    scored = by_command(tmp_path / "out", "--model", BASELINE, *flags)
+    found = parapet.score_states(CORPUS, Keywords(), **options)
+    assert found.metrics == metrics_of(scored)
+    assert found.joint_goal_accuracy == found.metrics[ALL][JGA]
+    files = sorted((scored / "rows" / "original").glob("*.parquet"))
+    assert found.frames.equals(pa.concat_tables(map(pq.read_table, files)))
+    assert len(files) == (2 if options.get("split") == "train" else 1)
+
+
+def test_files_score_as_by_the_command(tmp_path: Path, predictions: Path) -> None:
+    expected = metrics_of(by_command(tmp_path / "out", "--predictions", predictions))
+    assert 0.1 < expected[ALL][JGA] < 0.9
+    for place in (predictions, str(predictions / "test"), predictions / "test" / "dialogues_001.json"):
+        assert parapet.score_states(sample_root(), place).metrics == expected
+
+
+def test_every_form_of_predictions_gives_the_same(tmp_path: Path, predictions: Path) -> None:
+    expected = parapet.score_states(CORPUS, predictions).metrics
+    lines = lines_of(PREDICTIONS)
+    shuffled = random.Random(0).sample(lines, len(lines))
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    half = len(lines) // 2
+    for name, part in (("a.jsonl", shuffled[:half]), ("b.jsonl", shuffled[half:])):
+        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in part))
+    anonymous = [{key: line[key] for key in ("turn", "service", "state", "slots")} for line in lines]
+    by_dialogue: dict[str, list[Any]] = {}
+    for line, rest in zip(lines, anonymous, strict=True):
+        by_dialogue.setdefault(line["dialogue_id"], []).append(rest)
+    forms: dict[str, Any] = {
+        "dialogues": PREDICTIONS,
+        "a generator": iter(PREDICTIONS),
+        "lines": shuffled,
+        "both": PREDICTIONS[:3] + [line for line in lines if line["dialogue_id"] not in ids(PREDICTIONS[:3])],
+        "by id": {dialogue["dialogue_id"]: dialogue for dialogue in PREDICTIONS},
+        "lines by id": by_dialogue,
+        "a corpus": parapet.corpus_of({"test": PREDICTIONS}, {"test": CORPUS.services("test")}),
+        "files of lines": folder,
+    }
+    for name, form in forms.items():
+        assert parapet.score_states(CORPUS, form).metrics == expected, name
+
+
+def ids(dialogues: Sequence[Any]) -> set[str]:
+    return {dialogue["dialogue_id"] for dialogue in dialogues}
+
+
+def test_references_in_memory_score_the_same(predictions: Path) -> None:
+    expected = parapet.score_states(CORPUS, predictions)
+    train = [service["service_name"] for service in CORPUS.services("train")]
+    found = parapet.score_states(iter(DIALOGUES), PREDICTIONS, schemas=CORPUS.services("test"), seen=train)
+    assert found.metrics == expected.metrics
+    assert found.frames.equals(expected.frames)
+    unseen = parapet.score_states(DIALOGUES, PREDICTIONS, schemas=CORPUS.services("test"), name="ours")
+    assert unseen.metrics["#UNSEEN_SERVICES"] == unseen.metrics[ALL] == expected.metrics[ALL]
+    assert set(unseen.frames["set"].to_pylist()) == {"ours"}
+
+
+def test_what_train_has_counts_as_seen_without_its_dialogues(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "schema.json").write_bytes((sample_root() / split / "schema.json").read_bytes())
+    (tmp_path / "test" / "dialogues_001.json").write_bytes(dialogue_bytes(DIALOGUES))
+    assert parapet.load_corpus(tmp_path).splits == ("train", "test")
+    expected = parapet.score_states(CORPUS, PREDICTIONS)
+    assert expected.metrics["#SEEN_SERVICES"]
+    assert parapet.score_states(tmp_path, PREDICTIONS).metrics == expected.metrics
+
+
+# --- variants ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def variants() -> dict[str, Any]:
+    crowd = sample_root() / "crowd"
+    answers = [crowd / "names.csv", crowd / "descriptions.csv"]
+    return parapet.apply_variants(CORPUS, parapet.compose(CORPUS, answers, allow_partial=True).variants)
+
+
+@pytest.fixture(scope="module")
+def scores(variants) -> dict[str, Scores]:
+    corpora = {"original": CORPUS, **variants}
+    return {name: parapet.score_states(corpus, Keywords()) for name, corpus in corpora.items()}
+
+
+def test_variants_and_their_sensitivity_are_the_commands(tmp_path: Path, variants, scores) -> None:
+    for name, corpus in variants.items():
+        corpus.save(tmp_path / "variants" / name)
+    out = by_command(tmp_path / "out", "--variants", tmp_path / "variants", "--model", BASELINE)
+    numbers = json.loads((out / "robustness.json").read_bytes())
+    assert list(scores) == list(numbers["sets"]) == ["original", "v1", "v2", "v3", "v4", "v5"]
+    for name, found in scores.items():
+        assert found.name == name
+        assert found.metrics == numbers["sets"][name]["metrics"]
+        assert found.frames.equals(pq.read_table(out / "rows" / name))
+    assert scores["v3"].frames["original_service"].to_pylist() == scores["original"].frames["service"].to_pylist()
+    for unit in ("frame", "turn"):
+        for zero in ("drop", "zero"):
+            expected = numbers["variants"]["schema_sensitivity"][f"{unit}/{zero}"][ALL]
+            for metric, value in expected.items():
+                found = parapet.schema_sensitivity(scores, metric=metric, unit=unit, zero=zero)
+                assert found == value, (unit, zero, metric)
+    assert parapet.schema_sensitivity(scores) == numbers["variants"]["table"][ALL]["schema_sensitivity"] > 0.5
+
+
+def test_the_original_is_in_no_sensitivity(scores) -> None:
+    only = {name: of for name, of in scores.items() if name != "original"}
+    assert parapet.schema_sensitivity(scores) == parapet.schema_sensitivity(only)
+    assert parapet.schema_sensitivity(list(only.values())) == parapet.schema_sensitivity(only)
+    with pytest.raises(parapet.InputError, match="two variants at least, found 1"):
+        parapet.schema_sensitivity({"original": scores["original"], "v1": scores["v1"]})
+
+
+def test_sensitivity_by_hand() -> None:
+    """Of two frames one is right under three of five variants, one under none: see evaluation/dst/sensitivity.py."""
+    service = {"service_name": "A_1", "description": "", "intents": []}
+    service["slots"] = [{"name": "slot", "description": "", "is_categorical": True, "possible_values": ["x", "y"]}]
+
+    def dialogue(*values: str) -> dict[str, Any]:
+        state: dict[str, Any] = {"active_intent": "NONE", "requested_slots": []}
+        frames = [[{"service": "A_1", "state": {**state, "slot_values": {"slot": [value]}}}] for value in values]
+        return {"dialogue_id": "1", "turns": [{"speaker": "USER", "frames": of} for of in frames]}
+
+    reference = [dialogue("x", "x")]
+    first = [parapet.score_states(reference, [dialogue("x", "y")], schemas=[service]) for _ in range(3)]
+    second = [parapet.score_states(reference, [dialogue("y", "y")], schemas=[service]) for _ in range(2)]
+    assert parapet.schema_sensitivity(first + second) == pytest.approx(math.sqrt(0.3) / 0.6)
+    assert parapet.schema_sensitivity(first + second, zero="zero") == pytest.approx(math.sqrt(0.3) / 1.2)
+    assert math.isnan(parapet.schema_sensitivity(second))
+
+
+def test_sets_that_do_not_match_are_refused(scores) -> None:
+    short = parapet.score_states(DIALOGUES[1:], PREDICTIONS[1:], schemas=CORPUS.services("test"))
+    every = parapet.score_states(DIALOGUES, PREDICTIONS, schemas=CORPUS.services("test"))
+    reason = f"v2 lacks 1 of {len(DIALOGUES)} dialogues, such as {DIALOGUES[0]['dialogue_id']!r}"
+    with pytest.raises(parapet.InputError, match=f"^scores: {reason}"):
+        parapet.schema_sensitivity({"v1": every, "v2": short})
+    assert parapet.schema_sensitivity({"v1": every, "v2": short}, allow_missing=True) == 0
+    cut = copy.deepcopy(DIALOGUES)
+    predicted = copy.deepcopy(PREDICTIONS)
+    for dialogues in (cut, predicted):
+        del dialogues[0]["turns"][-2:]
+    other = parapet.score_states(cut, predicted, schemas=CORPUS.services("test"))
+    with pytest.raises(parapet.InputError, match="do not have the same user turns"):
+        parapet.schema_sensitivity([every, other])
+    with pytest.raises(parapet.InputError, match=r"metric: 'jga' is unknown: expected one of active_intent"):
+        parapet.schema_sensitivity(scores, metric="jga")
+    with pytest.raises(parapet.InputError, match=r"^v1: expected the scores of a variant, found dict"):
+        parapet.schema_sensitivity({"v1": scores["v1"].metrics, "v2": scores["v2"]})  # type: ignore[dict-item]
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+def test_pandas_has_what_arrow_has(scores) -> None:
+    frames = scores["v2"].frames
+    pd.testing.assert_frame_equal(parapet.to_pandas(scores["v2"]), frames.to_pandas())
+    pd.testing.assert_frame_equal(parapet.to_pandas(frames), frames.to_pandas())
+    table = parapet.to_pandas({"ours": scores["v1"], "theirs": scores["v2"]})
+    assert table.columns[0] == "set"
+    assert table.groupby("set")[JGA].mean().to_dict() == pytest.approx(
+        {"ours": scores["v1"].joint_goal_accuracy, "theirs": scores["v2"].joint_goal_accuracy}
+    )
+    typos = parapet.perturb(CORPUS, "typos", seed=1)
+    assert len(parapet.to_pandas(typos)) == typos.rows.num_rows > 100
+    crowd = sample_root() / "crowd"
+    made = parapet.compose(CORPUS, crowd / "names.csv")
+    assert parapet.to_pandas(made).disposition.tolist() == made.audit["disposition"].to_pylist()
+    with pytest.raises(parapet.InputError, match=r"^x: expected a table, scores, a composition or rows, found int"):
+        parapet.to_pandas(3)
+    with pytest.raises(parapet.InputError, match=r"^x\['a'\]: expected"):
+        parapet.to_pandas({"a": []})
+
+
+def test_without_pandas_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, scores) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"pandas is not installed: pip install .*\[pandas\]"):
+        parapet.to_pandas(scores["v1"])
+
+
+WITHOUT_BEAM = """
+import sys
+import parapet
+from parapet.evaluation.dst.baseline import Keywords
+parapet.score_states(parapet.load_corpus(), Keywords()).frames
+assert "apache_beam" not in sys.modules
+"""
+
+
+def test_nothing_is_printed_and_beam_is_not_loaded() -> None:
+    run = subprocess.run([sys.executable, "-c", WITHOUT_BEAM], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+# --- mistakes ------------------------------------------------------------------------------------------------------
+
+
+def refused(*args: Any, **options: Any) -> str:
+    with pytest.raises(parapet.InputError) as error:
+        parapet.score_states(*args, **options)
+    return str(error.value)
+
+
+def edited(change: Any) -> list[dict[str, Any]]:
+    predicted = copy.deepcopy(PREDICTIONS)
+    change(predicted[0])
+    return predicted
+
+
+def test_bad_predictions_are_refused_with_place_and_reason(tmp_path: Path) -> None:
+    first = DIALOGUES[0]["dialogue_id"]
+    frame = DIALOGUES[0]["turns"][0]["frames"][0]["service"]
+    assert refused(CORPUS, PREDICTIONS[1:]) == f"predictions: there is no prediction for dialogue {first!r}"
+    assert "that the reference lacks" in refused(DIALOGUES[1:], PREDICTIONS, schemas=CORPUS.services("test"))
+    assert refused(CORPUS, [*PREDICTIONS, PREDICTIONS[0]]) == f"predictions: dialogue {first!r} stands twice"
+    no_frame = edited(lambda dialogue: dialogue["turns"][0]["frames"].clear())
+    assert (
+        refused(CORPUS, no_frame) == f"predictions: {first} turns[0] {frame}: no frame of this service; there are: none"
+    )
+    short = edited(lambda dialogue: dialogue["turns"].pop())
+    assert f"predictions: {first}: " in refused(CORPUS, short)
+    odd = edited(lambda dialogue: dialogue["turns"][0]["frames"][0]["state"].update(slot_values=3))
+    assert refused(CORPUS, odd).startswith("predictions[0]: [0].turns[0].frames[0].state.slot_values: Expected")
+    assert refused(CORPUS, [3]) == "predictions[0]: expected a dict, found int"
+    assert refused(CORPUS, 3) == "predictions: expected dialogues, found int"
+    assert refused(CORPUS, [{"dialogue_id": first}]).startswith("predictions[0]: Object missing required field")
+    assert refused(CORPUS, {first: PREDICTIONS[1]}).startswith(f"predictions[{first!r}]: is of dialogue")
+    assert refused(CORPUS, {"\ud800": PREDICTIONS[0]})
+    assert refused(CORPUS, [{"turns": {1, 2}, "x": object()}]).startswith("predictions[0]: this cannot be JSON")
+    assert refused(CORPUS, tmp_path / "none").startswith(f"{tmp_path}/none: ")
+    assert refused(CORPUS, tmp_path).startswith(f"{tmp_path}: ")
+    (tmp_path / "a.jsonl").write_text('{"dialogue_id": 1}\n')
+    assert refused(CORPUS, tmp_path).startswith(f"{tmp_path}/a.jsonl: line 1")
+
+
+def test_bad_references_are_refused_with_place_and_reason(tmp_path: Path) -> None:
+    services = CORPUS.services("test")
+    assert refused(tmp_path / "none", []) == f"{tmp_path}/none: there is no such file or folder"
+    assert refused(CORPUS, PREDICTIONS, split="valid").startswith("there is no split 'valid'")
+    assert refused(DIALOGUES, PREDICTIONS).startswith("schemas: dialogues in memory need the services")
+    assert refused(DIALOGUES, PREDICTIONS, schemas=[{}]).startswith("schemas: [0]: Object missing required field")
+    assert "the schemas of the reference do not have this service" in refused(
+        DIALOGUES, PREDICTIONS, schemas=CORPUS.services("train")
+    )
+    assert refused([], [], schemas=services) == "references: there are no dialogues"
+    assert refused(3, []).startswith("references: expected a corpus, its place or dialogues, found int")
+    assert refused({"1": DIALOGUES[0]}, []).startswith(
+        "references: expected a corpus, its place or dialogues, found dict"
+    )
+    assert refused(DIALOGUES * 2, PREDICTIONS, schemas=services).startswith("references: dialogue ")
+    assert refused([3], [], schemas=services).startswith("references: [0]: Expected `object`, got `int`")
+    assert refused(CORPUS, PREDICTIONS, seen="Ferries_1").startswith("seen: expected the names of several services")
+    half = parapet.corpus_of({"train": DIALOGUES[:1], "dev": DIALOGUES[:1]}, {"train": services, "dev": services})
+    assert refused(half, PREDICTIONS) == "split: of which split? there are dialogues of train, dev"
+
+
+def test_trackers_that_give_something_else_are_refused() -> None:
+    assert refused(CORPUS, Keywords) == "predictions: Keywords is a class: give an object of it, Keywords()"
+    assert refused(CORPUS, lambda batch: None) == "predictions: <lambda> gave NoneType: expected a list of states"
+    assert refused(CORPUS, lambda batch: [{}]).startswith("predictions: <lambda> gave 1 states for ")
+    assert "returned something that is not a state" in refused(CORPUS, lambda batch: [{}] * len(batch))
+
+    def failing(batch: Any) -> Any:
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        parapet.score_states(CORPUS, failing)
+    by_function = parapet.score_states(CORPUS, Keywords().predict)
+    assert by_function.metrics == parapet.score_states(CORPUS, Keywords()).metrics
