@@ -64,8 +64,9 @@ TEST = [
     "setuptools>=77",
     "websockets>=13,<18",
 ]
-DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings-python>=2,<3", "nbconvert>=7.16,<8"]
-LINT = ["mypy>=1.15,<3", "ruff>=0.11,<0.18"]
+RUFF = "ruff>=0.11,<0.18"
+DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings-python>=2,<3", "nbconvert>=7.16,<8", RUFF]
+LINT = ["mypy>=1.15,<3", RUFF]
 
 
 def long_description() -> str:
