@@ -22,6 +22,7 @@ from parapet.pipelines.command import (
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
+from parapet.transforms.ood.sources import OWN
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -30,8 +31,6 @@ EXAMPLE = """\
   parapet ood --output foreign                                               # the sample, its own other domains
   parapet ood --sgd sgd --split train,test --rates 0.1,0.5 --place append --output foreign
   parapet ood --sgd sgd --source kvret_train_public.json --output foreign"""
-
-OWN = "own"
 
 
 def parser() -> Parser:
@@ -78,13 +77,11 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, and lists corpus and source. Raises InputError where it cannot work."""
-    from parapet.schemas.layout import SPLITS, dialogue_files, read_root
     from parapet.transforms.corpora import read_corpus
     from parapet.transforms.ood.language import schemas_of
     from parapet.transforms.ood.plan import Recipe, parse_rates
     from parapet.transforms.ood.reading import check_places_of
     from parapet.transforms.ood.sources import list_sources, plugin_of
-    from parapet.transforms.ood.texts import stopwords
 
     own = args.source == OWN
     check_apart(args.output, sgd=args.sgd, source=None if own else args.source)
@@ -95,20 +92,16 @@ def check(args: argparse.Namespace) -> None:
         raise InputError("give one or more splits, such as train,test", "--split")
     args.corpus = read_corpus(root, asked)
     splits = tuple(sorted({file.split for file in args.corpus.files}))
-    others = (
-        [split for split in SPLITS if split not in splits and dialogue_files(root, split)] if splits != ("",) else []
-    )
-    every = read_corpus(root, [*splits, *others]) if others else args.corpus
+    every = read_corpus(root, None)  # whoever says something in another split says it there, too
     args.files = every.files
     for line in every.problems:
         logging.warning("%s", line)
     args.recipe = Recipe(rates, args.place, args.seed, splits, own)
     args.sources = [] if own else list_sources(args.source)
     args.plugin = None if own else plugin_of(args.source)
-    args.stops = stopwords()
     args.schemas = None
     if own:
-        args.schemas = schemas_of(service for of in read_root(root, leave_out_bad=True) for service in of.services)
+        args.schemas = schemas_of(service for of in every.folders.values() for service in of.services)
     check_places_of(args.corpus.files, args.recipe)
 
 
@@ -133,30 +126,19 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms import files
     from parapet.transforms.dead_letters import DeadLettersFile
     from parapet.transforms.ood import outputs, reading, writing
+    from parapet.transforms.ood.injections import PlanInjections
 
     files.prepare(args.output, "ood")
     recipe = args.recipe
     every = pipeline | "All dialogue files" >> beam.Create(args.files)
-    read = every | "Spread files" >> beam.Reshuffle() | "Corpus" >> reading.ReadCorpus(recipe)
-    sources = (
-        pipeline
-        | "Source files" >> beam.Create(args.sources)
-        | "Spread sources" >> beam.Reshuffle()
-        | "Source" >> reading.ReadSource()
-    )
-    utterances = (read.foreign, sources.foreign) | "Utterances" >> beam.Flatten()
-    pool, of_pool = utterances | "Pool" >> reading.Pool(read[reading.TURNS], args.stops, args.schemas)
-    of_reading = (read[reading.COUNTS], sources[reading.COUNTS], of_pool) | "Of reading" >> beam.Flatten()
-    once = pipeline | "Once" >> beam.Create([recipe], reshuffle=False)
-    injections = once | "Plan" >> beam.FlatMap(
-        outputs.planned,
-        beam.pvalue.AsIter(read[reading.PLACES]),
-        beam.pvalue.AsIter(pool),
-        beam.pvalue.AsList(of_reading | "Sum of reading" >> beam.CombinePerKey(sum)),
-    )
+    planned = every | "Injections" >> PlanInjections(recipe, args.sources, args.schemas)
     dialogues = pipeline | "Dialogue files" >> beam.Create(args.corpus.files)
-    written = (dialogues, injections) | "Sets" >> writing.WriteSets(args.output, recipe)
-    counts = (of_reading, written[writing.COUNTS], writing.uses_of(written[writing.USED])) | "Counts" >> beam.Flatten()
+    written = (dialogues, planned.injections) | "Sets" >> writing.WriteSets(args.output, recipe)
+    counts = (
+        planned.counts,
+        written[writing.COUNTS],
+        writing.uses_of(written[writing.USED]),
+    ) | "Counts" >> beam.Flatten()
     examples = written[writing.EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(
         writing.SHOWN, key=lambda drawn: drawn[0]
     )
@@ -171,7 +153,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             beam.pvalue.AsList(examples),
         )
     )
-    dead = (written[writing.DEAD], read[reading.DEAD], sources[reading.DEAD]) | "Dead" >> beam.Flatten()
+    dead = (written[writing.DEAD], planned.dead) | "Dead" >> beam.Flatten()
     letters = dead | "Dead letters" >> DeadLettersFile(counts, reading.tallies, args.max_bad)
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (

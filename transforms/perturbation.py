@@ -6,12 +6,16 @@ The class says what it is called and what it makes of a dialogue; all else has d
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
+import logging
+import os
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]  # of a dialogue: its file below the root, its position there
 States = Mapping[Place, Any]
+Texts = str | float | Sequence[str | float]  # an option of several values: a list, or as its flag has it
 
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 
@@ -215,7 +220,7 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
     if isinstance(which, Perturbation):
         if options:
             raise InputError(f"{which.name} is made already: give its options where it is made ({', '.join(options)})")
-        return _complete(which)
+        return _complete(copy.copy(which))  # what one corpus teaches it is not for another
     if isinstance(which, str):
         registry = Registry()
         if which not in registry:
@@ -273,6 +278,20 @@ def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> Non
     missing = [name for name, one in named.items() if one.default is one.empty and name not in options]
     if missing:
         raise InputError(f"{which.name} needs the option {missing[0]!r}")
+
+
+def comma_separated(values: Texts | Mapping[str, object]) -> str:
+    """An option of several values as its flag has it: ``0.1,0.5``, ``word=0.2``."""
+    if isinstance(values, Mapping):
+        return ",".join(f"{name}={value}" for name, value in values.items())
+    return str(values) if isinstance(values, str | int | float) else ",".join(map(str, values))
+
+
+def share_of(share: float, option: str) -> Fraction:
+    """A share as it is written, 0 to 1. Raises InputError for anything else."""
+    if not isinstance(share, int | float | Fraction) or not 0 <= share <= 1:
+        raise InputError(f"{share!r} is no share: give 0 to 1", option)
+    return Fraction(str(share))
 
 
 def set_of(perturbation: Perturbation, set_name: str | None) -> str:
@@ -416,18 +435,32 @@ def analyzed(perturbation: Perturbation, corpus: Corpus) -> dict[Place, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         try:
-            with beam.Pipeline() as pipeline:
+            # Beam's default looks for a Prism binary to download before it falls back to this runner.
+            with _quiet_beam(), beam.Pipeline("FnApiRunner") as pipeline:
                 files = pipeline | "Dialogue files" >> beam.Create([inline(corpus, file) for file in corpus.files])
                 states = perturbation.analyze(files)
-                _ = states | "Keep" >> beam.Map(_keep, folder)
+                _ = states | "Batch" >> beam.BatchElements(64, 4096) | "Keep" >> beam.Map(_keep, folder)
         except InputError as error:
             raise InputError(error.reason.partition(" [while running")[0], error.path, error.where) from None
-        kept = [pickle.loads(path.read_bytes()) for path in Path(folder).iterdir()]  # noqa: S301 (written just now)
-    return dict(kept)
+        batches = [pickle.loads(path.read_bytes()) for path in Path(folder).iterdir()]  # noqa: S301 (written just now)
+    return {place: state for batch in batches for place, state in batch}
 
 
-def _keep(state: tuple[Place, Any], folder: str) -> None:
+@contextmanager
+def _quiet_beam() -> Iterator[None]:
+    """Beam logs each error that it raises, with a traceback; a library is not to print."""
+    logger = logging.getLogger("apache_beam")
+    level = logger.level
+    if os.environ.get("PARAPET_DEBUG") != "1":
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _keep(states: list[tuple[Place, Any]], folder: str) -> None:
     import uuid
     from pathlib import Path
 
-    Path(folder, uuid.uuid4().hex).write_bytes(pickle.dumps(state))
+    Path(folder, uuid.uuid4().hex).write_bytes(pickle.dumps(states))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from parapet.schemas.replacements import REPLACEMENTS
 from parapet.transforms.corpora import Corpus, read_corpus
 from parapet.transforms.entities.replacing import Replacer, replaced
 from parapet.transforms.entities.study import Config, split_train, study
-from parapet.transforms.perturbation import Perturbation, Perturbed
+from parapet.transforms.perturbation import Perturbation, Perturbed, share_of
 
 CATEGORICAL = ("keep", "replace")
 
@@ -47,11 +46,9 @@ class UnseenEntities(Perturbation):
         super().__init__(seed=seed)
         if categorical not in CATEGORICAL:
             raise InputError(f"{categorical!r} is none of {', '.join(CATEGORICAL)}", "--categorical")
-        if not 0 <= max_bad <= 1:
-            raise InputError(f"{max_bad} is no share: give 0 to 1", "--max_bad")
         if training is not None and not isinstance(training, Corpus | str | Path):
             raise InputError(f"expected a corpus or a place, found {type(training).__name__}", "--training")
-        self.config = Config(str(values), categorical == "replace", self.seed, Fraction(str(max_bad)))
+        self.config = Config(str(values), categorical == "replace", self.seed, share_of(max_bad, "--max_bad"))
         self.training = training
 
     def fit(self, corpus: Corpus) -> None:

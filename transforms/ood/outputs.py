@@ -9,11 +9,9 @@ from typing import Any
 import msgspec
 
 from parapet.transforms.ood.card import card
-from parapet.transforms.ood.places import Place
-from parapet.transforms.ood.plan import Injection, Recipe, plan
-from parapet.transforms.ood.pool import Foreign
+from parapet.transforms.ood.plan import Recipe
 from parapet.transforms.ood.report import report_page
-from parapet.transforms.ood.statistics import check_foreign, statistics
+from parapet.transforms.ood.statistics import statistics
 
 
 class About(msgspec.Struct, frozen=True):
@@ -28,18 +26,6 @@ class About(msgspec.Struct, frozen=True):
     recipe: Recipe
     source: str
     schemas: Sequence[tuple[str, bytes]]
-
-
-def planned(
-    recipe: Recipe, places: Iterable[Place], pool: Iterable[Foreign], sums: Iterable[tuple[str, int]]
-) -> list[tuple[str, Injection]]:
-    """:func:`~parapet.transforms.ood.plan.plan`, given the summed counts; checks first that the source is foreign."""
-    counts = dict(sums)
-    if not recipe.own:
-        check_foreign(counts)
-    return plan(
-        recipe, places, pool, {split: counts.get(f"planned_turns/{split or 'all'}", 0) for split in recipe.splits}
-    )
 
 
 def small_files(

@@ -27,7 +27,7 @@ class Recipe(msgspec.Struct, frozen=True):
       rates: as they were given, ascending.
       place: ``append`` or ``between``.
       seed: of all that is drawn.
-      splits: whose dialogues are written.
+      splits: whose dialogues are written; where none are named, those of all.
       own: the foreign utterances are the corpus's own.
     """
 
@@ -41,6 +41,10 @@ class Recipe(msgspec.Struct, frozen=True):
     def sets(self) -> list[str]:
         """The names of the sets."""
         return [set_name(rate) for rate in self.rates]
+
+    def writes(self, split: str) -> bool:
+        """Whether the dialogues of a split are written."""
+        return not self.splits or split in self.splits
 
 
 class Injection(msgspec.Struct, frozen=True, order=True):

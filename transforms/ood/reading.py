@@ -31,12 +31,14 @@ PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
 def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
     """As ``dialogues_of``; one that a table of turns cannot hold is an error too."""
     for position, raw, plain, dialogue in dialogues_of(file):
-        if isinstance(dialogue, Dialogue) and not plain:
-            texts = [dialogue.dialogue_id, *(turn.utterance for turn in dialogue.turns)]
-            if not all(map(is_unicode, texts)):
-                yield position, raw, plain, InputError("not_unicode: half a surrogate pair")
-                continue
-        yield position, raw, plain, dialogue
+        error = check_unicode(raw) if isinstance(dialogue, Dialogue) and not plain else None
+        yield position, raw, plain, error or dialogue
+
+
+def check_unicode(raw: dict[str, Any]) -> InputError | None:
+    """Why a table of turns cannot hold a dialogue; None where it can."""
+    texts = [raw["dialogue_id"], *(turn["utterance"] for turn in raw["turns"])]
+    return None if all(map(is_unicode, texts)) else InputError("not_unicode: half a surrogate pair")
 
 
 def check_places_of(files: Iterable[DialogueFile], recipe: Recipe) -> None:
@@ -72,14 +74,13 @@ class ReadCorpus(beam.PTransform):
 
         What cannot be read of splits that are written is told by who writes them.
         """
-        return files | "Read file" >> beam.FlatMap(read_file, self.recipe).with_outputs(
-            PLACES, TURNS, DEAD, COUNTS, main="foreign"
-        )
+        read = beam.FlatMap(read_file, self.recipe).with_outputs(PLACES, TURNS, DEAD, COUNTS, main="foreign")
+        return files | "Spread" >> beam.Reshuffle() | "Read file" >> read
 
 
 def read_file(file: DialogueFile, recipe: Recipe) -> Iterator[Foreign | TaggedOutput]:
     """What is found in one file; of a file that cannot be read to its end nothing."""
-    listed = file.split in recipe.splits
+    listed = recipe.writes(file.split)
     letters: list[DeadLetter] = []
     found: list[Foreign | TaggedOutput] = []
     counts: Counter[str] = Counter()
@@ -128,7 +129,8 @@ class ReadSource(beam.PTransform):
 
     def expand(self, files: beam.PCollection) -> Any:
         """SourceFile to Foreign (main), (file, letters) (DEAD), (name, n) (COUNTS)."""
-        return files | "Read source" >> beam.FlatMap(read_source_file).with_outputs(DEAD, COUNTS, main="foreign")
+        read = beam.FlatMap(read_source_file).with_outputs(DEAD, COUNTS, main="foreign")
+        return files | "Spread" >> beam.Reshuffle() | "Read source" >> read
 
 
 def read_source_file(file: SourceFile) -> Iterator[Foreign | TaggedOutput]:
@@ -150,13 +152,18 @@ def read_source_file(file: SourceFile) -> Iterator[Foreign | TaggedOutput]:
 def tallies(counts: Mapping[str, int]) -> list[Tally]:
     """What is held against ``--max_bad``: of the splits that are written, of the others, and of the source."""
     of = Counter(counts)
-    rows = of["source_rows_left_out"]
     return [
         *of_dialogues(counts),
         Tally("file", of["files_elsewhere"], of["broken_files_elsewhere"], "other splits", is_needed=False),
         Tally("dialogue", of["dialogues_elsewhere"], of["left_out_elsewhere"], "other splits", is_needed=False),
-        Tally("source row", of["source_rows"] + rows, rows),
+        *of_source(counts),
     ]
+
+
+def of_source(counts: Mapping[str, int]) -> list[Tally]:
+    """The rows of the source."""
+    rows = counts.get("source_rows_left_out", 0)
+    return [Tally("source row", counts.get("source_rows", 0) + rows, rows)]
 
 
 class Pool(beam.PTransform):

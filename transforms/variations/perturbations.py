@@ -14,7 +14,7 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.varied_turns import VARIED_TURNS
 from parapet.transforms.corpora import dialogues_of, listed
-from parapet.transforms.perturbation import Perturbation, Perturbed, Place
+from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated
 from parapet.transforms.variations import plan
 from parapet.transforms.variations.kinds import NOTHING, Given, Settings, row_of, vary, write_into
 from parapet.transforms.variations.paraphrase import Answers
@@ -24,7 +24,6 @@ from parapet.transforms.variations.said import said_by_user
 if TYPE_CHECKING:
     import apache_beam as beam
 
-Texts = str | float | Sequence[str | float]
 Paths = str | Path | Sequence[str | Path]
 
 
@@ -42,7 +41,7 @@ class LanguageVariation(Perturbation):
 
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = ()) -> None:
         super().__init__(seed=seed)
-        self.envs = tuple(plan.parse_envs(_joined(env))) if env else ()
+        self.envs = tuple(plan.parse_envs(comma_separated(env))) if env else ()
         self.given = _lines(self.name, rewritten) if rewritten else NOTHING
         self.settings = Settings(self.seed, rewritten=bool(rewritten))
 
@@ -107,15 +106,6 @@ class LanguageVariation(Perturbation):
                     yield position, said.position, place_in_order(self.seed, said.dialogue_id, said.position, among)
 
 
-def _joined(values: Texts | float | Mapping[str, object]) -> str:
-    """An option as its flag has it: ``0.1,0.5``, ``word=0.2``."""
-    if isinstance(values, int | float):
-        return str(values)
-    if isinstance(values, Mapping):
-        return ",".join(f"{name}={value}" for name, value in values.items())
-    return values if isinstance(values, str) else ",".join(map(str, values))
-
-
 def _paths(paths: Paths) -> list[str]:
     return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]
 
@@ -157,7 +147,7 @@ class Typos(LanguageVariation):
         if not isinstance(at_least, int):
             raise InputError(f"{at_least!r} is no number", "at_least")
         self.settings = msgspec.structs.replace(
-            self.settings, rates=plan.parse_rates(_joined(rates), at_least), perturb_values=perturb_values
+            self.settings, rates=plan.parse_rates(comma_separated(rates), at_least), perturb_values=perturb_values
         )
 
 
@@ -199,7 +189,7 @@ class Paraphrase(LanguageVariation):
         if not rewritten:
             if not memory:
                 raise InputError("paraphrase needs memory, a translation memory, or rewritten, JSON Lines of turns")
-            languages = tuple(listed(_joined(pivots)))
+            languages = tuple(listed(comma_separated(pivots)))
             self.settings = msgspec.structs.replace(self.settings, pivots=languages)
             self.given = Given(answers=_answers(_paths(memory), languages))
 

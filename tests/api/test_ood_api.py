@@ -1,0 +1,129 @@
+"""``parapet.perturb(corpus, "ood")`` gives what the command writes: a plan over the whole corpus, at exact rates."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from test_same_as_commands import SPLITS, data_of, run
+
+import parapet
+from parapet.schemas.layout import sample_root
+from parapet.transforms.ood.places import wanted
+
+WHO, DID, WHAT = (
+    ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),
+    ("swallowed", "painted", "juggled", "invented", "misplaced", "embroidered"),
+    ("harmonica", "parachute", "meteorite", "saxophone", "windmill", "lighthouse", "typewriter"),
+)
+FOREIGN = [f"The {who} {did} his {what} twice" for who, did, what in product(WHO, DID, WHAT)]
+ROOTS = {"all": sample_root(), "test": sample_root() / "test"}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "foreign.txt"
+    path.write_text("\n".join(FOREIGN) + "\n")
+    return path
+
+
+@settings(max_examples=4, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes
+@given(
+    root=st.sampled_from(sorted(ROOTS)),
+    own=st.booleans(),
+    rates=st.sampled_from([("0.05",), ("0.02", "0.06"), ("0.3", "0.8", "0.1")]),
+    place=st.sampled_from(["between", "append"]),
+    seed=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=4),
+)
+def test_it_is_what_the_command_writes(
+    source: Path, root: str, own: bool, rates: tuple[str, ...], place: str, seed: str
+) -> None:
+    if own:
+        rates = tuple(rate for rate in rates if float(rate) < 0.1) or ("0.04",)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
+        flags = ["--rates", ",".join(rates), "--place", place, "--seed", seed, "--split", SPLITS]
+        flags += [] if own else ["--source", str(source)]
+        run("ood", "--sgd", str(ROOTS[root]), *flags, "--output", f"{out}/c")
+        options = {"rates": [float(rate) for rate in rates], "place": place, "seed": seed}
+        sets = parapet.perturb_sets(ROOTS[root], "ood", source="own" if own else source, **options)
+        assert sorted(sets) == sorted(path.name for path in (out / "c").iterdir() if path.name.startswith("ood-"))
+        for name, corpus in sets.items():
+            corpus.save(out / name)
+            assert data_of(out / name) == data_of(out / "c" / name)
+
+
+def test_rates_are_exact_and_sets_nested(source: Path) -> None:
+    sets = parapet.perturb_sets(parapet.load_corpus(), "ood", rates=(0.25, 0.7), source=source, seed="x")
+    assert list(sets) == ["ood-25", "ood-70"]
+    injected = {}
+    for name, corpus in sets.items():
+        rows = corpus.rows.to_pylist()
+        labels = Counter(row["label"] for row in rows)
+        per_split = [
+            sum(turn["speaker"] == "USER" for one in corpus.original.dialogues(split) for turn in one["turns"])
+            for split in corpus.splits
+        ]
+        assert labels == {
+            "in_domain": sum(per_split),
+            "ood": sum(wanted(f"0.{name.removeprefix('ood-')}", turns) for turns in per_split),
+        }
+        injected[name] = {(row["dialogue_id"], row["utterance"]) for row in rows if row["label"] == "ood"}
+    assert injected["ood-25"] < injected["ood-70"]
+
+
+def test_a_perturbed_corpus_has_its_own_turns(source: Path) -> None:
+    typos = parapet.perturb(ROOTS["test"], "typos")
+    both = parapet.perturb(typos, "ood", rates=0.3, source=source)
+    in_memory = parapet.corpus_of({"test": typos.dialogues("test")}, {"test": typos.services("test")})
+    again = parapet.perturb(in_memory, "ood", rates=0.3, source=source)
+    said = {turn["utterance"] for one in both.dialogues() for turn in one["turns"] if turn["speaker"] == "USER"}
+    assert said >= {row["utterance"] for row in typos.rows.to_pylist()}
+    assert Counter(row["label"] for row in both.rows.to_pylist()) == Counter(
+        row["label"] for row in again.rows.to_pylist()
+    )
+
+
+def test_an_object_is_fitted_for_each_corpus() -> None:
+    made = parapet.perturbations()["ood"](rates=0.05)
+    first = parapet.perturb(ROOTS["all"], made)
+    before = list(first.dialogues())
+    parapet.perturb(ROOTS["test"], made)
+    assert list(first.dialogues()) == before
+    assert made.schemas is None
+
+
+def test_bad_rows_of_a_source(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lines = [json.dumps({"text": text}) for text in FOREIGN]
+    (tmp_path / "few.jsonl").write_text("\n".join([*lines, '{"txt": 1}']))
+    assert parapet.perturb(ROOTS["test"], "ood", source=tmp_path / "few.jsonl", rates=0.1).rows.num_rows
+    (tmp_path / "many.jsonl").write_text("\n".join([*lines[:60], '{"txt": 1}']))
+    with pytest.raises(parapet.InputError, match=r"1 of 61 source rows could not be used, over max_bad 1%"):
+        parapet.perturb(ROOTS["test"], "ood", source=tmp_path / "many.jsonl", rates=0.1)
+    assert parapet.perturb(ROOTS["test"], "ood", source=tmp_path / "many.jsonl", rates=0.1, max_bad=0.02).rows.num_rows
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"^ood makes 3 sets: give set_name, one of ood-10, ood-20, ood-50$"),
+        ({"rates": 2}, r"^rates: 2 is no rate"),
+        ({"rates": ()}, r"^rates: give each rate once"),
+        ({"rates": 0.9}, r"^rates: too few places: .*, or place append$"),
+        ({"rates": 0.5}, r"^rates: too few foreign utterances for ood-50: .*, or another source$"),
+        ({"rates": 0.1, "source": "nowhere"}, r"^nowhere: source: there is no such file or folder"),
+        ({"rates": 0.1, "place": "before"}, r"^place: 'before' is none of append, between$"),
+        ({"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is no share: give 0 to 1$"),
+    ],
+)
+def test_bad_options(options: dict, message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(parapet.InputError, match=message):
+        parapet.perturb(sample_root(), "ood", **options)
+    assert capfd.readouterr() == ("", "")
