@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from parapet.schemas.errors import InputError
     from parapet.scoring import Scores, schema_sensitivity, score_states, to_pandas
     from parapet.transforms.corpora import Corpus, corpus_of
-    from parapet.transforms.perturbation import Perturbation, Perturbed, PerturbedCorpus, changed_turn
+    from parapet.transforms.perturbation import Perturbation, Perturbed, changed_turn
     from parapet.transforms.perturbation_checks import check_perturbation
+    from parapet.transforms.perturbed import PerturbedCorpus
     from parapet.transforms.user_turns import edit_user_turns
 
 # In a checkout the other folders stand beside this one. Python finds this one first wherever it is started there, even
@@ -33,7 +34,7 @@ _PLACES = {
     "InputError": "parapet.schemas.errors",
     "Perturbation": "parapet.transforms.perturbation",
     "Perturbed": "parapet.transforms.perturbation",
-    "PerturbedCorpus": "parapet.transforms.perturbation",
+    "PerturbedCorpus": "parapet.transforms.perturbed",
     "Scores": "parapet.scoring",
     "apply_variants": "parapet.api",
     "check_perturbation": "parapet.transforms.perturbation_checks",

@@ -11,7 +11,8 @@ from parapet.schemas.layout import as_path, is_there, sample_root
 from parapet.transforms.corpora import Corpus, read_corpus
 
 if TYPE_CHECKING:
-    from parapet.transforms.perturbation import Perturbation, PerturbedCorpus
+    from parapet.transforms.perturbation import Perturbation
+    from parapet.transforms.perturbed import PerturbedCorpus
     from parapet.transforms.rewrite.renaming import RenamedCorpus, Variants
 
 
@@ -107,7 +108,8 @@ def perturb(
       ['dialogue_id', 'turn', 'status', 'reason', 'original', 'utterance']
       >>> typos.save("my_typos")  # doctest: +SKIP
     """
-    from parapet.transforms.perturbation import perturbation_of, perturbed_sets, set_of
+    from parapet.transforms.perturbation import perturbation_of, set_of
+    from parapet.transforms.perturbed import perturbed_sets
 
     made = perturbation_of(perturbation, options)
     name = set_of(made, set_name)
@@ -124,7 +126,8 @@ def perturb_sets(
       >>> sorted(parapet.perturb_sets(parapet.load_corpus(), "typos", env=(0.1, 0.5)))
       ['typos', 'typos-env1', 'typos-env2']
     """
-    from parapet.transforms.perturbation import perturbation_of, perturbed_sets
+    from parapet.transforms.perturbation import perturbation_of
+    from parapet.transforms.perturbed import perturbed_sets
 
     return perturbed_sets(corpus_from(corpus), perturbation_of(perturbation, options))
 

@@ -22,7 +22,7 @@ from parapet.pipelines.command import (
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
-from parapet.transforms.ood.sources import OWN
+from parapet.transforms.ood import OWN
 
 if TYPE_CHECKING:
     import apache_beam as beam

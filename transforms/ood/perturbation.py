@@ -9,11 +9,12 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.ood_turns import OOD_TURNS
 from parapet.transforms.corpora import Corpus
+from parapet.transforms.ood import OWN
 from parapet.transforms.ood.injecting import injected
 from parapet.transforms.ood.language import Schemas, schemas_of
 from parapet.transforms.ood.places import PLACES
 from parapet.transforms.ood.plan import Injection, Recipe, parse_rates
-from parapet.transforms.ood.sources import OWN, list_sources
+from parapet.transforms.ood.sources import list_sources
 from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated, share_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from parapet.transforms.touching import domains_of
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
 PLUG_IN = "plug-in"
-OWN = "own"  # no source: the corpus's own user turns
 KINDS = (TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
 _FIELDS = ("text", "utterance")
 _SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
