@@ -16,11 +16,11 @@ from parapet.transforms.perturbation import (
     CHANGED_TURNS,
     Perturbation,
     Perturbed,
-    analyzed,
     apply,
     changed_turn,
     perturbation_of,
 )
+from parapet.transforms.perturbed import fitted
 
 Frame = Mapping[str, Any]
 
@@ -72,8 +72,7 @@ def check_perturbation(
 
     its = perturbation_of(perturbation, options)
     corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus or sample_root(), None)
-    its.fit(corpus)
-    states = analyzed(its, corpus) if its.needs_analysis() else {}
+    states = fitted(its, corpus)
     services = {service.service_name: service for service in map(parse_service, corpus.services())}
     places = [(file.relative, item) for file in corpus.files_of() for item in corpus.checked_items(file)]
     problems = []

@@ -84,11 +84,16 @@ def perturbed_sets(
     Raises:
       InputError: the corpus cannot be perturbed so.
     """
-    with options_named():
-        perturbation.fit(corpus)
-        states = analyzed(perturbation, corpus) if perturbation.needs_analysis() else {}
+    states = fitted(perturbation, corpus)
     names = perturbation.sets if set_names is None else set_names
     return {name: PerturbedCorpus(corpus, perturbation, name, states) for name in names}
+
+
+def fitted(perturbation: Perturbation, corpus: Corpus) -> States:
+    """Fits a perturbation to a corpus, and finds the states of its dialogues."""
+    with options_named():
+        perturbation.fit(corpus)
+        return analyzed(perturbation, corpus) if perturbation.needs_analysis() else {}
 
 
 def analyzed(perturbation: Perturbation, corpus: Corpus) -> dict[Place, Any]:
