@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from inspect import cleandoc
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -34,7 +36,14 @@ def json_schema(name: str) -> bytes:
         "title": title,
         **msgspec.json.schema(record),
     }
+    # Descriptions are docstrings, whose indentation Python drops from 3.13 on.
+    schema = json.loads(json.dumps(schema), object_hook=_with_clean_description)
     return (json.dumps(schema, indent=2) + "\n").encode()
+
+
+def _with_clean_description(part: dict[str, Any]) -> dict[str, Any]:
+    text = part.get("description")
+    return {**part, "description": cleandoc(text)} if isinstance(text, str) else part
 
 
 def write() -> None:
