@@ -140,6 +140,21 @@ setup(
     },
     entry_points={
         "console_scripts": ["parapet=parapet.pipelines.main:main"],
+        "parapet.translation_engines": [
+            "google=parapet.transforms.translation.google:Google [google]",
+            "libretranslate=parapet.transforms.translation.libretranslate:LibreTranslate",
+            "local=parapet.transforms.translation.local:Local [local]",
+        ],
+        "parapet.speech_engines": [
+            "azure=parapet.transforms.speech.azure [azure]",
+            "embedded=parapet.transforms.speech.embedded [speech]",
+            "flite=parapet.transforms.speech.flite [speech]",
+            "moonshine=parapet.transforms.speech.moonshine [moonshine]",
+        ],
+        "parapet.distances": [
+            "levenshtein=parapet.transforms.distance:levenshtein_distance",
+            "jaccard=parapet.transforms.distance:Jaccard",
+        ],
         "parapet.perturbations": [
             "typos=parapet.transforms.variations.perturbations:Typos",
             "verbose=parapet.transforms.variations.perturbations:Verbose",

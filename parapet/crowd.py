@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,7 +35,7 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
       paraphrases: of it.
       by: ``levenshtein``, with which names are ranked: the edit distance of the texts as written, in characters.
         ``jaccard``, with which descriptions are ranked: the Jaccard distance, 0 to 1, of their sets of lower-cased
-        lemmas without articles.
+        lemmas without articles. Or the name of an installed plug-in of ``parapet.distances``.
 
     Returns:
       (distance, paraphrase), the nearest first; ties by text.
@@ -126,8 +126,8 @@ class Composition:
         from parapet.schemas.layout import SINGLE, schema_bytes, splits_of
         from parapet.transforms.crowd import audit, outputs
 
-        names, method = splits_of(self._splits), self._options.method()
-        files = outputs.summary_files(None, self._summaries, self.dead_letters, self._answers.agreement, names, method)
+        about = splits_of(self._splits), self._options.method(), self._options.vetting_rules
+        files = outputs.summary_files(None, self._summaries, self.dead_letters, self._answers.agreement, *about)
         target = Path(folder)
         staging = target.with_name(f".{target.name}.tmp-{uuid.uuid4().hex}")
         if target.is_dir() and any(target.iterdir()):
@@ -170,6 +170,7 @@ def compose(
     description_distance: str = "jaccard",
     stopwords: str = "articles",
     spacy_model: str = "",
+    vetting_rules: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Composition:
     """Vets, ranks and composes crowd answers into the schema variants v1 to v5 (SGD-X, Lee et al. 2022, section 2.3).
@@ -187,10 +188,11 @@ def compose(
       seed: of the draw, where an element has more than five good answers.
       selection: ``random``, or ``diverse`` for the five that differ most from each other.
       allow_partial: compose services whose elements have one good answer at least, repeating it.
-      name_distance: ranks names: ``levenshtein`` or ``jaccard``.
-      description_distance: ranks descriptions: ``jaccard`` or ``levenshtein``.
+      name_distance: ranks names: ``levenshtein``, ``jaccard``, or an installed plug-in of ``parapet.distances``.
+      description_distance: ranks descriptions, likewise.
       stopwords: that are no part of a description's lemmas: ``articles``, ``spacy``, ``none``, or a file of words.
       spacy_model: a trained spaCy pipeline for lemmas; by default simplemma's.
+      vetting_rules: further rules, the names of installed plug-ins of ``parapet.vetting_rules``.
       encoding: of response files without a byte order mark.
 
     Returns:
@@ -216,7 +218,9 @@ def compose(
     from parapet.transforms.crowd.composition import settle_all
     from parapet.transforms.crowd.options import Options
 
-    options = Options(seed, selection, allow_partial, name_distance, description_distance, stopwords, spacy_model)
+    distances = (name_distance, description_distance)
+    rules = (vetting_rules,) if isinstance(vetting_rules, str) else tuple(vetting_rules)
+    options = Options(seed, selection, allow_partial, *distances, stopwords, spacy_model, rules)
     options.check()
     splits = _schemas(services)
     answers = _answers(responses, decisions, reviewers, encoding)

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, Parser, counted, run_command, run_header
+from parapet.transforms import plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.crowd.options import Options
+
+DISTANCES = plugins.Names(plugins.DISTANCES)
 
 EXAMPLE = """\
   parapet compose --schemas my_corpus --responses names.csv descriptions.csv --output out
@@ -53,12 +56,29 @@ def parser() -> Parser:
         help="which five when more survive (default random)",
     )
     add("--seed", type=int, default=0, help="of the random draw (default 0)")
-    add("--name_distance", choices=("levenshtein", "jaccard"), default="levenshtein", help="ranks names")
-    add("--description_distance", choices=("jaccard", "levenshtein"), default="jaccard", help="ranks descriptions")
+    for what, default in (("name", "levenshtein"), ("description", "jaccard")):
+        add(
+            f"--{what}_distance",
+            choices=DISTANCES,
+            default=default,
+            metavar="DISTANCE",
+            help=f"ranks {what}s: %(choices)s (default {default})",
+        )
+    add(
+        "--vetting_rules",
+        type=_listed,
+        default=(),
+        metavar="LIST",
+        help="further rules, of plug-ins: NAME,... or NAME=ARGUMENT,...",
+    )
     add("--stopwords", default="articles", metavar="SET", help="articles (default), spacy, none, or a file of words")
     add("--spacy_model", default="", metavar="NAME", help="a trained spaCy pipeline for lemmas (default: simplemma)")
     add("--encoding", default="utf-8", help="of response files without a byte order mark (default utf-8)")
     return flags
+
+
+def _listed(given: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in given.split(",") if name.strip())
 
 
 def check(args: argparse.Namespace) -> None:
@@ -149,6 +169,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             agreement=beam.pvalue.AsList(answers["agreement"]),
             splits=names,
             method=options_of(args).method(),
+            vetting_rules=args.vetting_rules,
         )
         | "Write pages" >> files.WriteFiles(args.output)
     )
@@ -168,7 +189,8 @@ def options_of(args: argparse.Namespace) -> Options:
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    return run_header("compose", options_of(args).method())
+    options = options_of(args)
+    return {**run_header("compose", options.method()), **options.plugins()}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int:

@@ -88,6 +88,8 @@ def _plugins() -> Iterator[Finding]:
 
     for group, what in plugins.GROUPS.items():
         for one in plugins.installed(group):
+            if one.built_in:
+                continue
             yield Finding(one.name, "there", what, f"{one.distribution} {one.version} ({one.target})")
 
 

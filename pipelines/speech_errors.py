@@ -6,8 +6,8 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import (
     Parser,
@@ -22,19 +22,15 @@ from parapet.pipelines.command import (
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
-from parapet.transforms.speech.plugged import MODULES
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tallies
-    from parapet.transforms.speech.engine import Recogniser, Synthesiser
+    from parapet.transforms.speech.engine import Part
     from parapet.transforms.speech.hearing import Sound
     from parapet.transforms.speech.language_model import Choice
-    from parapet.transforms.speech.plugged import Part
     from parapet.transforms.speech.turns import Speakers
-
-Engine = TypeVar("Engine")
 
 EXAMPLE = """\
   parapet speech_errors --wer 0.2 --language_model own --output heard        # the sample's test dialogues
@@ -42,11 +38,10 @@ EXAMPLE = """\
   parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run"""
 
 KEPT = ".heard"  # below the output: what was heard, by content; it stays, for the next run
-BUILT_IN = ("embedded", "azure")
-ENGINES = plugins.Names(plugins.SPEECH_ENGINES, (*BUILT_IN, *MODULES))
-VOICES = {"embedded": "klatt4", "azure": "en-US-JennyNeural"}
+ENGINES = plugins.Names(plugins.SPEECH_ENGINES)
 RATIOS, SAMPLE = "20,15,13,11,9,7,5", 24
-_AZURE_FLAGS = ("azure_region", "azure_endpoint", "parallel_calls")
+# The flags that only one of the engines has a use for.
+_FLAGS_OF = {"azure": ("azure_region", "azure_endpoint", "parallel_calls")}
 
 
 def parser() -> Parser:
@@ -137,7 +132,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 def check(args: argparse.Namespace) -> None:
     """Reads flags, corpus, noise and language model, and makes the engines. Raises InputError where it cannot work."""
     from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.speech import plan
+    from parapet.transforms.speech import engine, plan
     from parapet.transforms.speech.spoken import load_normalisation
     from parapet.transforms.speech.turns import Speakers
 
@@ -152,13 +147,18 @@ def check(args: argparse.Namespace) -> None:
         if getattr(args, flag) < least:
             raise InputError(f"{getattr(args, flag)} is too few: give {least} or more", f"--{flag}")
     args.speaker, args.listener = args.speaker or args.engine, args.listener or args.engine
+    named: dict[Part, str] = {"speaker": args.speaker, "listener": args.listener}
+    args.engines = {part: engine.choose(part, name) for part, name in named.items()}
     _check_extras(args)
-    if "azure" not in (args.speaker, args.listener):
-        for flag in _AZURE_FLAGS:
-            if getattr(args, flag) is not None:
-                raise InputError(f"is for --engine azure, and this is {args.engine}", f"--{flag}")
-    args.plugged = _plugged(args)
-    voices = tuple(voice.strip() for voice in (args.voices or _voices(args)).split(",") if voice.strip())
+    for name, flags in _FLAGS_OF.items():
+        for flag in flags:
+            if name not in named.values() and getattr(args, flag) is not None:
+                raise InputError(f"is for --engine {name}, and this is {args.engine}", f"--{flag}")
+    args.options = {flag: getattr(args, flag) for flags in _FLAGS_OF.values() for flag in flags}
+    args.options = {flag: value for flag, value in args.options.items() if value is not None}
+    args.synthesiser = engine.make("speaker", args.engines["speaker"], args.options)
+    args.heard_by = engine.class_of("listener", args.engines["listener"])
+    voices = tuple(one.strip() for one in (args.voices or args.synthesiser.default_voice).split(",") if one.strip())
     if not voices:
         raise InputError("give one or more voices, such as klatt4,adam", "--voices")
     rules = load_normalisation(args.normalisation)
@@ -169,12 +169,12 @@ def check(args: argparse.Namespace) -> None:
         logging.warning("%s", line)
     args.cache = (args.cache or f"{args.output}/{KEPT}").rstrip("/")
     args.sound = _sound(args)
-    _check_voices(args)
-    if not args.dry_run:
-        _check_azure(args)
-        for _, engine in args.plugged.values():
-            engine.open()
-            engine.close()
+    args.synthesiser.check(list(voices))
+    if not args.dry_run:  # a key that is missing is reported before anything is spoken
+        # A language model is written when the run begins.
+        for one in (args.synthesiser, *(() if args.model else (args.sound.recogniser,))):
+            one.open()
+            one.close()
     args.made_with = plan.made_with(names_of(args.sound, args.model), args.speakers)
     args.calibrated = None
     if args.calibration:
@@ -183,66 +183,25 @@ def check(args: argparse.Namespace) -> None:
             logging.warning("%s", line)
 
 
-def _plugged(args: argparse.Namespace) -> dict[str, tuple[plugins.Chosen | None, Any]]:
-    """Engines that are named, with the plug-ins that they are of; nothing of what is built in."""
-    from parapet.transforms.speech.plugged import engine_of
-
-    named: dict[Part, str] = {"speaker": args.speaker, "listener": args.listener}
-    return {part: engine_of(part, name) for part, name in named.items() if name not in BUILT_IN}
-
-
 def _check_extras(args: argparse.Namespace) -> None:
     from importlib.util import find_spec
 
-    extras = {"azure": "azure"}  # the others hear with what the extra speech has
-    wanted = {extras.get(who, "speech") for who in (args.speaker, args.listener)}
-    wanted |= {"speech"} if args.noise == "babble" else set()
-    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # that both extras have
+    ours = (chosen.plugin for chosen in args.engines.values() if chosen.plugin.built_in)
+    wanted = {extra for plugin in ours for extra in plugin.extras}
+    wanted |= {"speech"} if args.noise == "babble" or not wanted else set()
+    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # that all of these extras have
         if find_spec(package) is None:
             raise MissingExtra(package, ",".join(sorted(wanted)))
 
 
-def _voices(args: argparse.Namespace) -> str:
-    """The voice of a speaker that none is asked of."""
-    return VOICES.get(args.speaker) or str(args.plugged["speaker"][1].default_voice)
-
-
-def _check_voices(args: argparse.Namespace) -> None:
-    if args.speaker != "azure":
-        args.sound.synthesiser.check(list(args.speakers.voices))
-        return
-    from parapet.transforms.speech.azure import is_voice
-
-    for voice in args.speakers.voices:
-        if not is_voice(voice):
-            raise InputError(f"{voice!r} is no voice of Azure's, such as en-US-JennyNeural", "--voices")
-
-
-def _check_azure(args: argparse.Namespace) -> None:
-    """Opens what is Azure's once: a key that is missing is told before anything is spoken."""
-    for who, engine in ((args.speaker, args.sound.synthesiser), (args.listener, args.sound.recogniser)):
-        if who == "azure":
-            try:
-                engine.open()
-            except InputError as error:
-                raise _of_flag(error) from None
-            engine.close()
-
-
-def _of_flag(error: InputError) -> InputError:
-    """The engine's complaint, with the name of the flag in place of the argument's."""
-    names = ("region", "endpoint")
-    return InputError(error.reason, f"--azure_{error.path}" if str(error.path) in names else error.path, error.where)
-
-
 def _sound(args: argparse.Namespace) -> Sound:
     """Who speaks, who listens, and the noise between them; the language model is made here, once."""
-    from parapet.transforms.speech import plan
+    from parapet.transforms.speech import engine, plan
     from parapet.transforms.speech.hearing import Sound
 
     args.model = None
     sentences: list[tuple[str, ...]] = []
-    if args.listener == "embedded":
+    if getattr(args.heard_by, "uses_language_model", False):
         from parapet.transforms.speech.language_model import choose_model, limit_of
 
         root, lowest = args.sgd or sample_root(), min(args.targets)
@@ -260,47 +219,15 @@ def _sound(args: argparse.Namespace) -> Sound:
         if not texts:
             raise InputError("nobody says a word there that others could babble", "--noise")
     noise = plan.make_noise(args.noise, texts)
-    return Sound(_synthesiser(args), _recogniser(args), noise, args.seed, args.speakers.rules, args.cache)
+    own = {"models": f"{args.cache}/models", "language_model": args.model.model.id} if args.model else {}
+    recogniser = engine.make("listener", args.engines["listener"], args.options | own)
+    return Sound(args.synthesiser, recogniser, noise, args.seed, args.speakers.rules, args.cache)
 
 
 def _sentences(files: Sequence[Any], speakers: Speakers) -> list[tuple[str, ...]]:
     from parapet.transforms.speech.turns import sentences_of
 
     return list(sentences_of(files, speakers))
-
-
-def _synthesiser(args: argparse.Namespace) -> Synthesiser:
-    if plugged := args.plugged.get("speaker"):
-        return plugged[1]  # type: ignore[no-any-return]
-    if args.speaker == "embedded":
-        from parapet.transforms.speech.espeak import Espeak
-
-        return Espeak()
-    from parapet.transforms.speech.azure import AzureSynthesiser
-
-    return _azure(AzureSynthesiser, args)
-
-
-def _recogniser(args: argparse.Namespace) -> Recogniser:
-    if plugged := args.plugged.get("listener"):
-        return plugged[1]  # type: ignore[no-any-return]
-    if args.listener == "embedded":
-        from parapet.transforms.speech.sphinx import Sphinx
-
-        return Sphinx(f"{args.cache}/models", args.model.model.id)
-    from parapet.transforms.speech.azure import AzureRecogniser
-
-    return _azure(AzureRecogniser, args)
-
-
-def _azure(engine: Callable[..., Engine], args: argparse.Namespace) -> Engine:
-    calls = 4 if args.parallel_calls is None else args.parallel_calls
-    if not 1 <= calls <= 32:
-        raise InputError(f"{calls} cannot be: give 1 to 32", "--parallel_calls")
-    try:
-        return engine(args.azure_region or "", args.azure_endpoint or "", parallel=calls)
-    except InputError as error:
-        raise _of_flag(error) from None
 
 
 def names_of(sound: Sound, model: Choice | None) -> dict[str, str]:
@@ -393,7 +320,7 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     options = {**options_of(args), **args.made_with}
-    return {**run_header("speech_errors", options), **plugins.recorded(*(one for one, _ in args.plugged.values()))}
+    return {**run_header("speech_errors", options), **plugins.recorded(*args.engines.values())}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:

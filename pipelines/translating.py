@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import Parser, counted
 from parapet.schemas.errors import InputError
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from parapet.transforms.translation.engine import Engine
 
 PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
-BUILT_IN = ("memory", "google", "libretranslate", "local")
-ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, BUILT_IN)
+MEMORY = "memory"  # nobody is asked: what the memories have is replayed
+ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
 
 # The flags that only one of the engines has a use for.
 _FLAGS_OF = {
@@ -95,7 +94,7 @@ def read_memories(args: argparse.Namespace, corpus: str | None) -> list[Translat
     from parapet.transforms.translation.translate import read_parts
 
     given = list(args.memory)
-    if not given and not corpus and args.engine == "memory":
+    if not given and not corpus and args.engine == MEMORY:
         given = [str(sample_root() / "translations.csv")]
     before = join(args.output, MEMORY_FILE)
     if is_there(before):
@@ -117,9 +116,16 @@ def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | Non
     Raises:
       InputError: there can be none, or it does not open.
     """
-    if args.engine == "memory":
+    chosen = plugin_of(args)
+    if chosen is None:
         return None
-    engine = _engine(args, pivots, seed)
+    from parapet.transforms.translation.engine import Engine as Protocol
+
+    if args.parallel_calls is not None and not hasattr(plugins.load(chosen), "from_options"):
+        raise InputError(f"{args.engine} decides itself how many", "--parallel_calls")
+    options = {flag: getattr(args, flag) for flag in FLAGS if getattr(args, flag) is not None}
+    options |= {"pivots": pivots, **({} if seed is None else {"seed": seed})}
+    engine: Engine = plugins.make(chosen, plugins.members(Protocol), options=options)
     if not args.dry_run:
         engine.open()
         engine.close()
@@ -127,49 +133,8 @@ def open_engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | Non
 
 
 def plugin_of(args: argparse.Namespace) -> plugins.Chosen | None:
-    """The plug-in that ``--engine`` names; None where it is built in."""
-    if args.engine in BUILT_IN:
-        return None
-    return plugins.choose(plugins.TRANSLATION_ENGINES, args.engine, "--engine")
-
-
-def _engine(args: argparse.Namespace, pivots: Sequence[str], seed: str | None) -> Engine:
-    if chosen := plugin_of(args):
-        if args.parallel_calls is not None:
-            raise InputError("is of engines that are built in: a plug-in says itself how many", "--parallel_calls")
-        from parapet.transforms.translation.engine import Engine as Protocol
-
-        return plugins.make(chosen, plugins.members(Protocol))  # type: ignore[no-any-return]
-    given: dict[str, Any] = {
-        flag: getattr(args, flag) for flag in _FLAGS_OF[args.engine] if getattr(args, flag) is not None
-    }
-    calls = 4 if args.parallel_calls is None else args.parallel_calls
-    if not 1 <= calls <= 32:
-        raise InputError(f"{calls}: give 1 to 32", "--parallel_calls")
-    if args.engine == "google":
-        from parapet.transforms.translation.google import Google
-
-        project = given.pop("google_project", None) or os.environ.get("GOOGLE_CLOUD_PROJECT")
-        if not project:
-            raise InputError("say which project pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
-        return Google(project, parallel=calls, **{flag.removeprefix("google_"): value for flag, value in given.items()})
-    if args.engine == "libretranslate":
-        from parapet.transforms.translation.libretranslate import LibreTranslate
-
-        if "libretranslate_url" not in given:
-            raise InputError("say where the server is", "--libretranslate_url")
-        return LibreTranslate(given["libretranslate_url"], parallel=calls)
-    from parapet.transforms.translation.local import Local
-
-    if "model" not in given:
-        raise InputError("name the folder of a model, or of one for each direction", "--model")
-    pairs = {pair or "*": folder for pair, _, folder in (one.rpartition("=") for one in given.pop("model"))}
-    legs = [f"{one}-{other}" for pivot in pivots for one, other in (("en", pivot), (pivot, "en"))]
-    if "*" not in pairs and (lacking := [leg for leg in legs if leg not in pairs]):
-        raise InputError(f"there is none for {', '.join(lacking)}: name its folder, as {lacking[0]}=DIR", "--model")
-    if seed is not None:
-        given["seed"] = seed
-    return Local(pairs, **given)
+    """What ``--engine`` names; None for ``memory``."""
+    return None if args.engine == MEMORY else plugins.choose(plugins.TRANSLATION_ENGINES, args.engine, "--engine")
 
 
 def bill(args: argparse.Namespace, counters: Mapping[str, int]) -> str:

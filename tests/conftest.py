@@ -6,10 +6,13 @@ import json
 import logging
 import os
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from plugin_packages import install_example
 from two_workers import THOROUGH
 
 from parapet.schemas import layout
@@ -66,3 +69,31 @@ def real_dialogues(real_data: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def sample() -> Path:
     return layout.sample_root()
+
+
+@pytest.fixture(scope="session")
+def installed_example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the plug-ins of docs/plugin_example are installed."""
+    return install_example(tmp_path_factory.mktemp("example"))
+
+
+@pytest.fixture
+def example(installed_example: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The plug-ins of docs/plugin_example, for this process and those that it starts."""
+    monkeypatch.syspath_prepend(str(installed_example))
+    monkeypatch.setenv("PYTHONPATH", str(installed_example))
+    yield installed_example
+    sys.modules.pop("parapet_example", None)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of made-up packages, whose modules begin with ``broken``."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        if name.startswith("broken"):
+            del sys.modules[name]

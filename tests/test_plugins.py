@@ -5,68 +5,23 @@ from __future__ import annotations
 import json
 import random
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from plugin_packages import FROM, bring, record
 
 import parapet
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
-from parapet.transforms.speech.engine import Recogniser
-from parapet.transforms.speech.plugged import PluggedSynthesiser, engine_of
+from parapet.transforms.speech import engine
+from parapet.transforms.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.translation.engine import Engine
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "docs" / "plugin_example"
-FROM = {"distribution": "parapet-example", "version": "1.2.0"}
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the example is installed, as pip installs it."""
-    folder = tmp_path_factory.mktemp("example")
-    shutil.copytree(EXAMPLE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
-    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-    pip = [sys.executable, "-m", "pip", "install", "-q", *offline, "--target", str(folder / "site")]
-    subprocess.run([*pip, str(folder / "source")], check=True)
-    return folder / "site"
-
-
-@pytest.fixture
-def example(built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The example, for this process and those that it starts."""
-    monkeypatch.syspath_prepend(str(built))
-    monkeypatch.setenv("PYTHONPATH", str(built))
-    yield built
-    sys.modules.pop("parapet_example", None)
-
-
-def bring(site: Path, name: str, group: str, plugin: str, target: str, code: str = "", version: str = "0.3") -> None:
-    """A distribution in a folder, as if it were installed there."""
-    info = site / f"{name}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text(f"[{group}]\n{plugin} = {target}\n", encoding="utf-8")
-    (site / f"{name}.py").write_text(code, encoding="utf-8")
-
-
-@pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    before = set(sys.modules)
-    yield folder
-    for name in set(sys.modules) - before:
-        if name.startswith("broken"):
-            del sys.modules[name]
 
 
 def refusal(group: str, given: str, wanted: tuple[str, ...] = (), part: str = "") -> str:
@@ -132,11 +87,12 @@ def test_what_is_not_there_is_told_with_what_is(site: Path) -> None:
 
 
 def test_names_are_those_built_in_and_those_installed(site: Path) -> None:
-    flags = plugins.Names(plugins.TRANSLATION_ENGINES, ("memory", "google"))
-    assert list(flags) == ["memory", "google"]
+    flags = plugins.Names(plugins.TRANSLATION_ENGINES, "memory")
+    assert list(flags) == ["memory", "google", "libretranslate", "local"]
     bring(site, "broken_engine", plugins.TRANSLATION_ENGINES, "pig", "broken_engine:made", "raise RuntimeError")
     bring(site, "broken_other", plugins.TRANSLATION_ENGINES, "google", "broken_other:made")
-    assert list(flags) == ["memory", "google", "pig"]
+    assert list(flags) == ["memory", "google", "libretranslate", "local", "pig"]
+    assert plugins.choose(plugins.TRANSLATION_ENGINES, "google", "--engine").plugin.built_in
     assert "pig" in flags
     assert "pig=a=b" in flags
     assert "memory" in flags
@@ -158,7 +114,7 @@ def test_members_are_what_a_protocol_names() -> None:
     asked = ["provider", "model", "limits", "dollars_per_million", "parallel", "open", "close", "translate"]
     assert plugins.members(Engine) == asked
     assert plugins.members(Recogniser) == ["name", "parallel", "dollars_per_hour", "open", "close", "hear"]
-    assert set(plugins.members(PluggedSynthesiser)) == {
+    assert set(plugins.members(Synthesiser)) == {
         *("name", "parallel", "dollars_per_million", "open", "close", "speak"),
         *("default_voice", "check"),
     }
@@ -169,13 +125,6 @@ def test_records_name_the_distribution_and_not_the_argument(example: Path) -> No
     one = {"group": plugins.TRANSLATION_ENGINES, "name": "pig_latin", **FROM}
     assert plugins.recorded(chosen, None, chosen) == {"plugins": [one]}
     assert plugins.recorded(None) == {}
-
-
-def record(output: Path) -> list[tuple[str, str]]:
-    """The plug-ins of a run: group and name."""
-    found = json.loads((output / "run.json").read_text())["plugins"]
-    assert all({key: one[key] for key in FROM} == FROM for one in found)
-    return [(one["group"], one["name"]) for one in found]
 
 
 def test_a_translation_engine_with_an_argument(example: Path, tmp_path: Path) -> None:
@@ -323,8 +272,9 @@ def test_a_model(example: Path, tmp_path: Path) -> None:
 
 
 def test_the_speech_engine_hears_what_it_says(example: Path) -> None:
-    chosen, speaker = engine_of("speaker", "modem")
-    _, listener = engine_of("listener", "modem")
+    chosen = engine.choose("speaker", "modem")
+    speaker = engine.make("speaker", chosen, {})
+    listener = engine.make("listener", engine.choose("listener", "modem"), {})
     text = "a table for two at 7 o'clock"
     assert listener.hear(speaker.speak(text, speaker.default_voice)) == text
     assert chosen.plugin.name == "modem"

@@ -7,9 +7,10 @@ computed for a text is remembered, so that each distinct text costs once per pro
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
+from parapet.transforms import plugins
 
 Metric = Callable[[str, str], float]
 
@@ -31,8 +33,6 @@ else:  # python-Levenshtein is GPL; rapidfuzz (MIT) gives the same values
     levenshtein = rapid.Levenshtein.distance
     levenshtein_ratio = rapid.Indel.normalized_similarity
 
-DISTANCES = ("levenshtein", "jaccard")
-
 # Removing no more than these reproduces the published order of descriptions best.
 ARTICLES = frozenset({"a", "an", "the"})
 
@@ -41,8 +41,8 @@ class Method(msgspec.Struct, frozen=True):
     """Which distances rank names and descriptions, and how descriptions become sets of lemmas.
 
     Attributes:
-      names: ``levenshtein`` or ``jaccard``.
-      descriptions: ``jaccard`` or ``levenshtein``.
+      names: ``levenshtein``, ``jaccard``, or a plug-in of the group ``parapet.distances``.
+      descriptions: the same.
       stopwords: words left out of the sets.
       spacy_model: a trained spaCy pipeline whose lemmas to use; empty for simplemma's.
     """
@@ -57,17 +57,55 @@ class Method(msgspec.Struct, frozen=True):
         return self.named(self.names if task == "names" else self.descriptions)
 
     def named(self, distance: str) -> Metric:
-        """The distance of that name, one of ``DISTANCES``."""
-        return levenshtein if distance == "levenshtein" else self._jaccard
-
-    def _jaccard(self, first: str, second: str) -> float:
-        return jaccard(lemma_set(first, self), lemma_set(second, self))
+        """The distance of that name. Raises InputError where there is none."""
+        return _made(distance, self)
 
 
-def check_distance(name: str, place: str) -> None:
-    """Raises InputError for a distance that there is not; ``place`` is what names it."""
-    if name not in DISTANCES:
-        raise InputError(f"{name!r} is unknown: expected {' or '.join(map(repr, DISTANCES))}", place)
+@lru_cache(maxsize=64)
+def _made(distance: str, method: Method) -> Metric:
+    chosen = plugins.choose(plugins.DISTANCES, distance, "")
+    made: Metric = plugins.make(chosen, ["__call__"], options={"method": method})
+    return made if chosen.plugin.built_in else partial(_of_plugin, chosen, made)
+
+
+def _of_plugin(chosen: plugins.Chosen, metric: Metric, original: str, paraphrase: str) -> float:
+    """A distance of a stranger's. Raises InputError where it is no number that could be ranked by."""
+    value = plugins.call(chosen, metric, original, paraphrase)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = nan
+    if not 0 <= number < inf:
+        raise chosen.refused(f"gave {value!r} for {original!r} and {paraphrase!r}: expected a number, 0 or more")
+    return number
+
+
+def levenshtein_distance() -> Metric:
+    """``--name_distance levenshtein``."""
+    return levenshtein
+
+
+class Jaccard:
+    """``--description_distance jaccard``: of sets of lemmas."""
+
+    def __init__(self, method: Method) -> None:
+        self.method = method
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Jaccard:
+        """Of the ``method`` that ranks."""
+        return cls(options["method"])
+
+    def __call__(self, original: str, paraphrase: str) -> float:
+        """The distance, 0 to 1."""
+        return jaccard(lemma_set(original, self.method), lemma_set(paraphrase, self.method))
+
+
+def check_distance(name: str, place: str) -> plugins.Chosen:
+    """The distance that ``place`` names. Raises InputError where there is none, or it cannot be made."""
+    chosen = plugins.choose(plugins.DISTANCES, name, place)
+    plugins.make(chosen, ["__call__"], options={"method": Method()})
+    return chosen
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:

@@ -1,13 +1,14 @@
-"""Plug-ins: what other distributions add by entry points. They are listed by name; one is imported when it is chosen.
+"""Plug-ins: what distributions add by entry points, ours too. They are listed by name; one is imported when chosen.
 
-A flag names a plug-in as ``NAME``, or as ``NAME=ARGUMENT``: what stands behind the sign is given to it, as a text.
+A flag names a plug-in as ``NAME``, or as ``NAME=ARGUMENT``: what stands behind the sign is given to it, as a text. What
+is built in is registered in ``setup.py`` and comes this way too; only its errors and records do not call it a plug-in.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -22,6 +23,8 @@ OOD_SOURCES = "parapet.ood_sources"
 METRICS = "parapet.metrics"
 MODELS = "parapet.models"
 PERTURBATIONS = "parapet.perturbations"
+DISTANCES = "parapet.distances"
+VETTING_RULES = "parapet.vetting_rules"
 
 # The groups of entry points, and what one of each is called.
 GROUPS = {
@@ -31,6 +34,8 @@ GROUPS = {
     METRICS: "metric",
     MODELS: "model",
     PERTURBATIONS: "perturbation",
+    DISTANCES: "distance",
+    VETTING_RULES: "vetting rule",
 }
 
 
@@ -48,6 +53,16 @@ class Plugin(msgspec.Struct, frozen=True, order=True):
     distribution: str
     version: str
 
+    @property
+    def built_in(self) -> bool:
+        """Whether it is ours."""
+        return self.distribution == DISTRIBUTION
+
+    @property
+    def extras(self) -> list[str]:
+        """The extras of its distribution that it needs."""
+        return EntryPoint(self.name, self.target, self.group).extras
+
 
 class Chosen(msgspec.Struct, frozen=True):
     """A plug-in that a flag names.
@@ -64,6 +79,8 @@ class Chosen(msgspec.Struct, frozen=True):
     def refused(self, reason: str) -> InputError:
         """An error about the plug-in, with where it is from."""
         one = self.plugin
+        if one.built_in:
+            return InputError(f"{one.name} {reason}", self.flag)
         return InputError(f"the plug-in {one.name!r} ({one.distribution} {one.version}) {reason}", self.flag)
 
 
@@ -72,32 +89,32 @@ class Names:
 
     Args:
       group: the entry points.
-      built_in: the names that need none; a plug-in of such a name is not seen.
+      others: names that need none.
     """
 
-    def __init__(self, group: str, built_in: Sequence[str]) -> None:
-        self.group, self.built_in = group, tuple(built_in)
+    def __init__(self, group: str, *others: str) -> None:
+        self.group, self.others = group, others
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self.built_in, *names(self.group))))
+        return iter((*self.others, *names(self.group)))
 
     def __contains__(self, given: object) -> bool:
-        return given in self.built_in or (isinstance(given, str) and _split(given)[0] in names(self.group))
+        return given in self.others or (isinstance(given, str) and _split(given)[0] in names(self.group))
 
 
 def installed(group: str) -> list[Plugin]:
-    """The plug-ins of a group, sorted; nothing of them is imported."""
-    return sorted(_plugin(one) for one in entry_points(group=group))
+    """The plug-ins of a group, those that are built in first; nothing of them is imported."""
+    return sorted((_plugin(one) for one in entry_points(group=group)), key=lambda one: (not one.built_in, one))
 
 
 def _plugin(one: EntryPoint) -> Plugin:
-    told = (one.dist.name, one.dist.version) if one.dist is not None else ("", "")
-    return Plugin(one.group, one.name, one.value, *told)
+    distribution, version = (one.dist.name, one.dist.version) if one.dist is not None else ("", "")
+    return Plugin(one.group, one.name, one.value, distribution, version)
 
 
 def names(group: str) -> list[str]:
-    """The names of a group's plug-ins, each once, sorted."""
-    return sorted({one.name for one in installed(group)})
+    """The names of a group's plug-ins, each once, those that are built in first."""
+    return list(dict.fromkeys(one.name for one in installed(group)))
 
 
 def _split(given: str) -> tuple[str, str | None]:
@@ -106,7 +123,7 @@ def _split(given: str) -> tuple[str, str | None]:
 
 
 def find(group: str, given: str, flag: str) -> Chosen | None:
-    """The plug-in that a flag names, if there is one.
+    """The plug-in that a flag names, if there is one. What is built in goes before a plug-in of its name.
 
     Args:
       group: the entry points.
@@ -118,8 +135,7 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
     """
     name, argument = _split(given)
     found = [one for one in installed(group) if one.name == name]
-    found = [one for one in found if one.distribution == DISTRIBUTION] or found  # what is built in goes first
-    if len(found) > 1:
+    if len(found) > 1 and not found[0].built_in:
         told = " and ".join(f"{one.distribution} {one.version}" for one in found)
         raise InputError(f"two plug-ins are called {name!r}, of {told}: uninstall one", flag)
     return Chosen(found[0], argument, flag) if found else None
@@ -134,17 +150,22 @@ def choose(group: str, given: str, flag: str) -> Chosen:
 
 
 def told(group: str) -> str:
-    """What plug-ins of a group there are, for messages."""
-    return f"installed plug-ins: {', '.join(names(group)) or 'none'} ('parapet doctor' lists those of all groups)"
+    """What there is of a group, for messages."""
+    there = installed(group)
+    ours = ", ".join(one.name for one in there if one.built_in)
+    others = ", ".join(dict.fromkeys(one.name for one in there if not one.built_in)) or "none"
+    built_in = f"built in: {ours}; " if ours else ""
+    return f"{built_in}installed plug-ins: {others} ('parapet doctor' lists those of all groups)"
 
 
-def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "") -> Any:
+def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Mapping[str, Any] | None = None) -> Any:
     """Imports a plug-in, and calls it with its argument if it was given one.
 
     Args:
       chosen: the plug-in.
       wanted: the attributes that what it gives must have.
       part: of what the entry point names, the attribute to call.
+      options: what the flags of the command say. A class that has ``from_options`` is made by that, of these.
 
     Returns:
       What it gave.
@@ -152,16 +173,31 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "") -> Any:
     Raises:
       InputError: it cannot be imported or called so, or what it gives lacks something.
     """
-    target: Any = load(chosen)
-    if part:
-        if not hasattr(target, part):
-            raise chosen.refused(f"has no {part}: it is not made for this flag; name another")
-        target = getattr(target, part)
-    made = _called(chosen, target)
+    target = target_of(chosen, part)
+    from_options = getattr(target, "from_options", None) if options is not None else None
+    if from_options is not None and chosen.argument is not None:
+        raise chosen.refused(f"takes no argument: give {chosen.plugin.name} alone")
+    made = _called(chosen, target if from_options is None else from_options, options if from_options else None)
     lacking = [name for name in wanted if not hasattr(made, name)]
     if lacking:
         raise chosen.refused(f"gives a {type(made).__name__} without {', '.join(lacking)}: see docs/plugins.md")
     return made
+
+
+def target_of(chosen: Chosen, part: str = "") -> Any:
+    """What is called: what the entry point names, or a part of it. Raises InputError where there is none."""
+    target = load(chosen)
+    if part and not hasattr(target, part):
+        raise chosen.refused(f"has no {part}: name another")
+    return getattr(target, part) if part else target
+
+
+def parallel_calls(options: Mapping[str, Any]) -> int:
+    """The ``parallel_calls`` of options: requests at a time, 4 where nothing is said. Raises InputError beyond 32."""
+    calls = int(options.get("parallel_calls", 4))
+    if not 1 <= calls <= 32:
+        raise InputError(f"{calls} cannot be: give 1 to 32", "--parallel_calls")
+    return calls
 
 
 def load(chosen: Chosen) -> Any:
@@ -170,28 +206,36 @@ def load(chosen: Chosen) -> Any:
     try:
         return EntryPoint(plugin.name, plugin.target, plugin.group).load()
     except Exception as error:  # a stranger's module may raise anything
-        logging.debug("", exc_info=True)
-        raise chosen.refused(f"cannot be imported: {_said(error)} (PARAPET_DEBUG=1 shows the traceback)") from None
+        raise _blamed(chosen, error, "cannot be imported") from None
 
 
-def _called(chosen: Chosen, target: Callable[..., Any]) -> Any:
-    given = () if chosen.argument is None else (chosen.argument,)
+def _blamed(chosen: Chosen, error: Exception, what: str) -> InputError:
+    if isinstance(error, InputError):
+        return error if chosen.plugin.built_in else chosen.refused(str(error))
+    logging.debug("", exc_info=True)
+    return chosen.refused(f"{what}: {_summary(error)} (PARAPET_DEBUG=1 shows the traceback)")
+
+
+def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, Any] | None) -> Any:
+    given = (options,) if options is not None else () if chosen.argument is None else (chosen.argument,)
     name = chosen.plugin.name
     if not callable(target):
         raise chosen.refused(f"is a {type(target).__name__}, which cannot be called: see docs/plugins.md")
     if not _takes(target, given):
         hint = f"takes no argument: give {name} alone" if given else f"needs an argument: give {name}=ARGUMENT"
         raise chosen.refused(hint)
+    return call(chosen, target, *given)
+
+
+def call(chosen: Chosen, function: Callable[..., Any], *given: Any) -> Any:
+    """What a function of a plug-in gives. Raises InputError where it raises anything, which says where it is from."""
     try:
-        return target(*given)
-    except InputError as error:
-        raise chosen.refused(str(error)) from None
+        return function(*given)
     except Exception as error:
-        logging.debug("", exc_info=True)
-        raise chosen.refused(f"failed: {_said(error)} (PARAPET_DEBUG=1 shows the traceback)") from None
+        raise _blamed(chosen, error, "failed") from None
 
 
-def _takes(target: Callable[..., Any], given: Sequence[str]) -> bool:
+def _takes(target: Callable[..., Any], given: Sequence[Any]) -> bool:
     try:
         inspect.signature(target).bind(*given)
     except TypeError:
@@ -201,7 +245,7 @@ def _takes(target: Callable[..., Any], given: Sequence[str]) -> bool:
     return True
 
 
-def _said(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
@@ -213,10 +257,10 @@ def members(protocol: type) -> list[str]:
 
 
 def recorded(*chosen: Chosen | None) -> dict[str, Any]:
-    """What ``run.json`` says of the plug-ins of a run: where they are from. Nothing where there were none.
+    """What ``run.json`` says of the plug-ins of a run: where they are from. Nothing where all was built in.
 
     Arguments are left out: a place on this machine tells nobody anything, and engines name their model anyway.
     """
-    used = sorted({one.plugin for one in chosen if one is not None})
-    told_of = [{name: getattr(one, name) for name in ("group", "name", "distribution", "version")} for one in used]
-    return {"plugins": told_of} if used else {}
+    used = sorted({one.plugin for one in chosen if one is not None and not one.plugin.built_in})
+    records = [{name: getattr(one, name) for name in ("group", "name", "distribution", "version")} for one in used]
+    return {"plugins": records} if used else {}

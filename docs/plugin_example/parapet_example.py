@@ -217,3 +217,41 @@ class DroppedArticles(parapet.Perturbation):
                     yield (*article.span(), "")
 
         return parapet.edit_user_turns(dialogue, edits)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parapet.distances: parapet compose --name_distance ngrams, or --name_distance ngrams=3; parapet.rank(..., by="ngrams")
+
+
+class Ngrams:
+    """A distance of paraphrases: the share of the n-grams of characters in either text that are not in both.
+
+    Args:
+      n: how many characters.
+    """
+
+    def __init__(self, n: str = "2") -> None:
+        self.n = int(n)
+
+    def __call__(self, original: str, paraphrase: str) -> float:
+        """From 0, for texts with the same n-grams, to 1."""
+        first, second = self._of(original.lower()), self._of(paraphrase.lower())
+        return 1 - len(first & second) / len(first | second)
+
+    def _of(self, text: str) -> set[str]:
+        return {text[i : i + self.n] for i in range(max(1, len(text) - self.n + 1))}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# parapet.vetting_rules: parapet compose --vetting_rules first_person
+
+
+class FirstPerson:
+    """A vetting rule, see ``parapet.transforms.crowd.vetting_rules.VettingRule``: descriptions are not about "me"."""
+
+    action = "review"  # or "reject"
+    explanation = "Speaks of the worker: I, me, my, we, our."
+
+    def applies(self, answer: Any) -> bool:
+        """Whether the answer is held: it has ``text``, ``words``, ``task``, ``name``, ``description``, ``prompt``."""
+        return answer.task == "descriptions" and not {"i", "me", "my", "we", "our"}.isdisjoint(answer.words)

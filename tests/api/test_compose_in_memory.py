@@ -256,7 +256,7 @@ def test_bad_input_is_refused_with_place_and_reason(tmp_path: Path, sample, answ
     assert refused(sample, [answers[0], 3]) == ("responses[1]: expected a path or a record of Assignment, found int")
     assert refused(sample, answers, [answers]).startswith("decisions[0]: expected a path or a record of Decision")
     assert refused(sample, answers, seed=1, selection="best").startswith("selection: 'best' is unknown")
-    assert refused(sample, answers, name_distance="cosine").startswith("name_distance: 'cosine' is unknown")
+    assert refused(sample, answers, name_distance="cosine").startswith("name_distance: there is no distance 'cosine'")
     assert refused(sample, answers, encoding="base64") == "encoding: Python knows no text encoding 'base64'"
     assert refused(sample, answers, reviewers=answers[:1]) == "reviewers: expected two sheets, found 1"
     assert "agrees with itself" in refused(sample, answers, reviewers=(answers[0], answers[0]))
@@ -328,7 +328,7 @@ def test_rank_orders_by_distance_then_text(original, paraphrases, by) -> None:
 
 
 def test_rank_refuses_what_it_cannot_rank() -> None:
-    with pytest.raises(InputError, match="'cosine' is unknown: expected 'levenshtein' or 'jaccard'"):
+    with pytest.raises(InputError, match="there is no distance 'cosine': built in: jaccard, levenshtein"):
         rank("a", ["b"], by="cosine")
     with pytest.raises(InputError, match="put it into a list"):
         rank("a", "bc")

@@ -61,6 +61,7 @@ def read_answers(
     elements: Mapping[Task, Sequence[Element]],
     decisions: Mapping[str, Mapping[str, Decision]],
     conventions: Conventions,
+    rules: vet.Rules = vet.NO_MORE,
 ) -> tuple[list[Entry], list[DeadLetter]]:
     """Every answer with the verdict on it, before answers are compared with each other.
 
@@ -69,6 +70,7 @@ def read_answers(
       elements: of the service, by task.
       decisions: assignment id to form field to decision.
       conventions: of the corpus's names.
+      rules: besides those that are built in.
 
     Returns:
       The answers, and dead letters for fields that the task does not have.
@@ -86,7 +88,7 @@ def read_answers(
         for field, text in sorted(assignment.answers.items()):
             decision = decisions.get(assignment.assignment_id, {}).get(field)
             if field in known:
-                entry = _entry(assignment, known[field], text, verdict, decision, conventions)
+                entry = _entry(assignment, known[field], text, verdict, decision, conventions, rules)
                 if decision is not None and entry.decision is None:
                     dead.append(unusable_decision(decision, "bad_decision: no word is left of the text to be used"))
                 answers.append(entry)
@@ -126,6 +128,7 @@ def _entry(
     of_assignment: vet.Verdict,
     decision: Decision | None,
     conventions: Conventions,
+    rules: vet.Rules,
 ) -> Entry:
     task = assignment.task
     assert task != "rewrites"  # the ingest takes answers to schema tasks only
@@ -140,7 +143,7 @@ def _entry(
     if decision is not None and decision.decision == "reject":
         entry.verdict = vet.Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
     elif not entry.accepted:
-        of_text = vet.PASS if of_assignment.action == "reject" else vet.vet_answer(entry.vetted())
+        of_text = vet.PASS if of_assignment.action == "reject" else vet.vet_answer(entry.vetted(), rules)
         entry.verdict = of_text if of_text.action else of_assignment
     return entry
 

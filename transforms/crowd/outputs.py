@@ -10,7 +10,7 @@ from typing import Any
 from parapet.schemas.responses import DeadLetter
 from parapet.transforms.crowd import summary
 from parapet.transforms.crowd.review import review_csv, review_pages
-from parapet.transforms.crowd.vet import EXPLANATIONS
+from parapet.transforms.crowd.vetting_rules import explanations
 from parapet.transforms.reports import compose_page
 
 _EXAMPLES = 2  # services whose paraphrases the report shows
@@ -23,6 +23,7 @@ def summary_files(
     agreement: Sequence[tuple[dict[str, Any], bytes]],
     splits: Mapping[str, Sequence[str]],
     method: Mapping[str, str],
+    vetting_rules: Sequence[str] = (),
 ) -> Iterator[tuple[str, bytes]]:
     """Yields (path, bytes): statistics, report, review sheet and pages, shortfall, dead letters, adjudication.
 
@@ -32,6 +33,7 @@ def summary_files(
       agreement: of two reviewers, with what to adjudicate; empty where there were none.
       splits: schema file to the names of its services.
       method: what the run was told.
+      vetting_rules: of plug-ins, by name.
     """
     order = {name: i for i, name in enumerate(dict.fromkeys(name for names in splits.values() for name in names))}
     summaries = sorted(summaries, key=lambda found: order[found.service_name])
@@ -40,9 +42,10 @@ def summary_files(
     statistics = summary.statistics(summaries, splits, len(dead), agreement[0][0] if agreement else None, method)
     yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
     examples = {found.service_name: found.examples for found in summaries if found.examples}
-    yield "report.html", compose_page(statistics, EXPLANATIONS, dict(islice(examples.items(), _EXAMPLES))).encode()
-    yield "review.csv", review_csv(reviews, EXPLANATIONS)
-    yield from review_pages(reviews, EXPLANATIONS)
+    explained = explanations(vetting_rules)
+    yield "report.html", compose_page(statistics, explained, dict(islice(examples.items(), _EXAMPLES))).encode()
+    yield "review.csv", review_csv(reviews, explained)
+    yield from review_pages(reviews, explained)
     yield "shortfall.csv", summary.shortfall_csv(summaries)
     yield "top_up_plan.json", (json.dumps(summary.top_up_plan(summaries), indent=2) + "\n").encode()
     yield "dead_letters.jsonl", summary.dead_letters_jsonl(dead)

@@ -24,6 +24,7 @@ from parapet.transforms.crowd.merge import given, unusable_decision
 from parapet.transforms.crowd.rank import Candidates, assign_names, ranked
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd.select import draw, most_diverse
+from parapet.transforms.crowd.vetting_rules import rules_of
 from parapet.transforms.distance import Method
 from parapet.transforms.naming import Conventions
 from parapet.transforms.variants import compose_variant
@@ -40,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True):
       seed: of the draw.
       selection: ``random`` or ``diverse``.
       allow_partial: compose services whose elements have fewer than five good answers, but one at least: they repeat.
+      vetting_rules: of plug-ins, by name.
     """
 
     conventions: Conventions = Conventions()
@@ -47,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True):
     seed: int = 0
     selection: str = "random"
     allow_partial: bool = False
+    vetting_rules: tuple[str, ...] = ()
 
 
 class Short(msgspec.Struct):
@@ -175,7 +178,8 @@ def settle_service(
     outcome = Outcome(service.service_name)
     elements = {task: elements_of(service, task) for task in TASKS}
     assignments = sorted(assignments, key=lambda a: a.assignment_id)
-    answers, outcome.dead = read_answers(assignments, elements, decisions, settings.conventions)
+    rules = rules_of(settings.vetting_rules)
+    answers, outcome.dead = read_answers(assignments, elements, decisions, settings.conventions, rules)
     outcome.decisions = dict(Counter(a.decision.decision for a in answers if a.decision is not None))
     clusters: dict[tuple[Task, str], list[list[Entry]]] = defaultdict(list)
     for (task, field, _), same in by_words(answers).items():
@@ -195,7 +199,7 @@ def settle_service(
             for k in VARIANTS
         ]
     _dispose(good, taken)
-    outcome.reviews = _review_items(clusters)
+    outcome.reviews = _review_items(clusters, rules)
     outcome.audit = [
         _audit_row(answer) for answer in sorted(answers, key=lambda a: (a.element.id, a.task, a.response_id))
     ]
@@ -293,7 +297,7 @@ def _dispose(good: Mapping[tuple[Task, str], list[Entry]], taken: Mapping[tuple[
 # --- what is written ------------------------------------------------------------------------------------------------
 
 
-def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]]) -> list[ReviewItem]:
+def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]], rules: vet.Rules) -> list[ReviewItem]:
     items = []
     for found in clusters.values():
         for same in found:
@@ -304,7 +308,7 @@ def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]]) -> lis
                 ]
                 # Workers whose neighbours were rejected as copies need not be shown those again and again.
                 told = sorted({pair for pair in neighbours if pair[1] != "rejected"})
-                reasons = Counter([best.reason, *vet.flags(best.vetted())])
+                reasons = Counter([best.reason, *vet.flags(best.vetted(), rules)])
                 items.append(
                     ReviewItem(
                         response_id=best.response_id,

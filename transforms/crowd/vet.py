@@ -119,10 +119,23 @@ class Answer(msgspec.Struct, frozen=True):
         return self.name if self.task == "names" else self.description
 
 
+Rule = tuple[str, Callable[[Answer], bool]]
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """Rules besides those that are built in, after them: of those that reject, and of those that hold."""
+
+    reject: tuple[Rule, ...] = ()
+    review: tuple[Rule, ...] = ()
+
+
+NO_MORE = Rules()
+
+
 @lru_cache(maxsize=1 << 17)
-def vet_answer(answer: Answer) -> Verdict:
+def vet_answer(answer: Answer, more: Rules = NO_MORE) -> Verdict:
     """The verdict on an answer by its text alone."""
-    for action, rules in (("reject", _REJECT), ("review", _REVIEW)):
+    for action, rules in (("reject", (*_REJECT, *more.reject)), ("review", (*_REVIEW, *more.review))):
         for reason, applies in rules:
             if applies(answer):
                 return Verdict(action, reason)
@@ -278,8 +291,6 @@ def _length(answer: Answer) -> bool:
     return len(answer.words) > MAX_WORDS[answer.task]
 
 
-Rule = tuple[str, Callable[[Answer], bool]]
-
 _REJECT: tuple[Rule, ...] = (
     ("blank", _blank),
     ("too_long", _too_long),  # before all that reads the text
@@ -301,8 +312,8 @@ _REVIEW: tuple[Rule, ...] = (
 )
 
 
-def flags(answer: Answer) -> Iterator[str]:
+def flags(answer: Answer, more: Rules = NO_MORE) -> Iterator[str]:
     """Every reason that applies, for the review page: a reviewer sees all of them."""
-    for reason, applies in (*_REJECT, *_REVIEW):
+    for reason, applies in (*_REJECT, *more.reject, *_REVIEW, *more.review):
         if applies(answer):
             yield reason

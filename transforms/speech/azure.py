@@ -10,12 +10,13 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 from xml.sax.saxutils import escape
 
 from parapet.schemas.errors import InputError
+from parapet.transforms import plugins
 from parapet.transforms.refusals import Refused
 from parapet.transforms.speech.azure_errors import KEY_VARIABLE, Failed
 from parapet.transforms.speech.azure_sdk import Ear, Mouth, configuration, sdk, within
@@ -70,9 +71,9 @@ class _Azure(Generic[Client]):
         language: str,
     ) -> None:
         if region and not _REGION.fullmatch(region):
-            raise InputError("is no region such as westeurope", "region", region)
+            raise InputError("is no region such as westeurope", "--azure_region", region)
         if endpoint and not _ADDRESS.fullmatch(endpoint):
-            raise InputError("is no address such as wss://HOST or ws://127.0.0.1:5000", "endpoint")
+            raise InputError("is no address such as wss://HOST or ws://127.0.0.1:5000", "--azure_endpoint")
         if not _LANGUAGE.fullmatch(language):
             raise InputError("is no language such as en-US", "language", language)
         if parallel < 1:
@@ -85,6 +86,12 @@ class _Azure(Generic[Client]):
         self._pool: _Pool[Client] | None = None
         self._down = False
 
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Of the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
+        given = {name: options[f"azure_{name}"] for name in ("region", "endpoint") if f"azure_{name}" in options}
+        return cls(**given, parallel=plugins.parallel_calls(options))
+
     def open(self) -> None:
         """Loads the SDK; calls nobody yet.
 
@@ -95,7 +102,7 @@ class _Azure(Generic[Client]):
         key, region = self._key(), self.region or os.environ.get(REGION_VARIABLE, "").strip()
         if not self.endpoint and not region:
             raise InputError(
-                f"is not given: name the region of your Speech resource, or set {REGION_VARIABLE}", "region"
+                f"is not given: name the region of your Speech resource, or set {REGION_VARIABLE}", "--azure_region"
             )
         if not self.endpoint and not _REGION.fullmatch(region):
             raise InputError("is no region such as westeurope", REGION_VARIABLE)
@@ -175,6 +182,7 @@ class AzureSynthesiser(_Azure[Mouth]):
     """
 
     name = "azure:neural"
+    default_voice = "en-US-JennyNeural"
 
     def __init__(
         self,
@@ -190,6 +198,12 @@ class AzureSynthesiser(_Azure[Mouth]):
     ) -> None:
         super().__init__(Mouth, region, endpoint, seconds, patience, first_wait, longest_wait, parallel, language)
         self.dollars_per_million = dollars_per_million
+
+    def check(self, voices: list[str]) -> None:
+        """Raises InputError for what cannot be the name of a voice; whether Azure has it, Azure alone knows."""
+        for voice in voices:
+            if not is_voice(voice):
+                raise InputError(f"{voice!r} is no voice of Azure's, such as en-US-JennyNeural", "--voices")
 
     def speak(self, text: str, voice: str) -> Samples:
         """The sound of a text in a voice such as ``en-US-JennyNeural``.
@@ -283,6 +297,10 @@ class AzureRecogniser(_Azure[Ear]):
 def is_voice(name: str) -> bool:
     """Whether it looks like the name of a voice; Azure alone knows whether it has it."""
     return _VOICE.fullmatch(name) is not None
+
+
+# By the names that an engine's module has for them.
+Synthesiser, Recogniser = AzureSynthesiser, AzureRecogniser
 
 
 class _Pool(Generic[Client]):

@@ -51,6 +51,7 @@ class Espeak:
 
     parallel = 1
     dollars_per_million = 0.0
+    default_voice = "klatt4"
 
     def __init__(self) -> None:
         self.name = f"espeak-ng ({PACKAGE} {version_of(PACKAGE)})"

@@ -115,11 +115,17 @@ class Sphinx:
 
     parallel = 1
     dollars_per_hour = 0.0
+    uses_language_model = True
 
     def __init__(self, folder: str, model: str) -> None:
         self.folder, self.model = folder, model
         self.name = f"pocketsphinx {version_of('pocketsphinx')}:{model}"
         self._decoder: Any = None
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Sphinx:
+        """Of ``models``, the folder, and ``language_model``, the id of one in it."""
+        return cls(options["models"], options["language_model"])
 
     def open(self) -> None:
         """Loads the models, in some tenths of a second."""

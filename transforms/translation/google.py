@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
+from parapet.transforms import plugins
 from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.translation.engine import Limits
 
@@ -97,6 +100,16 @@ class Google:
         self.first_wait, self.longest_wait = first_wait, longest_wait
         self._client: Any = None
         self._down = False
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Google:
+        """Of the flags ``google_...`` and ``parallel_calls``. Raises InputError where nobody is said to pay."""
+        calls = plugins.parallel_calls(options)
+        given = {name.removeprefix("google_"): value for name, value in options.items() if name.startswith("google_")}
+        project = given.pop("project", None) or os.environ.get("GOOGLE_CLOUD_PROJECT")
+        if not project:
+            raise InputError("say which project pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
+        return cls(project, parallel=calls, **given)
 
     def _full_name(self, kind: str, given: str) -> str:
         return given if given.startswith("projects/") else f"{self.parent}/{kind}/{given}"

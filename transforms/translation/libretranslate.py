@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import requests
@@ -12,6 +13,7 @@ from urllib3 import BaseHTTPResponse
 from urllib3.util import Retry
 
 from parapet.schemas.errors import InputError
+from parapet.transforms import plugins
 from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.translation.engine import Limits
 
@@ -67,6 +69,14 @@ class LibreTranslate:
         self.seconds, self.tries, self.wait, self.parallel = seconds, tries, wait, parallel
         self._session: requests.Session | None = None
         self._key = ""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> LibreTranslate:
+        """Of the flags ``libretranslate_url`` and ``parallel_calls``. Raises InputError where there is no address."""
+        calls = plugins.parallel_calls(options)
+        if "libretranslate_url" not in options:
+            raise InputError("say where the server is", "--libretranslate_url")
+        return cls(options["libretranslate_url"], parallel=calls)
 
     def open(self) -> None:
         """Makes a session, and asks for the languages to see whether anybody answers.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.errors import InputError, MissingExtra, is_unicode
+from parapet.transforms import plugins
 from parapet.transforms.refusals import Refused
 from parapet.transforms.translation import local_folders
 from parapet.transforms.translation.engine import Limits
@@ -78,6 +79,23 @@ class Local:
         self.limits = Limits(batch, _CODEPOINTS)
         self.model = ",".join([*(_name(*one) for one in self.folders.items()), self._options()])
         self._models: dict[str, Model] = {}
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Local:
+        """Of the flags ``model`` (``[PAIR=]DIR`` of each), ``beams``, ``sample``, ``temperature`` and ``seed``.
+
+        Raises:
+          InputError: there is no model for one of the directions of ``pivots``.
+        """
+        plugins.parallel_calls(options)
+        if "model" not in options:
+            raise InputError("name the folder of a model, or of one for each direction", "--model")
+        pairs = {pair or ANY: folder for pair, _, folder in (one.rpartition("=") for one in options["model"])}
+        legs = [f"{one}-{other}" for pivot in options["pivots"] for one, other in (("en", pivot), (pivot, "en"))]
+        if ANY not in pairs and (lacking := [leg for leg in legs if leg not in pairs]):
+            raise InputError(f"there is none for {', '.join(lacking)}: name its folder, as {lacking[0]}=DIR", "--model")
+        given = ("beams", "sample", "temperature", "seed")
+        return cls(pairs, **{name: options[name] for name in given if name in options})
 
     def _options(self) -> str:
         # max_tokens shapes no translation: one that is cut off is none.

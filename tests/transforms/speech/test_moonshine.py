@@ -16,13 +16,12 @@ from heard_sets import run
 
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech import flite, moonshine
+from parapet.transforms.speech import engine, flite, moonshine
 from parapet.transforms.speech.alignment import align
 from parapet.transforms.speech.audio import active_power
 from parapet.transforms.speech.engine import RATE
 from parapet.transforms.speech.espeak import Espeak
 from parapet.transforms.speech.noise import plain, through_noise
-from parapet.transforms.speech.plugged import engine_of
 from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 
 TEXTS = ["i want a table for two", "no thank you", "book a cab to the airport please", "yes that sounds good"]
@@ -91,10 +90,10 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_one_only_speaks_and_the_other_only_listens() -> None:
-    with pytest.raises(InputError, match="--speaker: moonshine only listens, and does not speak: name another"):
-        engine_of("speaker", "moonshine")
-    with pytest.raises(InputError, match="--listener: flite only speaks, and does not listen: name another"):
-        engine_of("listener", "flite")
+    with pytest.raises(InputError, match="--speaker: moonshine has no Synthesiser: name another"):
+        engine.make("speaker", engine.choose("speaker", "moonshine"), {})
+    with pytest.raises(InputError, match="--listener: flite has no Recogniser: name another"):
+        engine.make("listener", engine.choose("listener", "flite"), {})
 
 
 def test_a_set_that_moonshine_hears(some_turns: Path, tmp_path: Path) -> None:

@@ -323,7 +323,7 @@ def test_unencrypted_the_key_stays_on_this_machine() -> None:
 
 @pytest.mark.parametrize("kind", ENGINES)
 def test_without_a_key_or_region_there_is_one_clear_line(kind: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"^region: is not given: .* or set AZURE_SPEECH_REGION$"):
+    with pytest.raises(InputError, match=r"^--azure_region: is not given: .* or set AZURE_SPEECH_REGION$"):
         kind().open()
     monkeypatch.setenv("AZURE_SPEECH_REGION", "http://elsewhere")
     with pytest.raises(InputError, match=r"^AZURE_SPEECH_REGION: is no region"):
@@ -349,12 +349,12 @@ def test_without_the_package_it_says_what_to_install(kind: type[Any], monkeypatc
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"region": "west europe"}, "region"),
-        ({"region": "evil.org/#"}, "region"),
-        ({"endpoint": "http://host"}, "endpoint"),
-        ({"endpoint": "host:1"}, "endpoint"),
-        ({"endpoint": "wss://me:secret@host"}, "endpoint"),
-        ({"endpoint": "wss://host/?key=secret"}, "endpoint"),
+        ({"region": "west europe"}, "--azure_region"),
+        ({"region": "evil.org/#"}, "--azure_region"),
+        ({"endpoint": "http://host"}, "--azure_endpoint"),
+        ({"endpoint": "host:1"}, "--azure_endpoint"),
+        ({"endpoint": "wss://me:secret@host"}, "--azure_endpoint"),
+        ({"endpoint": "wss://host/?key=secret"}, "--azure_endpoint"),
         ({"language": "english"}, "language"),
         ({"language": "en-US'/>"}, "language"),
         ({"parallel": 0}, "parallel"),

@@ -1,0 +1,37 @@
+"""Packages of plug-ins for the tests: the example of docs/plugin_example, and those that are made up in a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parents[1] / "docs" / "plugin_example"
+FROM = {"distribution": "parapet-example", "version": "1.2.0"}
+
+
+def install_example(folder: Path) -> Path:
+    """Installs the example below a folder, as pip does it; gives the folder of its modules."""
+    shutil.copytree(EXAMPLE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "install", "-q", *offline, "--target", str(folder / "site")]
+    subprocess.run([*pip, str(folder / "source")], check=True)
+    return folder / "site"
+
+
+def bring(site: Path, name: str, group: str, plugin: str, target: str, code: str = "", version: str = "0.3") -> None:
+    """A distribution in a folder, as if it were installed there."""
+    info = site / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{plugin} = {target}\n", encoding="utf-8")
+    (site / f"{name}.py").write_text(code, encoding="utf-8")
+
+
+def record(output: Path) -> list[tuple[str, str]]:
+    """The plug-ins of a run: group and name."""
+    found = json.loads((output / "run.json").read_text())["plugins"]
+    assert all({key: one[key] for key in FROM} == FROM for one in found)
+    return [(one["group"], one["name"]) for one in found]
