@@ -6,14 +6,14 @@ such dialogues to an output of their own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
-import orjson
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import with_input_types, with_output_types
@@ -23,10 +23,11 @@ from parapet.evaluation.dst.files import Found, Settings, by_id, dialogues_in_me
 from parapet.evaluation.dst.frames import Slots, slots_of
 from parapet.evaluation.dst.predictions import as_dialogues, check_known, predictions_in_memory
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
-from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.dialogue import typed
+from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
-from parapet.transforms.corpora import Corpus, Item, dialogues_of
+from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.dead_letters import dead_dialogue, id_of
 from parapet.transforms.perturbation import Perturbation, apply, options_named, perturbation_of, set_of
 from parapet.transforms.rewrite.places import Known
@@ -107,18 +108,25 @@ class Perturb(beam.PTransform):
         return _Outputs(self.default_label(), lambda dialogues: self._perturbed(dialogues, strict=False))
 
     def _perturbed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
-        files = dialogues | "As files" >> beam.Map(_as_file).with_output_types(DialogueFile)
         perturb = beam.ParDo(_Perturb(self.perturbation, self.set_name, strict))
         if not self.perturbation.needs_analysis():
-            joined = files | "Without states" >> beam.Map(_alone)
-        else:
-            states = files | "Analyze" >> _Analyze(self.perturbation)
-            joined = (
-                {"files": files | "By id" >> beam.Map(_keyed), "states": states}
-                | "Join" >> beam.CoGroupByKey()
-                | "One of each" >> beam.MapTuple(_joined)
-            )
-        return joined | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
+            return dialogues | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
+        files = dialogues | "As files" >> _as_files(strict)
+        states = files.files | "Analyze" >> _Analyze(self.perturbation)
+        joined = (
+            {"files": files.files | "By id" >> beam.Map(_keyed), "states": states}
+            | "Join" >> beam.CoGroupByKey()
+            | "One of each" >> beam.MapTuple(_joined)
+        )
+        perturbed = joined | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
+        dead_letters = (files[DEAD_LETTERS], perturbed[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
+        return _Perturbed(perturbed.dialogues, perturbed[ROWS], dead_letters)
+
+
+class _Perturbed(NamedTuple):
+    dialogues: beam.PCollection
+    rows: beam.PCollection
+    dead_letters: beam.PCollection
 
 
 class _Outputs(beam.PTransform):
@@ -126,6 +134,7 @@ class _Outputs(beam.PTransform):
 
     def __init__(self, label: str, function: Any) -> None:
         super().__init__(label)
+        self.with_input_types(Dialogue)
         self.function = function
 
     def expand(self, dialogues: beam.PCollection) -> Any:
@@ -141,55 +150,77 @@ class _Analyze(beam.PTransform):
         return self.perturbation.analyze(files) | "By file" >> beam.MapTuple(lambda place, state: (place[0], state))
 
 
-def _as_file(dialogue: Dialogue) -> DialogueFile:
-    """A dialogue as a file that has it alone, called what the dialogue is called."""
-    name = id_of(dialogue, 0)
-    try:
-        content = orjson.dumps([dialogue])
-    except TypeError as error:
-        raise InputError(f"is not JSON: {error}", f"dialogue {name}") from None
-    return DialogueFile("", name, f"dialogue {name}", len(content), content)
+class _AsFile(beam.DoFn):
+    """A dialogue to a file that has it alone, called what the dialogue is called."""
+
+    def __init__(self, strict: bool) -> None:
+        super().__init__()
+        self.strict = strict
+
+    def process(self, dialogue: Dialogue) -> Iterator[DialogueFile | TaggedOutput]:
+        try:
+            typed(dialogue)
+            content = json.dumps([dialogue]).encode()
+        except InputError as error:
+            yield _refused(dialogue, error, self.strict)
+        except (TypeError, ValueError, RecursionError) as error:
+            yield _refused(dialogue, InputError(f"is not JSON: {error}"), self.strict)
+        else:
+            name = id_of(dialogue, 0)
+            yield DialogueFile("", name, f"dialogue {name}", len(content), content)
 
 
-def _alone(file: DialogueFile) -> tuple[DialogueFile, Any]:
-    return file, None
+def _as_files(strict: bool) -> beam.PTransform:
+    as_file: beam.PTransform = beam.ParDo(_AsFile(strict)).with_outputs(DEAD_LETTERS, main="files")
+    return as_file
 
 
 def _keyed(file: DialogueFile) -> tuple[str, DialogueFile]:
     return file.relative, file
 
 
-def _joined(name: str, found: dict[str, Iterable[Any]]) -> tuple[DialogueFile, Any]:
+def _joined(name: str, found: dict[str, Iterable[Any]]) -> tuple[Dialogue, Any]:
     files, states = [*found["files"]], [*found["states"]]
     if len(files) > 1:
         raise InputError(f"{len(files)} dialogues have this id", f"dialogue {name}")
-    return files[0], states[0] if states else None
+    return _dialogue(files[0]), states[0] if states else None
+
+
+def _dialogue(file: DialogueFile) -> Dialogue:
+    dialogue: Dialogue
+    ((dialogue, _),) = read_each(file.content or b"", file.path)
+    return dialogue
 
 
 class _Perturb(beam.DoFn):
+    """Dialogues, or (dialogue, state) of those that were analyzed."""
+
     def __init__(self, perturbation: Perturbation, set_name: str, strict: bool) -> None:
         super().__init__()
         self.perturbation, self.set_name, self.strict = perturbation, set_name, strict
 
-    def process(self, joined: tuple[DialogueFile, Any]) -> Iterator[Dialogue | TaggedOutput]:
-        file, state = joined
-        for position, raw, plain, dialogue in dialogues_of(file):
-            error = dialogue if isinstance(dialogue, InputError) else None
-            item = apply(self.perturbation, Item(position, raw, plain, error), self.set_name, state)
-            if item.error is not None:
-                yield _refused(file, raw, item.error, self.strict)
-            else:
-                yield item.raw
-                for row in item.rows:
-                    yield TaggedOutput(ROWS, row)
+    def process(self, element: Any) -> Iterator[Dialogue | TaggedOutput]:
+        dialogue, state = element if isinstance(element, tuple) else (element, None)
+        try:
+            typed(dialogue)
+        except InputError as error:
+            yield _refused(dialogue, error, self.strict)
+            return
+        item = apply(self.perturbation, Item(0, dialogue, plain=False), self.set_name, state)
+        if item.error is not None:
+            yield _refused(dialogue, item.error, self.strict)
+            return
+        yield item.raw
+        for row in item.rows:
+            yield TaggedOutput(ROWS, row)
 
 
-def _refused(file: DialogueFile, raw: Any, error: InputError, strict: bool, variant: str = "") -> TaggedOutput:
+def _refused(dialogue: Any, error: InputError, strict: bool, variant: str = "") -> TaggedOutput:
     """The dead letter of a dialogue. Raises InputError where a pipeline has no place for it."""
+    name = id_of(dialogue, 0)
     if strict:
-        raise InputError(error.reason, file.path, error.where)
-    letter = dead_dialogue(file, id_of(raw, 0), error, variant)
-    return TaggedOutput(DEAD_LETTERS, msgspec.structs.replace(letter, file=""))
+        raise InputError(error.reason, f"dialogue {name}", error.where)
+    return TaggedOutput(DEAD_LETTERS, dead_dialogue(DialogueFile("", "", "", 0), name, error, variant))
 
 
 @with_input_types(Dialogue)
@@ -255,11 +286,15 @@ class ApplyVariants(beam.PTransform):
 
     def _renamed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
         rename_each = beam.ParDo(_Rename(self.variants, self.known, strict))
-        return (
-            dialogues
-            | "As files" >> beam.Map(_as_file).with_output_types(DialogueFile)
-            | "Rename" >> rename_each.with_outputs(DEAD_LETTERS, main="dialogues")
-        )
+        files = dialogues | "As files" >> _as_files(strict)
+        renamed = files.files | "Rename" >> rename_each.with_outputs(DEAD_LETTERS, main="dialogues")
+        dead_letters = (files[DEAD_LETTERS], renamed[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
+        return _Renamed(renamed.dialogues, dead_letters)
+
+
+class _Renamed(NamedTuple):
+    dialogues: beam.PCollection
+    dead_letters: beam.PCollection
 
 
 class _Rename(beam.DoFn):
@@ -269,13 +304,11 @@ class _Rename(beam.DoFn):
 
     def process(self, file: DialogueFile) -> Iterator[tuple[str, Dialogue] | TaggedOutput]:
         for variant in self.variants:
-            # Renamed in place: each variant has a dialogue of its own.
-            for _, raw, _, dialogue in dialogues_of(file):
-                places = dialogue if isinstance(dialogue, InputError) else places_of(raw, self.known)
-                try:
-                    yield variant.name, rename(variant, places)
-                except InputError as error:
-                    yield _refused(file, raw, error, self.strict, variant.name)
+            dialogue = _dialogue(file)  # renamed in place: each variant has one of its own
+            try:
+                yield variant.name, rename(variant, places_of(dialogue, self.known))
+            except InputError as error:
+                yield _refused(dialogue, error, self.strict, variant.name)
 
 
 @with_output_types(dict[str, dict[str, float]])

@@ -182,7 +182,11 @@ class Pool(beam.PTransform):
     def expand(self, utterances: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
         """Foreign to those that are kept, and (name, n) to be summed."""
         turns = self.turns | "Different turns" >> beam.Distinct()
-        rows = utterances | "Count rows" >> beam.combiners.Count.Globally() | beam.Map(lambda n: ("source_rows", n))
+        rows = (
+            utterances
+            | "Count rows" >> beam.combiners.Count.Globally()
+            | "Name" >> beam.Map(lambda n: ("source_rows", n))
+        )
         found = (
             utterances
             | "By key" >> beam.Map(lambda one: (one.key, one))

@@ -1,0 +1,210 @@
+"""``parapet.beam`` on PCollections of dialogues: the API's dialogues, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import PipelineVisitor
+from apache_beam.testing.util import assert_that
+from test_ood_api import FOREIGN
+from two_workers import TWO_PROCESSES
+
+import parapet
+from parapet.schemas.layout import sample_root
+
+TEST = sample_root() / "test"
+FOLDERS = [Path(__file__).parents[2] / name for name in ("parapet", "transforms")]
+BROKEN = [{"dialogue_id": "broken"}, {"turns": []}, {"turns": [], "services": []}]
+
+
+@pytest.fixture(scope="module")
+def dialogues() -> list[dict[str, Any]]:
+    return list(parapet.load_corpus(TEST).dialogues())
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "foreign.txt"
+    path.write_text("\n".join(FOREIGN) + "\n")
+    return path
+
+
+def same(expected: Iterable[Any]) -> Callable[[list[Any]], None]:
+    """A check that a PCollection has these elements, in any order."""
+    wanted = sorted(json.dumps(one, sort_keys=True) for one in expected)
+
+    def check(found: list[Any]) -> None:
+        assert sorted(json.dumps(one, sort_keys=True) for one in found) == wanted
+
+    return check
+
+
+@pytest.mark.parametrize("flags", [[], TWO_PROCESSES], ids=["one", "two processes"])
+def test_it_gives_what_the_api_gives(dialogues: list[dict[str, Any]], source: Path, flags: list[str]) -> None:
+    ood = {"rates": (0.2, 0.5), "source": source, "seed": 3}
+    entities = {"training": sample_root(), "seed": 2}
+    test = parapet.load_corpus(TEST)
+    with beam.Pipeline("FnApiRunner", options=PipelineOptions(flags)) as pipeline:
+        read = pipeline | beam.Create(dialogues)
+        for name, options in (("typos", {"seed": 1}), ("unseen_entities", entities)):
+            expected = parapet.perturb(TEST, name, **options)
+            outputs = read | parapet.beam.Perturb(name, corpus=test, **options).with_outputs()
+            assert_that(outputs.dialogues, same(expected.dialogues()), f"dialogues of {name}")
+            assert_that(outputs.rows, same(expected.rows.to_pylist()), f"rows of {name}")
+            assert_that(outputs.dead_letters, same([]), f"dead letters of {name}")
+        for name, expected in parapet.perturb_sets(TEST, "ood", **ood).items():
+            perturbed = read | parapet.beam.Perturb("ood", set_name=name, **ood)
+            assert_that(perturbed, same(expected.dialogues()), f"dialogues of {name}")
+
+
+def test_own_utterances_at_an_exact_rate(dialogues: list[dict[str, Any]]) -> None:
+    expected = parapet.perturb(TEST, "ood", rates=0.05)
+    rows = Counter(row["label"] for row in expected.rows.to_pylist())
+    assert rows["ood"] == int(0.05 * rows["in_domain"] + 0.5) > 0
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        perturbed = pipeline | beam.Create(dialogues) | parapet.beam.Perturb("ood", rates=0.05, corpus=TEST)
+        assert_that(perturbed, same(expected.dialogues()))
+
+
+@pytest.mark.parametrize("name", ["typos", "ood"])
+def test_nothing_is_lost(dialogues: list[dict[str, Any]], source: Path, name: str) -> None:
+    """Every dialogue is in exactly one output, and the others are what they are without the broken ones."""
+    options = {"rates": 0.3, "source": source} if name == "ood" else {}
+    expected = parapet.perturb(TEST, name, **options)
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        outputs = pipeline | beam.Create([*BROKEN, *dialogues]) | parapet.beam.Perturb(name, **options).with_outputs()
+        letters = outputs.dead_letters | beam.Map(lambda one: [one.dialogue_id, one.reason.partition(":")[0]])
+        reasons = [["broken", "not_sgd"], ["[0]", "not_sgd"], ["[0]", "not_sgd"]]
+        assert_that(letters, same(reasons), "dead letters")
+        assert_that(outputs.dialogues, same(expected.dialogues()), "dialogues")
+        assert_that(outputs.rows, same(expected.rows.to_pylist()), "rows")
+
+
+def test_what_json_cannot_have(dialogues: list[dict[str, Any]], source: Path) -> None:
+    odd = {**dialogues[0], "dialogue_id": "odd", "extra": {1, 2}}
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        transform = parapet.beam.Perturb("ood", rates=0.3, source=source)
+        outputs = pipeline | beam.Create([odd, *dialogues]) | transform.with_outputs()
+        letters = outputs.dead_letters | beam.Map(lambda one: [one.dialogue_id, one.reason])
+        assert_that(letters, same([["odd", "is not JSON: Object of type set is not JSON serializable"]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "message"),
+    [
+        ("typos", {"dialogue_id": "b"}, r"^dialogue b: not_sgd: Object missing required field `services`"),
+        ("ood", {"dialogue_id": "b"}, r"^dialogue b: not_sgd: Object missing required field `services`"),
+        ("ood", "again", r"^dialogue 1_00000: 2 dialogues have this id"),
+    ],
+)
+def test_the_first_bad_dialogue_fails_the_pipeline(
+    dialogues: list[dict[str, Any]], source: Path, name: str, bad: Any, message: str
+) -> None:
+    options = {"rates": 0.3, "source": source} if name == "ood" else {}
+    pipeline = beam.Pipeline("FnApiRunner")
+    bad = dialogues[0] if bad == "again" else bad
+    _ = pipeline | beam.Create([*dialogues, bad]) | parapet.beam.Perturb(name, **options)
+    with pytest.raises(parapet.InputError, match=message):
+        pipeline.run().wait_until_finish()
+
+
+def test_no_dialogues(source: Path) -> None:
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
+        outputs = none | parapet.beam.Perturb("ood", rates=0.3, source=source).with_outputs()
+        assert_that(outputs.dialogues, same([]))
+
+
+VARIANTS = {
+    name: {"test": [dict(one, service_name=one["service_name"] + name) for one in parapet.load_corpus(TEST).services()]}
+    for name in ("v1", "v2")
+}
+
+
+def test_variants_are_those_of_the_api(dialogues: list[dict[str, Any]]) -> None:
+    expected = parapet.apply_variants(TEST, VARIANTS)
+    pairs = [[name, dialogue] for name, corpus in expected.items() for dialogue in corpus.dialogues()]
+    assert len(pairs) == 2 * len(dialogues)
+    foreign = {**dialogues[0], "dialogue_id": "foreign", "services": ["Nobodys_1"]}
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        read = pipeline | beam.Create([*dialogues, foreign, *BROKEN])
+        outputs = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST).with_outputs()
+        letters = outputs.dead_letters | beam.Map(lambda one: [one.dialogue_id, one.variant])
+        assert_that(outputs.dialogues, same(pairs), "dialogues")
+        of_broken = [["broken", ""], ["[0]", ""], ["[0]", ""]]
+        assert_that(letters, same([["foreign", "v1"], ["foreign", "v2"], *of_broken]), "dead letters")
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda: parapet.beam.Perturb("typos"),
+        lambda: parapet.beam.Perturb("typos").with_outputs(),
+        lambda: parapet.beam.Perturb("ood", rates=0.1, corpus=TEST).with_outputs(),
+        lambda: parapet.beam.ApplyVariants(VARIANTS, corpus=TEST),
+        lambda: parapet.beam.ApplyVariants(VARIANTS, corpus=TEST).with_outputs(),
+    ],
+)
+def test_texts_are_refused_when_the_pipeline_is_made(transform: Callable[[], beam.PTransform]) -> None:
+    pipeline = beam.Pipeline("FnApiRunner")
+    with pytest.raises(beam.typehints.TypeCheckError, match=r"expected Dict.*, got <class 'str'>"):
+        _ = pipeline | beam.Create(["a text"]) | transform()
+
+
+def test_what_it_gives_has_a_type() -> None:
+    pipeline = beam.Pipeline("FnApiRunner")
+    read = pipeline | beam.Create([]).with_output_types(dict[str, Any])
+    assert (read | parapet.beam.Perturb("typos")).element_type == read.element_type
+    renamed = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST)
+    assert renamed.element_type == beam.typehints.Tuple[str, read.element_type]
+
+
+class _Labels(PipelineVisitor):
+    def __init__(self) -> None:
+        self.labels: list[str] = []
+
+    def enter_composite_transform(self, transform_node: Any) -> None:
+        self.visit_transform(transform_node)
+
+    def visit_transform(self, transform_node: Any) -> None:
+        self.labels.append(transform_node.full_label)
+
+
+def test_labels_can_be_read() -> None:
+    pipeline = beam.Pipeline("FnApiRunner")
+    read = pipeline | beam.Create([]).with_output_types(dict[str, Any])
+    for name, options in (("typos", {}), ("typos", {"env": 0.5, "set_name": "typos-env1"}), ("ood", {"rates": 0.1})):
+        _ = read | parapet.beam.Perturb(name, corpus=TEST, **options)
+    _ = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST)
+    labels = _Labels()
+    pipeline.visit(labels)
+    top = {label.partition("/")[0] for label in labels.labels} - {"", "Create"}
+    assert top == {"Perturb(typos)", "Perturb(typos-env1)", "Perturb(ood-10)", "ApplyVariants"}
+    ours = "|".join(path.name for folder in FOLDERS for path in folder.rglob("*.py"))
+    assert not [label for label in labels.labels if re.search(rf"<lambda at ({ours})", label)]
+    assert "Perturb(ood-10)/Analyze/Injections/Corpus/Read file" in {
+        label.rpartition("/")[0] for label in labels.labels
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("unseen_entities", {}, r"^unseen_entities learns from a corpus: give corpus=parapet.load_corpus"),
+        ("ood", {"rates": 0.1}, r"^ood learns from a corpus: give corpus=parapet.load_corpus"),
+        ("ood", {"corpus": TEST}, r"^ood makes 3 sets: give set_name, one of ood-10, ood-20, ood-50$"),
+        ("ood", {"rates": 0.1, "corpus": "nowhere"}, r"^nowhere: there is no such file or folder$"),
+        ("unseen_entities", {"corpus": TEST, "values": "nowhere.csv"}, r"^nowhere.csv: values: cannot be read"),
+    ],
+)
+def test_mistakes(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(parapet.InputError, match=message):
+        parapet.beam.Perturb(name, **options)
