@@ -151,6 +151,7 @@ setup(
             "flite=parapet.transforms.speech.flite [speech]",
             "moonshine=parapet.transforms.speech.moonshine [moonshine]",
         ],
+        "parapet.models": ["keywords=parapet.evaluation.dst.baseline:Keywords"],
         "parapet.distances": [
             "levenshtein=parapet.transforms.distance:levenshtein_distance",
             "jaccard=parapet.transforms.distance:Jaccard",

@@ -10,6 +10,7 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import logging
 import sys
 import sysconfig
 import threading
@@ -202,6 +203,7 @@ def running(code: UserCode, headline: str) -> Iterator[None]:
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # what a stranger's code raises may be anything
+        logging.debug("", exc_info=True)
         raise UserCodeError(f"{code.target} {headline}:\n{users_traceback(code, error)}", code.flag) from None
     finally:
         for folder in folders:  # once each: the threads of a worker add their own

@@ -52,7 +52,7 @@ BROKEN = {
 def test_a_broken_plugin_is_told_with_where_it_is_from(kind: str, site: Path) -> None:
     code, called, argument, said = BROKEN[kind]
     bring(site, f"broken_{kind}", plugins.MODELS, "it", f"broken_{kind}:{called}", code)
-    assert plugins.names(plugins.MODELS) == ["it"]  # nothing of it is imported for that
+    assert plugins.names(plugins.MODELS) == ["keywords", "it"]  # nothing of it is imported for that
     told = refusal(plugins.MODELS, f"it{argument}", ("predict",))
     assert told.startswith(f"--flag: the plug-in 'it' (broken_{kind} 0.3) ")
     assert said in told
@@ -101,6 +101,20 @@ def test_names_are_those_built_in_and_those_installed(site: Path) -> None:
     chosen = plugins.find(plugins.TRANSLATION_ENGINES, "pig=a=b", "--engine")
     assert chosen is not None
     assert chosen.argument == "a=b"
+
+
+def test_what_is_built_in_comes_first_and_is_no_plugin_of_a_run(site: Path) -> None:
+    bring(site, "broken_impostor", plugins.DISTANCES, "jaccard", "broken_impostor:made", "raise RuntimeError")
+    chosen = plugins.choose(plugins.DISTANCES, "jaccard", "--name_distance")
+    assert (chosen.plugin.distribution, chosen.plugin.built_in) == ("parapet-dialogue", True)
+    assert plugins.recorded(chosen) == {}
+    assert plugins.choose(plugins.SPEECH_ENGINES, "azure", "--engine").plugin.extras == ["azure"]
+
+
+def test_an_installation_older_than_the_checkout_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    with pytest.raises(InputError, match="not even what is built in is registered: install Parapet again, pip install"):
+        plugins.choose(plugins.DISTANCES, "levenshtein", "--name_distance")
 
 
 def test_help_names_plugins_and_imports_none(site: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.distribution import DISTRIBUTION
+from parapet.schemas.distribution import DISTRIBUTION, install_line
 from parapet.schemas.errors import InputError
 
 TRANSLATION_ENGINES = "parapet.translation_engines"
@@ -37,6 +37,10 @@ GROUPS = {
     DISTANCES: "distance",
     VETTING_RULES: "vetting rule",
 }
+
+
+# The groups that have something built in: nothing there means that the checkout is newer than its installation.
+BUILT_IN = {TRANSLATION_ENGINES, SPEECH_ENGINES, MODELS, PERTURBATIONS, DISTANCES}
 
 
 class Plugin(msgspec.Struct, frozen=True, order=True):
@@ -152,6 +156,8 @@ def choose(group: str, given: str, flag: str) -> Chosen:
 def told(group: str) -> str:
     """What there is of a group, for messages."""
     there = installed(group)
+    if group in BUILT_IN and not any(one.built_in for one in there):
+        return f"not even what is built in is registered: install Parapet again, {install_line()}"
     ours = ", ".join(one.name for one in there if one.built_in)
     others = ", ".join(dict.fromkeys(one.name for one in there if not one.built_in)) or "none"
     built_in = f"built in: {ours}; " if ours else ""

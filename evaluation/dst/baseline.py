@@ -1,6 +1,6 @@
 """A tracker by key words: it has learned nothing, and reads the schema. What a model must beat, and a first number.
 
-    parapet evaluate --task dst --model parapet.evaluation.dst.baseline:Keywords ...
+    parapet evaluate --task dst --model keywords ...
 
 Values of categorical slots are found word by word. For free slots, what looks like a value (a time, a date, a number,
 a name) goes to the slot whose name and description share most with the words around it. So a schema that says the same

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ KINDS = (TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
 _FIELDS = ("text", "utterance")
 _SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
 _SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})  # what DSTC2 has for what nobody said
+
+
+Rows = Iterator[tuple[str, str | InputError]]
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -131,29 +135,24 @@ def _kind_of_json(read: Any, path: Path) -> str:
 
 def read_source(file: SourceFile) -> Iterator[Foreign | InputError]:
     """The utterances of a file, and for each row that is none why not. Raises InputError: the file cannot be read."""
-    if file.kind == PLUG_IN:
-        yield from _plugged(file)
-        return
+    return _READERS[file.kind](file)
+
+
+def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iterator[Foreign | InputError]:
+    """The utterances of a file that is read at once."""
     try:
-        data = b"" if file.kind == SGD else read_bytes(file.path).removeprefix(b"\xef\xbb\xbf")
+        data = read_bytes(file.path).removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         if error.strerror is None:  # of the network: the runner tries again
             raise
         raise InputError(f"cannot be read: {error.strerror}", file.name) from None
-    if file.kind == SGD:
-        yield from _sgd(file)
-        return
-    readers = {TEXT: _lines, JSON_LINES: _json_lines, DSTC2: _dstc2, KEY_VALUE: _key_value}
-    for where, found in readers[file.kind](file, data):
+    for where, found in reader(file, data):
         if isinstance(found, InputError):
             yield InputError(found.reason, file.name, where)
         elif not is_unicode(found):
             yield InputError("not_unicode: half a surrogate pair", file.name, where)
         else:
             yield foreign(found, f"{file.name}:{where.removeprefix('line ')}")
-
-
-Rows = Iterator[tuple[str, str | InputError]]
 
 
 def _lines(_: SourceFile, data: bytes) -> Rows:
@@ -255,6 +254,16 @@ def _plugged(file: SourceFile) -> Iterator[Foreign | InputError]:
             yield InputError("not_unicode: half a surrogate pair", file.name, f"[{number}]")
         else:
             yield foreign(text, f"{file.name}:{number}")
+
+
+_READERS: dict[str, Callable[[SourceFile], Iterator[Foreign | InputError]]] = {
+    TEXT: partial(_read, _lines),
+    JSON_LINES: partial(_read, _json_lines),
+    DSTC2: partial(_read, _dstc2),
+    KEY_VALUE: partial(_read, _key_value),
+    SGD: _sgd,
+    PLUG_IN: _plugged,
+}
 
 
 def source_id(name: str, dialogue_id: str, turn: int) -> str:
