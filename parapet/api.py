@@ -17,19 +17,16 @@ if TYPE_CHECKING:
 
 
 def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Corpus:
-    """Opens a schema-guided dialogue corpus. Dialogues are read when they are asked for.
+    """Opens a schema-guided dialogue corpus. Dialogues are read lazily.
 
     Args:
       root: a folder in the SGD layout (``ROOT/{train,dev,test}/schema.json`` and ``dialogues_NNN.json``), the folder of
-        one split, a schema file, or the folder of a release of Parapet's; local or in a bucket (``gs://``). None: the
-        sample that comes with Parapet.
-      name: of a release, which of its corpora.
-
-    Returns:
-      The corpus.
+        a single split, a schema file, or a release made by ``parapet release``. Local, or in a bucket (``gs://``). By
+        default, the sample that comes with Parapet.
+      name: which corpus of a release to open.
 
     Raises:
-      InputError: there is nothing there that is a corpus.
+      InputError: there is no corpus at that place, or its schemas cannot be read.
 
     Example:
       >>> import parapet
@@ -63,9 +60,9 @@ def corpus_from(corpus: Corpus | str | Path | None) -> Corpus:
 
 
 def perturbations() -> Mapping[str, type[Perturbation]]:
-    """The perturbations that are installed: name to class, built in and plug-ins.
+    """The installed perturbations, built in and from plug-ins, as a mapping from name to class.
 
-    A class is imported when it is looked up, so that a broken plug-in is in nobody else's way.
+    A class is imported only when it is looked up, so a broken plug-in does not affect the others.
 
     Example:
       >>> import parapet
@@ -86,20 +83,20 @@ def perturb(
     set_name: str | None = None,
     **options: Any,
 ) -> PerturbedCorpus:
-    """Perturbs the dialogues of a corpus, when they are read.
+    """Perturbs a corpus. Dialogues are perturbed lazily, as they are read.
 
     Args:
-      corpus: a corpus, which is not changed, or a place as :func:`load_corpus` takes it.
-      perturbation: the name of one that is installed, a class of your own, or an object of one.
-      set_name: which set, where the perturbation makes several: one for each rate, say.
-      options: of the perturbation; all have ``seed``, of everything that is drawn (default 0).
+      corpus: a corpus, or anything that ``load_corpus`` accepts. It is not modified.
+      perturbation: the name of an installed perturbation, or a class or instance of your own.
+      set_name: which set to make, if the perturbation makes several, such as one for each rate.
+      options: options of the perturbation. All of them take ``seed`` (default 0).
 
     Returns:
-      A corpus again, with ``rows``, an Arrow table of what was changed. The same dialogues and rows as the command
-      makes, byte for byte where they are saved.
+      A corpus, with an Arrow table ``rows`` of what was changed. Saved, dialogues and rows are byte for byte what the
+      command writes.
 
     Raises:
-      InputError: there is no such perturbation, set or option, or the corpus cannot be perturbed so.
+      InputError: there is no such perturbation, set or option, or this corpus cannot be perturbed with them.
 
     Example:
       >>> import parapet
@@ -119,7 +116,7 @@ def perturb(
 def perturb_sets(
     corpus: Corpus | str | Path, perturbation: str | type[Perturbation] | Perturbation, **options: Any
 ) -> dict[str, PerturbedCorpus]:
-    """All sets of a perturbation, by name. Arguments and errors as of :func:`perturb`.
+    """Makes all sets of a perturbation at once, and returns them by name. See ``perturb`` for arguments and errors.
 
     Example:
       >>> import parapet
@@ -135,20 +132,21 @@ def perturb_sets(
 def apply_variants(
     corpus: Corpus | str | Path, variants: str | Path | Variants, *, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
-    """The dialogues of a corpus under the names of schema variants, as the command ``rewrite`` has them (SGD-X).
+    """Puts dialogues under the names of schema variants, as ``parapet rewrite`` does (SGD-X, section 3).
 
     Args:
-      corpus: the original: a corpus, or a place as :func:`load_corpus` takes it.
-      variants: a folder of variants (``DIR/v1/train/schema.json``), as SGD-X is published and ``parapet compose``
-        writes it; or variants in memory, name to split to services, as ``parapet.compose`` gives them.
-      names: which of them; all where none are named.
+      corpus: a corpus, or anything that ``load_corpus`` accepts.
+      variants: a folder of variants (``DIR/v1/train/schema.json``), in the layout in which SGD-X is published and
+        ``parapet compose`` writes; or variants in memory, ``{name: {split: services}}``, such as the ``variants`` of
+        a ``Composition``.
+      names: which variants to apply; all by default.
 
     Returns:
-      Name to corpus.
+      A corpus for each variant, by name. Dialogues are renamed lazily. One that touches a service for which the variant
+      has no counterpart raises InputError when it is read.
 
     Raises:
-      InputError: there are no such variants, or no service of one matches the corpus. A service without a counterpart
-        is an error of the dialogues that touch it, when they are read.
+      InputError: there are no such variants, or a variant has no service that matches one of the corpus.
 
     Example:
       >>> import parapet

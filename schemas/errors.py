@@ -6,12 +6,12 @@ from parapet.schemas.distribution import install_line
 
 
 class InputError(Exception):
-    """Input that cannot be used, said so that its owner can mend it.
+    """Input that cannot be used.
 
-    Args:
-      reason: what is wrong and, where it helps, what to do.
-      path: the file (or folder, or flag) at fault.
-      where: the place inside it: ``row 7``, ``[3].slots[0].name``.
+    Attributes:
+      reason: what is wrong and, where it helps, what to do about it.
+      path: the file, folder, flag or argument at fault.
+      where: the place inside it, such as ``row 7`` or ``[3].slots[0].name``.
     """
 
     def __init__(self, reason: str, path: object = "", where: str = "") -> None:

@@ -58,17 +58,16 @@ class Item(NamedTuple):
 
 
 class Corpus:
-    """A schema-guided dialogue corpus. Dialogues are read when they are asked for, one at a time.
+    """A schema-guided dialogue corpus. Dialogues are read lazily, one at a time.
+
+    ``parapet.load_corpus`` opens one, ``parapet.corpus_of`` makes one of dialogues in memory.
 
     Attributes:
-      files: the dialogue files, the largest first.
-      folders: the folder of each split below the root (``""``: the root itself) to its schemas.
-      schemas: (path below the root, bytes) of the schema files.
-      problems: what is wrong with schemas, a line each.
-      rows_folder: where rows are saved beside the dialogues; nothing where there are none.
+      files: the dialogue files, largest first.
+      folders: the schemas of each split, by folder below the root (``""`` is the root itself).
+      schemas: the schema files, as (path below the root, content).
+      problems: one line for each service that breaks a rule of the format and was left out.
     """
-
-    rows_folder = ""
 
     def __init__(
         self, files: Sequence[DialogueFile], folders: Mapping[str, SplitSchemas], schemas: Mapping[str, bytes]
@@ -84,13 +83,13 @@ class Corpus:
     def splits(self) -> tuple[str, ...]:
         """The names of the splits, such as ``("train", "dev", "test")``.
 
-        A split's folder that was loaded by itself is called what the folder is called; ``"all"`` where that says
-        nothing.
+        A single folder of dialogues is one split, named after the folder, or ``"all"`` if that is not the name of a
+        split.
         """
         return tuple(split_name(folder, of) for folder, of in self.folders.items())
 
     def services(self, split: str | None = None) -> list[dict[str, Any]]:
-        """The services of a split, or of all splits, each once, as dicts in SGD's form.
+        """The services of one split, or of all splits (each service once), as dicts in the SGD format.
 
         Raises:
           InputError: there is no such split.
@@ -98,51 +97,46 @@ class Corpus:
         return list(raw_by_name([self.folders[folder] for folder in self._folders(split)]).values())
 
     def dialogues(self, split: str | None = None) -> Iterator[dict[str, Any]]:
-        """The dialogues of a split, or of all splits, as dicts in SGD's form, in the order of the files.
+        """The dialogues of one split, or of all splits, as dicts in the SGD format, in the order of the files.
 
         Raises:
-          InputError: there is no such split, a file cannot be read, or a dialogue is none; with file and place.
+          InputError: there is no such split, a file cannot be read, or a dialogue is not in the SGD format. The error
+            has the file and the place.
         """
         for file in self.files_of(split):
-            for item in self.checked_items(file):
+            for item in checked_items(self, file):
                 yield item.raw
 
     def files_of(self, split: str | None = None) -> list[DialogueFile]:
-        """The dialogue files of a split, or of all splits, in the order of splits and names."""
+        """The dialogue files of one split, or of all splits, ordered by split and name."""
         folders = self._folders(split)
         return sorted(
             (file for file in self.files if file.split in folders), key=lambda f: (folders.index(f.split), f.name)
         )
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
-        """The dialogues of one of the files. Raises InputError where it cannot be read, possibly after some of them."""
+        """The dialogues of one file, each with the error that makes it unusable, if any.
+
+        Raises:
+          InputError: the file cannot be read; possibly after some of its dialogues.
+        """
         for position, raw, plain, dialogue in dialogues_of(file):
             yield Item(position, raw, plain, dialogue if isinstance(dialogue, InputError) else None)
 
-    def checked_items(self, file: DialogueFile) -> Iterator[Item]:
-        """As :meth:`read`. Raises InputError where a dialogue cannot be used, with file and place."""
-        for item in self.read(file):
-            if item.error is not None:
-                where = f"[{item.position}]" + (f".{item.error.where}" if item.error.where else "")
-                raise InputError(item.error.reason, file.path or file.relative, where)
-            yield item
-
-    def rows_file(self, rows: Sequence[dict[str, Any]]) -> bytes:
-        """The rows of one dialogue file, as Parquet, where there are any."""
-        raise NotImplementedError
-
     def save(self, folder: str | Path) -> None:
-        """Writes the corpus in the SGD layout: whole files only, ``run.json`` last. A folder of ours is replaced.
+        """Writes the corpus to a folder in the SGD layout, with the rows of a perturbed corpus beside it, as Parquet.
+
+        Files appear whole, and ``run.json`` last. A folder that an earlier ``save`` wrote is replaced.
 
         Raises:
-          InputError: a dialogue cannot be used, or the folder holds something else.
+          InputError: a dialogue cannot be used, or the folder holds anything else.
         """
         from parapet.transforms.saving import save
 
         save(self, str(folder))
 
-    def about(self) -> dict[str, Any]:
-        """What ``run.json`` of a folder says in which it is saved."""
+    def provenance(self) -> dict[str, Any]:
+        """How the corpus was derived from another: nothing if it was loaded. ``save`` writes it to ``run.json``."""
         return {}
 
     def _folders(self, split: str | None) -> list[str]:
@@ -158,11 +152,20 @@ def split_name(folder: str, schemas: SplitSchemas) -> str:
     return folder or split_of_folder(schemas.path) or "all"
 
 
+def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
+    """The dialogues of one file of a corpus. Raises InputError with file and place where one cannot be used."""
+    for item in corpus.read(file):
+        if item.error is not None:
+            where = f"[{item.position}]" + (f".{item.error.where}" if item.error.where else "")
+            raise InputError(item.error.reason, file.path or file.relative, where)
+        yield item
+
+
 def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     """A file that whoever has it can read: with its content, where that is not what stands on disk."""
     if type(corpus) is Corpus:
         return file
-    texts = [dialogue_text(item.raw, item.plain) for item in corpus.checked_items(file)]
+    texts = [dialogue_text(item.raw, item.plain) for item in checked_items(corpus, file)]
     content = OPENING + BETWEEN.join(texts) + CLOSING if texts else EMPTY
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
@@ -202,14 +205,14 @@ def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
 
 
 def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
-    """A corpus of what is in memory.
+    """A corpus of dialogues that are in memory.
 
     Args:
-      dialogues: split to its dialogues, dicts in SGD's form.
-      services: split to its services, as the entries of a ``schema.json``.
+      dialogues: the dialogues of each split, as dicts in the SGD format.
+      services: the services of each split, as dicts in the form of ``schema.json``.
 
     Raises:
-      InputError: a split without services, services that break a rule, or dialogues that JSON cannot have.
+      InputError: a split has no services, a service breaks a rule of the format, or a dialogue cannot be JSON.
 
     Example:
       >>> import parapet

@@ -45,11 +45,11 @@ CHANGED_TURNS = pa.schema(
 
 
 class Perturbed(NamedTuple):
-    """A dialogue as a perturbation leaves it.
+    """The result of a perturbation for one dialogue.
 
     Attributes:
-      dialogue: in SGD's form; the original is not modified.
-      rows: what was changed, of the class's ``row_schema``.
+      dialogue: the perturbed dialogue, in the SGD format. The original is left as it was.
+      rows: what was changed: dicts with the columns of the perturbation's ``row_schema``.
     """
 
     dialogue: dict[str, Any]
@@ -57,16 +57,16 @@ class Perturbed(NamedTuple):
 
 
 class Perturbation:
-    """Something that is done to dialogues to test a system. Subclass it, and give it ``name`` and :meth:`perturb`.
+    """The base class of perturbations. A subclass needs a ``name`` and a method :meth:`perturb`; the rest has defaults.
 
-    Options are the keyword arguments of ``__init__``. An installed package makes its perturbation known by an entry
-    point of the group ``parapet.perturbations``; ``parapet.perturb`` takes a class or an object as well.
+    The keyword arguments of ``__init__`` are the options. ``parapet.perturb`` takes a class or an instance; a package
+    that registers the class as an entry point of the group ``parapet.perturbations`` makes it available by name.
 
     Attributes:
-      name: what it is called.
-      row_schema: the Arrow schema of the rows that say what was changed.
-      rows_folder: where they are saved, below the corpus.
-      seed: of everything that is drawn.
+      name: the name of the perturbation.
+      row_schema: the Arrow schema of the rows that record what was changed.
+      rows_folder: the folder, below that of the corpus, to which ``save`` writes the rows.
+      seed: the random seed, as text.
 
     Example:
       >>> import parapet
@@ -98,36 +98,37 @@ class Perturbation:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The names of the sets that it makes: one for most, one for each rate for others."""
+        """The names of the sets it makes. Most perturbations make one; those with rates make one for each rate."""
         return (self.name,)
 
     def fit(self, corpus: Corpus) -> None:
-        """Learns what it needs to know of the corpus: its schemas, what training has. Most need nothing.
+        """Learns from the corpus, for example its schemas or the values seen in training. The default does nothing.
 
-        Called once, on the machine that starts the run; what is set here travels to the workers with the object.
+        Called once, on the machine that starts the run, before anything is perturbed. The instance is then pickled and
+        sent to the workers.
         """
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, Any]]:
-        """Finds the state of each dialogue, where that depends on the whole corpus, as exact rates do.
+        """Computes a state for each dialogue from the whole corpus. Needed for exact rates, for example.
 
         Args:
-          files: PCollection of the dialogue files. ``parapet.transforms.corpora.dialogues_of`` reads one.
+          files: the dialogue files. ``parapet.transforms.corpora.dialogues_of`` reads one.
 
         Returns:
-          PCollection of ((file.relative, position in the file), state). Dialogues without one have the state None.
+          PCollection of ((file.relative, position in the file), state). A dialogue without a state gets None.
         """
         raise NotImplementedError
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
-        """What it makes of a dialogue: a pure function.
+        """Perturbs one dialogue. Must be a pure function of its arguments, the options and the seed.
 
         Args:
-          dialogue: in SGD's form; not to be modified.
-          set_name: one of :attr:`sets`.
-          state: of the dialogue, as :meth:`analyze` found it; None where there is none.
+          dialogue: the dialogue in the SGD format. Do not modify it: return a new one.
+          set_name: which of :attr:`sets` is being made.
+          state: the state that :meth:`analyze` computed for this dialogue, or None.
 
         Raises:
-          InputError: the dialogue cannot be perturbed; ``where`` is the place in it.
+          InputError: the dialogue cannot be perturbed. ``where`` is the place in the dialogue.
         """
         raise NotImplementedError
 
@@ -155,12 +156,12 @@ class Perturbation:
 
 
 def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of :data:`CHANGED_TURNS`.
+    """A row of the default ``row_schema``: the utterance of a turn before and after.
 
     Args:
-      dialogue: the original.
-      position: of the turn, from 0.
-      turn: as it is now.
+      dialogue: the original dialogue.
+      position: the position of the turn, from 0.
+      turn: the perturbed turn.
 
     Example:
       >>> import parapet

@@ -11,7 +11,7 @@ from typing import Any
 from parapet.schemas.dialogue import problems_of, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms.corpora import Corpus, Item
+from parapet.transforms.corpora import Corpus, Item, checked_items
 from parapet.transforms.perturbation import (
     CHANGED_TURNS,
     Perturbation,
@@ -74,7 +74,7 @@ def check_perturbation(
     corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus or sample_root(), None)
     states = fitted(its, corpus)
     services = {service.service_name: service for service in map(parse_service, corpus.services())}
-    places = [(file.relative, item) for file in corpus.files_of() for item in corpus.checked_items(file)]
+    places = [(file.relative, item) for file in corpus.files_of() for item in checked_items(corpus, file)]
     problems = []
     for set_name in its.sets:
         first = [_applied(its, item, set_name, states.get((path, item.position))) for path, item in places]

@@ -16,33 +16,33 @@ import pyarrow as pa
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import Corpus, Item, inline
-from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.corpora import Corpus, Item, checked_items, inline
 from parapet.transforms.perturbation import Perturbation, Place, States, apply, options_named
 
 
 class PerturbedCorpus(Corpus):
-    """A corpus as one set of a perturbation has it. Dialogues are perturbed when they are read.
+    """A perturbed corpus: one set of a perturbation. Dialogues are perturbed as they are read.
 
     Attributes:
-      perturbation: what was done.
-      set_name: which of its sets it is.
+      original: the corpus that was perturbed.
+      perturbation: the perturbation, fitted.
+      set_name: which of its sets this is.
+      states: of the dialogues, by file and position, if the perturbation analyzes the corpus.
     """
 
     def __init__(self, original: Corpus, perturbation: Perturbation, set_name: str, states: States) -> None:
         super().__init__(original.files, original.folders, dict(original.schemas))
         self.original, self.perturbation, self.set_name, self.states = original, perturbation, set_name, states
-        self.rows_folder = perturbation.rows_folder
 
     @property
     def rows(self) -> pa.Table:
-        """What was changed: a table of the perturbation's ``row_schema``, in the order of the dialogues.
+        """What was changed, as an Arrow table with the perturbation's ``row_schema``, in the order of the dialogues.
 
         Raises:
           InputError: a dialogue cannot be used.
         """
-        rows = [row for file in self.files_of() for item in self.checked_items(file) for row in item.rows]
-        return self._table(rows)
+        rows = [row for file in self.files_of() for item in checked_items(self, file) for row in item.rows]
+        return table_of_rows(self.perturbation, rows)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """The dialogues of one of the files, perturbed."""
@@ -50,25 +50,23 @@ class PerturbedCorpus(Corpus):
             state = self.states.get((file.relative, item.position))
             yield apply(self.perturbation, item, self.set_name, state)
 
-    def rows_file(self, rows: Sequence[dict[str, Any]]) -> bytes:
-        """The rows of one dialogue file, as Parquet."""
-        return parquet_bytes(self._table(rows))
-
-    def about(self) -> dict[str, Any]:
-        """What ``run.json`` says of it."""
+    def provenance(self) -> dict[str, Any]:
+        """The perturbation, its set and its seed, after the provenance of the original."""
         made_by = {"perturbation": self.perturbation.name, "set": self.set_name, "seed": self.perturbation.seed}
-        return {**self.original.about(), **made_by}
+        return {**self.original.provenance(), **made_by}
 
-    def _table(self, rows: Sequence[dict[str, Any]]) -> pa.Table:
-        wrong = f"{self.perturbation.name}: its rows are not of its row_schema"
-        try:
-            table = pa.Table.from_pylist(rows, self.perturbation.row_schema)
-        except (pa.ArrowException, TypeError, UnicodeEncodeError, OverflowError) as error:
-            raise InputError(f"{wrong}: {str(error).splitlines()[0]}") from None
-        for field in table.schema:
-            if not field.nullable and table.column(field.name).null_count:
-                raise InputError(f"{wrong}: a row has no {field.name!r}")
-        return table
+
+def table_of_rows(perturbation: Perturbation, rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Rows as a table. Raises InputError where they are not of the perturbation's ``row_schema``."""
+    wrong = f"{perturbation.name}: its rows are not of its row_schema"
+    try:
+        table = pa.Table.from_pylist(rows, perturbation.row_schema)
+    except (pa.ArrowException, TypeError, UnicodeEncodeError, OverflowError) as error:
+        raise InputError(f"{wrong}: {str(error).splitlines()[0]}") from None
+    for field in table.schema:
+        if not field.nullable and table.column(field.name).null_count:
+            raise InputError(f"{wrong}: a row has no {field.name!r}")
+    return table
 
 
 def perturbed_sets(

@@ -7,7 +7,9 @@ from typing import Any
 from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
 from parapet.schemas.distribution import parapet_version
 from parapet.transforms import files
-from parapet.transforms.corpora import Corpus
+from parapet.transforms.corpora import Corpus, checked_items
+from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.perturbed import PerturbedCorpus, table_of_rows
 
 PIPELINE = "save"  # what run.json says has made the folder
 
@@ -21,7 +23,7 @@ def save(corpus: Corpus, folder: str) -> None:
         count, of_file = _write(corpus, file, folder)
         dialogues += count
         written += of_file
-    header = {"pipeline": PIPELINE, "version": parapet_version(), "options": corpus.about()}
+    header = {"pipeline": PIPELINE, "version": parapet_version(), "options": corpus.provenance()}
     counts = {"files": len(corpus.files), "dialogues": dialogues}
     manifest = {path: {"bytes": size, "sha256": digest} for path, digest, size in sorted(written)}
     files.publish(folder, {**header, "counts": counts, "files": manifest})
@@ -32,7 +34,7 @@ def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[f
     count = 0
     with files.staged(folder, file.relative) as handle:
         writer = files.HashingWriter(handle)
-        for item in corpus.checked_items(file):
+        for item in checked_items(corpus, file):
             text = dialogue_text(item.raw, item.plain)
             writer.write(BETWEEN if count else OPENING)
             writer.write(text)
@@ -40,7 +42,8 @@ def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[f
             count += 1
         writer.write(CLOSING if count else EMPTY)
     written = [writer.written(file.relative)]
-    if corpus.rows_folder:
-        path = f"{corpus.rows_folder}/{file.relative.removesuffix('.json')}.parquet"
-        written.append(files.write_staged(folder, path, corpus.rows_file(rows)))
+    if isinstance(corpus, PerturbedCorpus):
+        path = f"{corpus.perturbation.rows_folder}/{file.relative.removesuffix('.json')}.parquet"
+        table = table_of_rows(corpus.perturbation, rows)
+        written.append(files.write_staged(folder, path, parquet_bytes(table)))
     return count, written

@@ -75,9 +75,9 @@ class RenamedCorpus(Corpus):
                     item = item._replace(error=error)
             yield item
 
-    def about(self) -> dict[str, Any]:
-        """What ``run.json`` says of it."""
-        return {**self.original.about(), "variant": self.variant}
+    def provenance(self) -> dict[str, Any]:
+        """The variant, after the provenance of the original."""
+        return {**self.original.provenance(), "variant": self.variant}
 
 
 def _bytes_of(schemas: SplitSchemas) -> bytes:
