@@ -25,6 +25,7 @@ from tiny_t5 import save_t5
 from two_workers import TWO_PROCESSES, TWO_WORKERS
 
 import parapet
+from parapet.evaluation.dst.baseline import Keywords
 from parapet.pipelines.command import _beam_flags
 from parapet.pipelines.dispatch import actions_of, parser_of
 from parapet.pipelines.main import PIPELINES, main
@@ -274,11 +275,12 @@ def test_the_python_of_the_readme_runs(folder: Path) -> None:
     assert len([line for line in code.splitlines() if line]) <= 10
     read = list(parapet.load_corpus("my_corpus").dialogues("test"))
     with beam.Pipeline() as pipeline:
-        names: dict[str, Any] = {"dialogues": pipeline | beam.Create(read)}
+        names: dict[str, Any] = {"dialogues": pipeline | beam.Create(read), "tracker": Keywords()}
         exec(compile(code, "README.md", "exec"), names)
     assert {path.name for path in (folder / "my_typos").iterdir()} >= {"test", "turns"}
     assert list(names["renamed"]) == ["v1", "v2", "v3", "v4", "v5"]
     assert len(list(names["renamed"]["v5"].dialogues("test"))) == len(read)
+    assert list(names["scores"]) == list(names["renamed"])
 
 
 def test_the_readme_is_short() -> None:

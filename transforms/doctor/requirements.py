@@ -19,6 +19,7 @@ SPARE = {"python-levenshtein": "absent: rapidfuzz gives the same values"}
 # What each extra is for. Those that are missing here are told without it.
 ENABLES = {
     "azure": "speech_errors --engine azure",
+    "docs": "make docs (for developers)",
     "gcp": "Dataflow; gs:// paths in every pipeline",
     "google": "back_translate, language_variations: --engine google",
     "lint": "make lint (for developers)",
