@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -112,49 +111,33 @@ class Composition:
         return [summarise(raws[name], outcome) for name, outcome in self._settled.outcomes.items()]
 
     def save(self, folder: PathLike) -> None:
-        """Writes what the command ``parapet compose`` writes, byte for byte, but its ``run.json``.
+        """Writes the folder that the command ``parapet compose`` writes, byte for byte.
 
         ``v1/SPLIT/schema.json`` and so on, ``responses.parquet``, ``review.csv``, ``review.html``, ``shortfall.csv``,
-        ``statistics.json``, ``report.html``, ``dead_letters.jsonl``: all of them appear at once.
-
-        Args:
-          folder: local; new, or empty.
+        ``statistics.json``, ``report.html``, ``dead_letters.jsonl``: whole files only, ``run.json`` last. A folder of
+        an earlier composition is replaced.
 
         Raises:
-          InputError: the folder holds something, or cannot be written.
+          InputError: the folder holds something else, or files that were changed since; or it cannot be written.
         """
         from parapet.schemas.layout import SINGLE, schema_bytes, splits_of
+        from parapet.transforms import files
         from parapet.transforms.crowd import audit, outputs
 
+        output = str(folder)
         about = splits_of(self._splits), self._options.method(), self._options.vetting_rules
-        files = outputs.summary_files(None, self._summaries, self.dead_letters, self._answers.agreement, *about)
-        target = Path(folder)
-        staging = target.with_name(f".{target.name}.tmp-{uuid.uuid4().hex}")
-        if target.is_dir() and any(target.iterdir()):
-            raise InputError("the folder is not empty: choose another one", folder)
-        try:
-            for path, data in files:
-                _write(staging / path, data)
-            for variant, of_splits in self.variants.items():
-                for split, services in of_splits.items():
-                    _write(
-                        staging / variant / ("" if split == SINGLE else split) / "schema.json", schema_bytes(services)
-                    )
-            with (staging / audit.FILE).open("wb") as handle:
-                audit.write([self.audit], handle)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            staging.replace(target)
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror or error}", folder) from None
-        finally:
-            import shutil
-
-            shutil.rmtree(staging, ignore_errors=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+        files.prepare(output, "compose")
+        small = outputs.summary_files(None, self._summaries, self.dead_letters, self._answers.agreement, *about)
+        written = [files.write_staged(output, path, data) for path, data in small]
+        for variant, of_splits in self.variants.items():
+            for split, services in of_splits.items():
+                path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
+                written.append(files.write_staged(output, path, schema_bytes(services)))
+        with files.staged(output, audit.FILE) as handle:
+            hashing = files.HashingWriter(handle)
+            audit.write([self.audit], hashing)
+        written.append(hashing.written(audit.FILE))
+        files.publish(output, files.manifest_of(self._options.header(), self._settled.counts, written))
 
 
 def compose(

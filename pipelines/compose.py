@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import EXIT_FAILURE, Parser, counted, run_command, run_header
+from parapet.pipelines.command import EXIT_FAILURE, Parser, counted, run_command
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     (
         (audit, variants, pages)
         | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args), counts, summary.check_balance)
+        | "Publish" >> files.Publish(args.output, options_of(args).header(), counts, summary.check_balance)
     )
 
 
@@ -185,12 +185,6 @@ def options_of(args: argparse.Namespace) -> Options:
     from parapet.transforms.crowd.options import Options
 
     return Options(**{name: getattr(args, name) for name in Options.__struct_fields__})
-
-
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    options = options_of(args)
-    return {**run_header("compose", options.method()), **options.plugins()}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> int:

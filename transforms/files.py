@@ -266,10 +266,15 @@ def _publish(
     sums = dict(sorted(counts))
     if check is not None:
         sums = check(sums)
-    files = {path: {"bytes": size, "sha256": digest} for path, digest, size in sorted(written)}
-    manifest = {**header, "counts": sums, "files": files}
+    manifest = manifest_of(header, sums, written)
     publish(output, manifest)
     return manifest
+
+
+def manifest_of(header: Mapping[str, Any], counts: Mapping[str, int], written: Iterable[Written]) -> dict[str, Any]:
+    """The content of ``run.json``."""
+    files = {path: {"bytes": size, "sha256": digest} for path, digest, size in sorted(written)}
+    return {**header, "counts": counts, "files": files}
 
 
 def publish(output: str, manifest: dict[str, Any]) -> None:

@@ -25,8 +25,7 @@ def save(corpus: Corpus, folder: str) -> None:
         written += of_file
     header = {"pipeline": PIPELINE, "version": parapet_version(), "options": corpus.provenance()}
     counts = {"files": len(corpus.files), "dialogues": dialogues}
-    manifest = {path: {"bytes": size, "sha256": digest} for path, digest, size in sorted(written)}
-    files.publish(folder, {**header, "counts": counts, "files": manifest})
+    files.publish(folder, files.manifest_of(header, counts, written))
 
 
 def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[files.Written]]:

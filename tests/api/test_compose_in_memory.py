@@ -21,7 +21,7 @@ from parapet.crowd import Composition, compose, rank
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.decisions import Decision, parse_decisions
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, NoRoomError
 from parapet.schemas.responses import RESPONSES, Assignment
 from parapet.transforms.crowd.ingest.files import read_responses
 
@@ -45,9 +45,7 @@ def made(sample: Path, answers: list[Path], decisions: Path) -> Composition:
 
 def by_command(output: Path, *flags: object) -> dict[str, bytes]:
     main(["compose", "--quiet", "--output", str(output), *map(str, flags)])
-    files = files_of(output)
-    del files["run.json"]
-    return files
+    return files_of(output)
 
 
 def saved(made: Composition, folder: Path) -> dict[str, bytes]:
@@ -223,8 +221,10 @@ WITHOUT_BEAM = """
 import sys
 from parapet.crowd import compose
 sample, out = sys.argv[1:]
-compose(sample, sample + "/crowd/names.csv").save(out)
+made = compose(sample, sample + "/crowd/names.csv")
+made.statistics, made.shortfall
 assert "apache_beam" not in sys.modules
+made.save(out)
 """
 
 
@@ -275,23 +275,30 @@ def test_records_made_by_hand_are_checked(sample) -> None:
     assert refused(sample, [good], [maybe]).startswith("decisions[0]: Invalid enum value 'perhaps'")
 
 
-def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, made) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="not empty"):
-        made.save(tmp_path)
-    with pytest.raises(InputError, match="cannot be written"):
-        made.save(tmp_path / "mine.txt" / "below")
-    assert files_of(tmp_path) == {"mine.txt": b"mine"}
+def test_a_folder_of_ours_is_replaced_and_any_other_is_left_alone(tmp_path: Path, made, sample, answers) -> None:
+    first = saved(made, tmp_path / "out")
+    again = saved(compose(sample, answers, allow_partial=True), tmp_path / "out")
+    assert again.keys() == first.keys()
+    assert again["v1/train/schema.json"] != first["v1/train/schema.json"]
+    assert saved(made, tmp_path / "out") == first
+    parapet.load_corpus(sample).save(tmp_path / "corpus")
+    with pytest.raises(InputError, match="holds what 'parapet save' made"):
+        made.save(tmp_path / "corpus")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="cannot write here"):
+        made.save(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_save_that_fails_leaves_nothing(tmp_path: Path, made, monkeypatch) -> None:
+def test_a_save_that_fails_publishes_nothing(tmp_path: Path, made, monkeypatch) -> None:
     def full(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("parapet.transforms.crowd.audit.write", full)
-    with pytest.raises(InputError, match="No space left on device"):
+    with pytest.raises(NoRoomError, match="no room left"):
         made.save(tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert not (tmp_path / "out" / "responses.parquet").exists()
 
 
 # --- rank ----------------------------------------------------------------------------------------------------------

@@ -45,10 +45,12 @@ class Settled(msgspec.Struct):
     Attributes:
       outcomes: by the service's name, in the order of the schema files.
       dead: every record that could not be used, in the order of ``dead_letters.jsonl``.
+      counts: for ``run.json``.
     """
 
     outcomes: dict[str, Outcome]
     dead: list[DeadLetter]
+    counts: dict[str, int] = {}
 
     def variants(self, splits: Iterable[SplitSchemas]) -> dict[str, dict[str, list[dict[str, Any]]]]:
         """``v1`` to ``v5``, to the name of a split, to its composed services in the order of its file."""
@@ -119,7 +121,7 @@ def settle_all(splits: Sequence[SplitSchemas], answers: Answers, settings: Setti
         found.dead += settled.dead
         if settled.outcome is not None:
             found.outcomes[name] = settled.outcome
-    check_balance(counts)
+    found.counts = check_balance(counts)
     found.dead.sort(key=msgspec.json.encode)
     return found
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, services_by_name
 from parapet.transforms import distance, plugins
@@ -76,8 +77,10 @@ class Options(msgspec.Struct, frozen=True):
             **({"vetting rules": ", ".join(vetting_rules.choose(self.vetting_rules))} if self.vetting_rules else {}),
         }
 
-    def plugins(self) -> dict[str, Any]:
-        """What ``run.json`` says of the plug-ins."""
+    def header(self) -> dict[str, Any]:
+        """What ``run.json`` says besides files and counts; of plug-ins, where they are from."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
         rules = (chosen for chosen, _ in vetting_rules.choose(self.vetting_rules).values())
-        return plugins.recorded(*(plugins.choose(plugins.DISTANCES, *one) for one in distances), *rules)
+        chosen = (plugins.choose(plugins.DISTANCES, *one) for one in distances)
+        about = {"pipeline": "compose", "version": parapet_version(), "options": self.method()}
+        return {**about, **plugins.recorded(*chosen, *rules)}
