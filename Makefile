@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-# uv installs in half a minute what takes pip four; where it cannot be had, or finds less than pip, pip does.
-INSTALL = { $(PIP) install -q 'uv>=0.7,<1' && $(BIN)/uv pip install -q --python $(BIN)/python -e '.$(EXTRAS)'; } \
+# uv installs in half a minute what takes pip four; where it cannot be had, or finds less than pip, pip does. An egg-info
+# that an older build left here would hide the entry points of this one.
+INSTALL = rm -rf *.egg-info; { $(PIP) install -q 'uv>=0.7,<1' && $(BIN)/uv pip install -q --python $(BIN)/python -e '.$(EXTRAS)'; } \
   2>/dev/null || $(PIP) install -q --no-compile -e '.$(EXTRAS)'
 
 # The tests and the demo need no GPU: unasked, both would take a build of several GB. Where that index is out of reach,

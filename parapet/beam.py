@@ -1,7 +1,7 @@
-"""Parapet in anyone's Apache Beam pipeline: PTransforms on dialogues, dicts in SGD's form.
+"""PTransforms for Apache Beam pipelines of your own. Dialogues are dicts in the SGD format.
 
-A dialogue that cannot be used fails the pipeline with an ``InputError`` that names it, unless ``with_outputs()`` sends
-such dialogues to an output of their own.
+A dialogue that cannot be used fails the pipeline with an ``InputError`` that names it. Use ``with_outputs()`` to send
+such dialogues to a dead-letter output instead.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ REFERENCES, PREDICTIONS = "references", "predictions"
 @with_input_types(Dialogue)
 @with_output_types(Dialogue)
 class Perturb(beam.PTransform):
-    """PCollection of dialogues to the same, perturbed.
+    """Perturbs a PCollection of dialogues.
 
     Args:
-      perturbation: the name of one that is installed, a class of your own, or an object of one.
-      set_name: which set, where the perturbation makes several.
-      corpus: what the perturbation learns from, where it does: a corpus, or a place as ``parapet.load_corpus`` takes
-        it.
-      options: of the perturbation, such as ``seed=1``.
+      perturbation: the name of an installed perturbation, or a class or instance of your own.
+      set_name: which set to make, if the perturbation makes several.
+      corpus: the corpus that the perturbation learns from, if it does: a corpus, or anything that
+        ``parapet.load_corpus`` accepts.
+      options: options of the perturbation, such as ``seed=1``.
 
     Raises:
-      InputError: there is no such perturbation, set or option; or it learns from a corpus, and there is none.
+      InputError: there is no such perturbation, set or option, or the perturbation needs a corpus and none is given.
 
     Example:
       >>> import apache_beam as beam, parapet
@@ -90,12 +90,12 @@ class Perturb(beam.PTransform):
         return f"Perturb({self.set_name})"
 
     def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[Dialogue]:
-        """Perturbs; the first dialogue that cannot be perturbed fails the pipeline."""
+        """PCollection of dialogues to PCollection of perturbed dialogues."""
         return self._perturbed(dialogues, strict=True).dialogues
 
     def with_outputs(self) -> beam.PTransform:
-        """The same with three outputs: ``dialogues``, ``rows`` (dicts of the perturbation's ``row_schema``) and
-        ``dead_letters`` (what could not be perturbed, and why).
+        """The same transform with three outputs: ``dialogues``, ``rows`` (dicts with the columns of the perturbation's
+        ``row_schema``) and ``dead_letters`` (the dialogues that could not be perturbed, with the reason).
 
         Example:
           >>> import apache_beam as beam, parapet
@@ -226,17 +226,19 @@ def _refused(dialogue: Any, error: InputError, strict: bool, variant: str = "") 
 @with_input_types(Dialogue)
 @with_output_types(tuple[str, Dialogue])
 class ApplyVariants(beam.PTransform):
-    """PCollection of dialogues to (variant, the dialogue under its names), for every variant.
+    """Puts each dialogue of a PCollection under the names of every schema variant (SGD-X).
+
+    The result is a PCollection of (variant, dialogue).
 
     Args:
-      variants: a folder of variants, or variants in memory, as ``parapet.apply_variants`` takes them.
-      corpus: whose schemas the dialogues follow: a corpus, or a place as ``parapet.load_corpus`` takes it. None: the
-        bundled sample.
-      split: whose schemas; None: those of all splits.
-      names: of the variants to apply; all where none are named.
+      variants: a folder of variants, or variants in memory, as ``parapet.apply_variants`` accepts them.
+      corpus: the corpus whose schemas the dialogues follow, or anything that ``parapet.load_corpus`` accepts. By
+        default, the bundled sample.
+      split: the split whose schemas the dialogues follow; all splits by default.
+      names: which variants to apply; all by default.
 
     Raises:
-      InputError: there are no such variants, or no service of one matches the corpus.
+      InputError: there are no such variants, or a variant has no service that matches one of the corpus.
 
     Example:
       >>> import apache_beam as beam, parapet
@@ -277,11 +279,11 @@ class ApplyVariants(beam.PTransform):
                 self.known |= renamed.known[folder]
 
     def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[tuple[str, Dialogue]]:
-        """Renames; the first dialogue that a variant cannot have fails the pipeline."""
+        """PCollection of dialogues to PCollection of (variant, dialogue)."""
         return self._renamed(dialogues, strict=True).dialogues
 
     def with_outputs(self) -> beam.PTransform:
-        """The same with two outputs: ``dialogues`` and ``dead_letters``, what a variant cannot have, and why."""
+        """The same transform with two outputs: ``dialogues``, and ``dead_letters`` with the reason for each."""
         return _Outputs(self.default_label(), lambda dialogues: self._renamed(dialogues, strict=False))
 
     def _renamed(self, dialogues: beam.PCollection[Dialogue], strict: bool) -> Any:
@@ -313,25 +315,25 @@ class _Rename(beam.DoFn):
 
 @with_output_types(dict[str, dict[str, float]])
 class ScoreStates(beam.PTransform):
-    """Two PCollections of dialogues, references and predictions, to the metrics of all of them: one dict.
+    """Scores predicted dialogue states against references, two PCollections of dialogues joined by ``dialogue_id``.
 
-    They are given as ``{"references": ..., "predictions": ...}`` or as a pair, and joined by ``dialogue_id``. The
-    frames of predictions have the predicted states; dicts ``{"dialogue_id", "turn", "service", "state"}`` are
-    predictions, too. The result is what ``parapet.score_states`` has as ``metrics``: an aggregate (``#ALL_SERVICES``,
-    ``#SEEN_SERVICES``, a service, a domain) to the mean of each metric.
+    The input is ``{"references": ..., "predictions": ...}`` or a pair. Predictions are dialogues whose frames have the
+    predicted states, or dicts ``{"dialogue_id", "turn", "service", "state"}``. The result is a PCollection of one dict,
+    the ``metrics`` of ``parapet.score_states``: for each aggregate (``#ALL_SERVICES``, ``#SEEN_SERVICES``, each
+    service, each domain) the mean of each metric.
 
-    A dialogue that was not predicted, or predicted and not there, fails the pipeline with an ``InputError``, unless
-    ``official``, which passes over them as SGD's script does; the counters ``missing_dialogues``, ``missing_turns`` and
-    ``unknown_slots`` say how many.
+    A dialogue without predictions, or predictions without a dialogue, fail the pipeline with an ``InputError``. With
+    ``official=True`` they are skipped, as SGD's script does, and counted in the Beam counters ``missing_dialogues``,
+    ``missing_turns`` and ``unknown_slots``.
 
     Args:
-      corpus: whose schemas the dialogues follow: a corpus, or a place as ``parapet.load_corpus`` takes it. None: the
-        bundled sample.
-      split: whose schemas; None: those of all splits.
-      seen: the names of the services that count as seen in training; by default those of the corpus's ``train``.
-      fuzzy: free slots match fuzzily, as SGD's script has it; else exactly or not at all.
-      across_turn: joint accuracies are products over the frames of a turn, as in MultiWOZ's evaluation.
-      official: passes over what SGD's script does not see.
+      corpus: the corpus whose schemas the dialogues follow, or anything that ``parapet.load_corpus`` accepts. By
+        default, the bundled sample.
+      split: the split whose schemas the dialogues follow; all splits by default.
+      seen: the names of the services that count as seen in training; by default, those of the corpus's split ``train``.
+      fuzzy: match the values of non-categorical slots fuzzily, as SGD's script does; otherwise exactly.
+      across_turn: joint accuracies are products over the frames of a turn, as in the evaluation of MultiWOZ.
+      official: skip what SGD's script skips.
 
     Raises:
       InputError: there is no such corpus or split.
@@ -366,7 +368,7 @@ class ScoreStates(beam.PTransform):
         self.scoring = _Scoring(slots, frozenset(seen), Settings(fuzzy, official), across_turn)
 
     def expand(self, dialogues: Any) -> beam.PCollection[dict[str, dict[str, float]]]:
-        """Scores dialogue by dialogue, and adds up."""
+        """A dict or pair of PCollections to a PCollection of one dict of metrics."""
         if not isinstance(dialogues, Mapping):
             dialogues = dict(zip((REFERENCES, PREDICTIONS), dialogues, strict=True))
         keyed = {
