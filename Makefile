@@ -20,7 +20,7 @@ TYPES := build/types/parapet
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
-.PHONY: demo demo-core docs test test-all test-machines lint style types bench clean help
+.PHONY: demo demo-core docs test test-all test-machines lint style types bench notebooks clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -30,6 +30,7 @@ help:
 	@echo "make test-machines  the tests that train, as other machines would run them: threads, kernels, seeds, order"
 	@echo "make lint   ruff and mypy alone"
 	@echo "make docs   the documentation site: build/site/index.html"
+	@echo "make notebooks  execute docs/notebooks and keep the outputs"
 	@echo "make bench  the benchmarks' tables (minutes)"
 	@echo "make clean  remove .venv and what the demo wrote"
 
@@ -91,6 +92,9 @@ test-all: lint
 
 test-machines: $(VENV)/.test
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/machines.py
+
+notebooks: $(VENV)/.test
+	$(BIN)/python tests/notebooks.py
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compose

@@ -44,7 +44,8 @@ AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
 # Versions after 0.1.0 fetch their model while they run; the library is used without what the package imports.
 MOONSHINE = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "moonshine-voice>=0.0.59,<0.1"]
 MTURK = ["boto3>=1.35,<2"]
-PANDAS = ["pandas>=2.2,<4"]
+PANDAS = ["pandas>=2.2,<2.4"]  # in a notebook Beam 2.77 imports its data frames, which do not know pandas 3
+NOTEBOOKS = [*PANDAS, "ipykernel>=6,<8", "matplotlib>=3.9,<4", "nbclient>=0.10,<1", "nbformat>=5.10,<6"]
 TEST = [
     *GCP,
     *GOOGLE,
@@ -56,7 +57,7 @@ TEST = [
     "gcp-storage-emulator>=2024,<2027",
     "hypothesis>=6.100,<7",
     "mlcroissant>=1.0,<2",
-    *PANDAS,
+    *NOTEBOOKS,
     "playwright>=1.50,<2",
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
@@ -134,6 +135,7 @@ setup(
         "models": MODELS,
         "moonshine": MOONSHINE,
         "mturk": MTURK,
+        "notebooks": NOTEBOOKS,
         "pandas": PANDAS,
         "speech": SPEECH,
         "test": TEST,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from parapet.api import apply_variants, load_corpus, perturb, perturb_sets, perturbations
     from parapet.crowd import Composition, compose, rank
     from parapet.schemas.errors import InputError
+    from parapet.schemas.layout import sample_root
     from parapet.scoring import Scores, schema_sensitivity, score_states, to_pandas
     from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation import Perturbation, Perturbed, changed_turn
@@ -47,6 +48,7 @@ _PLACES = {
     "perturb_sets": "parapet.api",
     "perturbations": "parapet.api",
     "rank": "parapet.crowd",
+    "sample_root": "parapet.schemas.layout",
     "schema_sensitivity": "parapet.scoring",
     "score_states": "parapet.scoring",
     "to_pandas": "parapet.scoring",
@@ -71,6 +73,7 @@ __all__ = [
     "perturb_sets",
     "perturbations",
     "rank",
+    "sample_root",
     "schema_sensitivity",
     "score_states",
     "to_pandas",

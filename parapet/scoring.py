@@ -59,6 +59,59 @@ class Scores:
         """Over all services; NaN where no frame has one."""
         return self.metrics.get(ALL, {}).get(JGA, math.nan)
 
+    def interval(
+        self,
+        metric: str = JGA,
+        services: str = ALL,
+        *,
+        level: float = 0.95,
+        replicates: int = 1000,
+        seed: int | str = 0,
+    ) -> tuple[float, float]:
+        """The percentile interval of a metric when dialogues are resampled (bootstrap), as ``robustness.json`` has it.
+
+        Args:
+          metric: one of the official ones.
+          services: a key of ``metrics``: ``#SEEN_SERVICES``, a service, a domain.
+          level: the share of the replicates that is inside.
+          replicates: how many times the dialogues are resampled.
+          seed: of the resampling; two trackers with the same seed are resampled alike.
+
+        Returns:
+          (low, high), 0 to 1; NaN where no frame has the metric.
+
+        Raises:
+          InputError: there is no such metric, or ``level`` or ``replicates`` is out of range.
+
+        Example:
+          >>> import parapet
+          >>> from parapet.evaluation.dst.baseline import Keywords
+          >>> low, high = parapet.score_states(parapet.load_corpus(), Keywords()).interval()
+          >>> round(low, 2), round(high, 2)
+          (0.0, 0.15)
+        """
+        import numpy as np
+
+        from parapet.evaluation import bootstrap
+        from parapet.evaluation.dst.frames import METRICS
+        from parapet.evaluation.dst.totals import keys_of
+
+        if metric not in METRICS:
+            raise InputError(f"{metric!r} is unknown: expected one of {', '.join(METRICS)}", "metric")
+        if not 0 < level < 1:
+            raise InputError(f"{level} is out of range: expected a share between 0 and 1", "level")
+        if replicates < 1:
+            raise InputError(f"{replicates} is out of range: expected 1 or more", "replicates")
+        column = METRICS.index(metric)
+        sums = np.zeros((replicates, 1, 2), dtype=np.int64)
+        for frames in self._dialogues:
+            values = [frame.values[column] for frame in frames if services in keys_of(frame.service, self._seen)]
+            values = [value for value in values if not math.isnan(value)]
+            if values:
+                drawn = bootstrap.weights(str(seed), frames[0].dialogue_id, replicates)
+                sums += bootstrap.resampled(drawn, [sum(values)], [len(values)])
+        return bootstrap.interval(bootstrap.means(sums)[:, 0], level) or (math.nan, math.nan)
+
     @cached_property
     def frames(self) -> pa.Table:
         """A row for each frame of a user turn, with its metrics and the slots that cost, as ``evaluate`` writes them.

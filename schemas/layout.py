@@ -97,7 +97,13 @@ def same_place(first: str | Path, second: str | Path) -> bool:
 
 
 def sample_root() -> Path:
-    """The bundled sample corpus."""
+    """The folder of the sample that comes with Parapet: a corpus, and in ``crowd/`` the answers of its workers.
+
+    Example:
+      >>> import parapet
+      >>> sorted(path.name for path in parapet.sample_root().iterdir() if path.is_dir())
+      ['crowd', 'dev', 'test', 'train']
+    """
     return Path(str(resources.files("parapet.schemas") / "sample"))
 
 

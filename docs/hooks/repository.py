@@ -83,7 +83,8 @@ def _in_docs(path: Path) -> bool:
 def _uri(path: Path) -> str:
     """Where on the site a file of the repository is."""
     if _in_docs(path):
-        return path.relative_to(DOCS).as_posix()
+        page = path.with_suffix(".md") if path.suffix == ".ipynb" else path  # hooks/notebooks.py makes the page
+        return page.relative_to(DOCS).as_posix()
     place = path.relative_to(ROOT).as_posix()
     if "/" not in place and path.suffix == ".md":
         return f"project/{place.lower()}"

@@ -317,3 +317,18 @@ def test_trackers_that_give_something_else_are_refused() -> None:
         parapet.score_states(CORPUS, failing)
     by_function = parapet.score_states(CORPUS, Keywords().predict)
     assert by_function.metrics == parapet.score_states(CORPUS, Keywords()).metrics
+
+
+def test_intervals_are_those_of_the_command(tmp_path: Path) -> None:
+    by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200")
+    expected = json.loads((tmp_path / "robustness.json").read_text())["sets"]["original"]["intervals"]
+    scores = parapet.score_states(parapet.load_corpus(), Keywords())
+    found = {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected}
+    assert found == expected
+    with pytest.raises(parapet.InputError, match="metric: 'jga' is unknown: expected one of"):
+        scores.interval("jga")
+    with pytest.raises(parapet.InputError, match="level: 95 is out of range"):
+        scores.interval(level=95)
+    with pytest.raises(parapet.InputError, match="replicates: 0 is out of range"):
+        scores.interval(replicates=0)
+    assert str(scores.interval(services="Nobodys")) == "(nan, nan)"

@@ -27,6 +27,7 @@ ENABLES = {
     "models": "train and predict, without checkpoints",
     "moonshine": "speech_errors --listener moonshine",
     "mturk": "mturk",
+    "notebooks": "the notebooks of docs/notebooks; Beam in any notebook",
     "pandas": "parapet.to_pandas",
     "speech": "speech_errors, offline",
     "test": "make test (for developers)",
