@@ -45,7 +45,14 @@ AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
 MOONSHINE = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "moonshine-voice>=0.0.59,<0.1"]
 MTURK = ["boto3>=1.35,<2"]
 PANDAS = ["pandas>=2.2,<2.4"]  # in a notebook Beam 2.77 imports its data frames, which do not know pandas 3
-NOTEBOOKS = [*PANDAS, "ipykernel>=6,<8", "matplotlib>=3.9,<4", "nbclient>=0.10,<1", "nbformat>=5.10,<6"]
+NOTEBOOKS = [
+    *PANDAS,
+    "ipykernel>=6,<8",
+    "matplotlib>=3.9,<4",
+    "nbclient>=0.10,<1",
+    "nbformat>=5.10,<6",
+    "setuptools>=77",  # with which one of them installs a plug-in
+]
 TEST = [
     *GCP,
     *GOOGLE,
@@ -62,7 +69,6 @@ TEST = [
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
     "scikit-learn>=1.5,<2",
-    "setuptools>=77",
     "websockets>=13,<18",
 ]
 RUFF = "ruff>=0.11,<0.18"
