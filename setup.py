@@ -169,6 +169,7 @@ setup(
             "verbose=parapet.transforms.variations.perturbations:Verbose",
             "simple=parapet.transforms.variations.perturbations:Simple",
             "paraphrase=parapet.transforms.variations.perturbations:Paraphrase",
+            "speech_errors=parapet.transforms.speech.perturbation:SpeechErrors [speech]",
             "ood=parapet.transforms.ood.perturbation:OutOfDomain",
             "unseen_entities=parapet.transforms.entities.perturbation:UnseenEntities",
         ],

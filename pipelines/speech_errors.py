@@ -19,18 +19,16 @@ from parapet.pipelines.command import (
     run_header,
     warn_left_out,
 )
-from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
+from parapet.transforms.speech import LONGEST, RATIOS, SAMPLE
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tallies
-    from parapet.transforms.speech.engine import Part
-    from parapet.transforms.speech.hearing import Sound
-    from parapet.transforms.speech.language_model import Choice
-    from parapet.transforms.speech.turns import Speakers
+    from parapet.transforms.speech.setup import Setup
 
 EXAMPLE = """\
   parapet speech_errors --wer 0.2 --language_model own --output heard        # the sample's test dialogues
@@ -39,7 +37,6 @@ EXAMPLE = """\
 
 KEPT = ".heard"  # below the output: what was heard, by content; it stays, for the next run
 ENGINES = plugins.Names(plugins.SPEECH_ENGINES)
-RATIOS, SAMPLE = "20,15,13,11,9,7,5", 24
 # The flags that only one of the engines has a use for.
 _FLAGS_OF = {"azure": ("azure_region", "azure_endpoint", "parallel_calls")}
 
@@ -103,7 +100,13 @@ def parser() -> Parser:
         help="write words as they were heard, or those heard right as the original has them (default heard)",
     )
     add("--audio", choices=("wav", "flac"), default="", help="also write what was listened to, in OUT/SR-20/audio")
-    add("--longest", type=int, metavar="N", default=1000, help="characters of a turn that is still said (default 1000)")
+    add(
+        "--longest",
+        type=int,
+        metavar="N",
+        default=LONGEST,
+        help="characters of a turn that is still said (default %(default)s)",
+    )
     add("--normalisation", metavar="FILE", help="rules of the spoken form, in place of ours (docs/speech_errors.md)")
     add("--seed", default="0", help="of noise, voices and draws: any text (default 0)")
     add("--cache", metavar="DIR", help="where what was heard is kept and found again (default OUT/.heard)")
@@ -131,128 +134,67 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> None:
     """Reads flags, corpus, noise and language model, and makes the engines. Raises InputError where it cannot work."""
-    from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.speech import engine, plan
-    from parapet.transforms.speech.spoken import load_normalisation
-    from parapet.transforms.speech.turns import Speakers
+    from parapet.transforms.corpora import read_corpus, train_files
+    from parapet.transforms.speech.language_model import limit_of
+    from parapet.transforms.speech.setup import prepare, read_options
 
     check_apart(args.output, sgd=args.sgd, noise=args.noise)
-    if args.calibration and (args.snr or args.sample):
-        raise InputError("carries noises over: leave --snr and --sample out", "--calibration")
-    args.snr, args.sample = args.snr or RATIOS, SAMPLE if args.sample is None else args.sample
-    args.targets, args.ratios = plan.parse_targets(args.wer), plan.parse_ratios(args.snr)
-    if not args.seed.isprintable():
-        raise InputError("give a text of printable characters", "--seed")
-    for flag, least in (("sample", 1), ("longest", 1)):
-        if getattr(args, flag) < least:
-            raise InputError(f"{getattr(args, flag)} is too few: give {least} or more", f"--{flag}")
-    args.speaker, args.listener = args.speaker or args.engine, args.listener or args.engine
-    named: dict[Part, str] = {"speaker": args.speaker, "listener": args.listener}
-    args.engines = {part: engine.choose(part, name) for part, name in named.items()}
-    _check_extras(args)
+    speaker, listener = args.speaker or args.engine, args.listener or args.engine
+    engine_options: dict[str, Any] = {}
     for name, flags in _FLAGS_OF.items():
-        for flag in flags:
-            if name not in named.values() and getattr(args, flag) is not None:
-                raise InputError(f"is for --engine {name}, and this is {args.engine}", f"--{flag}")
-    args.options = {flag: getattr(args, flag) for flags in _FLAGS_OF.values() for flag in flags}
-    args.options = {flag: value for flag, value in args.options.items() if value is not None}
-    args.synthesiser = engine.make("speaker", args.engines["speaker"], args.options)
-    args.heard_by = engine.class_of("listener", args.engines["listener"])
-    voices = tuple(one.strip() for one in (args.voices or args.synthesiser.default_voice).split(",") if one.strip())
-    if not voices:
-        raise InputError("give one or more voices, such as klatt4,adam", "--voices")
-    rules = load_normalisation(args.normalisation)
-    args.speakers = Speakers(voices, args.seed, rules, args.longest)
+        given = {flag: getattr(args, flag) for flag in flags if getattr(args, flag) is not None}
+        if given and name not in (speaker, listener):
+            raise InputError(f"is for --engine {name}, and this is {args.engine}", f"--{next(iter(given))}")
+        engine_options |= given
+    config = read_options(
+        wer=args.wer,
+        snr=args.snr,
+        sample=args.sample,
+        seed=args.seed,
+        noise=args.noise,
+        speaker=speaker,
+        listener=listener,
+        engine_options=engine_options,
+        voices=args.voices,
+        language_model=args.language_model,
+        normalisation=args.normalisation,
+        longest=args.longest,
+        form=args.form,
+        calibration=args.calibration,
+    )
     root = args.sgd or sample_root()
     args.corpus = read_corpus(root, [split.strip() for split in args.split.split(",") if split.strip()])
     for line in args.corpus.problems:
         logging.warning("%s", line)
     args.cache = (args.cache or f"{args.output}/{KEPT}").rstrip("/")
-    args.sound = _sound(args)
-    args.synthesiser.check(list(voices))
-    if not args.dry_run:  # a key that is missing is reported before anything is spoken
-        # A language model is written when the run begins.
-        for one in (args.synthesiser, *(() if args.model else (args.sound.recogniser,))):
-            one.open()
-            one.close()
-    args.made_with = plan.made_with(names_of(args.sound, args.model), args.speakers)
-    args.calibrated = None
-    if args.calibration:
-        args.calibrated, changed = plan.read_calibration(args.calibration, args.targets, args.made_with)
-        for line in changed:
-            logging.warning("%s", line)
-
-
-def _check_extras(args: argparse.Namespace) -> None:
-    from importlib.util import find_spec
-
-    ours = (chosen.plugin for chosen in args.engines.values() if chosen.plugin.built_in)
-    wanted = {extra for plugin in ours for extra in plugin.extras}
-    wanted |= {"speech"} if args.noise == "babble" or not wanted else set()
-    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # that all of these extras have
-        if find_spec(package) is None:
-            raise MissingExtra(package, ",".join(sorted(wanted)))
-
-
-def _sound(args: argparse.Namespace) -> Sound:
-    """Who speaks, who listens, and the noise between them; the language model is made here, once."""
-    from parapet.transforms.speech import engine, plan
-    from parapet.transforms.speech.hearing import Sound
-
-    args.model = None
-    sentences: list[tuple[str, ...]] = []
-    if getattr(args.heard_by, "uses_language_model", False):
-        from parapet.transforms.speech.language_model import choose_model, limit_of
-
-        root, lowest = args.sgd or sample_root(), min(args.targets)
-        args.model = choose_model(args.language_model, root, args.corpus.files, args.speakers, lowest)
-        sentences = args.model.sentences
-        if args.model.kind == "mixed" and args.model.perplexity is not None:
-            logging.info(
-                "the split train alone expects these turns too little (perplexity %g, up to %g would do for %g): "
-                "the language model is made of their text, too (--language_model train: of train alone)",
-                *(args.model.perplexity, limit_of(lowest), lowest),
-            )
-    texts: list[str] = []
-    if args.noise == "babble":
-        texts = sorted({" ".join(words) for words in sentences or _sentences(args.corpus.files, args.speakers)})
-        if not texts:
-            raise InputError("nobody says a word there that others could babble", "--noise")
-    noise = plan.make_noise(args.noise, texts)
-    own = {"models": f"{args.cache}/models", "language_model": args.model.model.id} if args.model else {}
-    recogniser = engine.make("listener", args.engines["listener"], args.options | own)
-    return Sound(args.synthesiser, recogniser, noise, args.seed, args.speakers.rules, args.cache)
-
-
-def _sentences(files: Sequence[Any], speakers: Speakers) -> list[tuple[str, ...]]:
-    from parapet.transforms.speech.turns import sentences_of
-
-    return list(sentences_of(files, speakers))
-
-
-def names_of(sound: Sound, model: Choice | None) -> dict[str, str]:
-    """Who speaks and who listens, for the records."""
-    return {
-        "synthesiser": sound.synthesiser.name,
-        "recogniser": sound.recogniser.name,
-        "language_model": model.kind if model else "",
-        "noise": sound.noise.name,
-    }
+    train = train_files(read_corpus(root, None))
+    args.setup = setup = prepare(config, args.corpus.files, train, args.cache, try_engines=not args.dry_run)
+    for line in setup.warnings:
+        logging.warning("%s", line)
+    if setup.model and setup.model.kind == "mixed" and setup.model.perplexity is not None:
+        lowest = min(config.targets)
+        logging.info(
+            "the split train alone expects these turns too little (perplexity %g, up to %g would do for %g): "
+            "the language model is made of their text, too (--language_model train: of train alone)",
+            *(setup.model.perplexity, limit_of(lowest), lowest),
+        )
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The flags that shape the content."""
+    setup: Setup = args.setup
+    perplexity = setup.model.perplexity if setup.model else None
     return {
         "split": args.split,
-        "wer": args.targets,
+        "wer": setup.config.targets,
         "form": args.form,
         "audio": args.audio,
         "longest": args.longest,
         "seed": args.seed,
-        "snr": args.ratios,
-        "sample": args.sample,
-        "calibrated_elsewhere": args.calibrated is not None,
-        **({} if args.model is None or args.model.perplexity is None else {"perplexity": args.model.perplexity}),
+        "snr": setup.config.ratios,
+        "sample": setup.config.sample,
+        "calibrated_elsewhere": setup.calibrated is not None,
+        **({} if perplexity is None else {"perplexity": perplexity}),
         "max_bad": float(args.max_bad),
     }
 
@@ -266,44 +208,29 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms import files
     from parapet.transforms.dead_letters import DeadLettersFile
     from parapet.transforms.speech import listening, outputs, writing
-    from parapet.transforms.speech.calibrate import set_name, with_levels
-    from parapet.transforms.speech.turns import uses_of
+    from parapet.transforms.speech.setup import write_model
 
+    setup: Setup = args.setup
     files.prepare(args.output, "speech_errors")
-    if args.model is not None:
-        for name, data in args.model.model.files().items():
-            with files.whole(files.join(args.cache, f"models/{name}")) as handle:
-                handle.write(data)
-    names = [set_name(target) for target in args.targets]
+    write_model(setup)
     dialogues = pipeline | "Dialogue files" >> beam.Create(args.corpus.files)
-    uses = dialogues | "Spread files" >> beam.Reshuffle() | "Texts" >> beam.FlatMap(uses_of, args.speakers)
-    once = pipeline | "Once" >> beam.Create([args.targets], reshuffle=False)
-    if args.calibrated is None:
-        curve, failed = uses | "Sample" >> listening.Sample(args.sound, args.targets, args.ratios, args.sample)
-        first = once | "Calibrate" >> beam.Map(
-            listening.calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed)
-        )
-    else:
-        curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
-        first = pipeline | "Calibration" >> beam.Create([args.calibrated], reshuffle=False)
-    heard = uses | "Hear" >> listening.HearTurns(args.sound, first)
-    final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(listening.sum_bins(heard[listening.BINS])))
-    sets = writing.Sets(args.output, args.speakers, args.sound, args.form, args.audio)
-    written = (dialogues, heard.turns) | "Sets" >> writing.WriteSets(sets, final)
-    about = outputs.About(args.made_with, options_of(args), args.corpus.schemas)
-    numbers = (curve, *outputs.summed(written))
-    small = final | "Small files" >> beam.FlatMap(
+    heard = dialogues | "Listen" >> listening.Listen(setup)
+    sets = writing.Sets(args.output, setup.speakers, setup.sound, args.form, args.audio)
+    written = (dialogues, heard.turns) | "Sets" >> writing.WriteSets(sets, heard.calibration)
+    about = outputs.About(args.setup.made_with, options_of(args), args.corpus.schemas)
+    numbers = (heard.curve, *outputs.summed(written))
+    small = heard.calibration | "Small files" >> beam.FlatMap(
         outputs.small_files, about, *(beam.pvalue.AsList(one) for one in numbers)
     )
     letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
         written[writing.COUNTS], tallies_of(args), args.max_bad, "heard"
     )
+    balance = partial(writing.check_balance, sets=setup.config.sets)
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
         | "All files" >> beam.Flatten()
-        | "Publish"
-        >> files.Publish(args.output, header(args), written[writing.COUNTS], partial(writing.check_balance, sets=names))
+        | "Publish" >> files.Publish(args.output, header(args), written[writing.COUNTS], balance)
     )
 
 
@@ -311,16 +238,15 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
     """What is held against ``--max_bad``."""
     from functools import partial
 
-    from parapet.transforms.speech.calibrate import set_name
     from parapet.transforms.speech.plan import tallies
 
-    return partial(tallies, sets=[set_name(target) for target in args.targets])
+    return partial(tallies, sets=args.setup.config.sets)
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
-    options = {**options_of(args), **args.made_with}
-    return {**run_header("speech_errors", options), **plugins.recorded(*args.engines.values())}
+    options = {**options_of(args), **args.setup.made_with}
+    return {**run_header("speech_errors", options), **plugins.recorded(*args.setup.config.engines.values())}
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
@@ -352,16 +278,18 @@ def _summary(name: str, one: dict[str, Any], counts: dict[str, int]) -> str:
 def _tell_cost(args: argparse.Namespace) -> None:
     from parapet.transforms.speech.plan import size_of
 
-    size = size_of(args.corpus.files, args.speakers)
-    times = size.texts * len(args.ratios if args.calibrated is None else args.calibrated.ratios)
+    setup: Setup = args.setup
+    sound = setup.sound
+    size = size_of(args.corpus.files, setup.speakers)
+    times = size.texts * len(setup.config.ratios if setup.calibrated is None else setup.calibrated.ratios)
     hours = size.seconds / 3600
-    spoken = size.characters * args.sound.synthesiser.dollars_per_million / 1e6
-    heard = hours * args.sound.recogniser.dollars_per_hour * times / max(size.texts, 1)
+    spoken = size.characters * sound.synthesiser.dollars_per_million / 1e6
+    heard = hours * sound.recogniser.dollars_per_hour * times / max(size.texts, 1)
     print(f"{counted(size.turns, 'user turn')} with something to say, {counted(size.texts, 'different text')}")
-    print(f"to speak: {counted(size.characters, 'character')} by {args.sound.synthesiser.name}: ${spoken:,.2f}")
+    print(f"to speak: {counted(size.characters, 'character')} by {sound.synthesiser.name}: ${spoken:,.2f}")
     print(
         f"to hear: at most {counted(times, 'recording')}, about {hours * times / max(size.texts, 1):.1f} hours, by "
-        f"{args.sound.recogniser.name}: ${heard:,.2f}"
+        f"{sound.recogniser.name}: ${heard:,.2f}"
     )
     print("what an earlier run has heard is not asked for again; prices are from memory: check them")
 

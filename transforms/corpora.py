@@ -170,6 +170,17 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
 
+def inlined(corpus: Corpus) -> list[DialogueFile]:
+    """The dialogue files of a corpus, as :func:`inline` has each."""
+    return [inline(corpus, file) for file in corpus.files]
+
+
+def train_files(corpus: Corpus) -> list[DialogueFile]:
+    """The dialogue files of the split train; all there are where a corpus has no splits."""
+    folder = "" if set(corpus.folders) == {""} else "train"
+    return [inline(corpus, file) for file in corpus.files if file.split == folder]
+
+
 def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
     """Lists the dialogues of some splits, or of all.
 

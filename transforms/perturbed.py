@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import Corpus, Item, checked_items, inline
+from parapet.transforms.corpora import Corpus, Item, checked_items, inlined
 from parapet.transforms.perturbation import Perturbation, Place, States, apply, options_named
 
 
@@ -102,7 +102,7 @@ def analyzed(perturbation: Perturbation, corpus: Corpus) -> dict[Place, Any]:
         try:
             # Beam's default looks for a Prism binary to download before it falls back to this runner.
             with _quiet_beam(), beam.Pipeline("FnApiRunner") as pipeline:
-                files = pipeline | "Dialogue files" >> beam.Create([inline(corpus, file) for file in corpus.files])
+                files = pipeline | "Dialogue files" >> beam.Create(inlined(corpus))
                 states = perturbation.analyze(files)
                 _ = states | "Batch" >> beam.BatchElements(64, 4096) | "Keep" >> beam.Map(_keep, folder)
         except InputError as error:

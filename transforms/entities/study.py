@@ -9,7 +9,7 @@ from typing import NamedTuple
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
-from parapet.transforms.corpora import Corpus, dialogues_of, inline
+from parapet.transforms.corpora import Corpus, dialogues_of, inlined, train_files
 from parapet.transforms.entities.forms import step_of
 from parapet.transforms.entities.groups import Kinds, Slot, found_in, values_of
 from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
@@ -60,7 +60,7 @@ def study(corpus: Corpus, whole: Corpus, training: Training, config: Config) -> 
     Raises:
       InputError: a gazetteer that cannot be used, or too few values.
     """
-    files = files_in(corpus)
+    files = inlined(corpus)
     kinds = kinds_of(files, corpus.folders.values(), config.replace_choices)
     sources, leaking = _sources(whole, training, kinds, config)
     warning = ""
@@ -75,17 +75,12 @@ def _sources(whole: Corpus, training: Training, kinds: Kinds, config: Config) ->
     if config.values == GENERATED:
         return Sources(GENERATED, config.seed), 0
     if config.values == CORPUS:
-        files = files_in(whole)
+        files = inlined(whole)
         names = set(names_in(files, kinds_of(files, whole.folders.values(), replace_choices=False)))
         leaking = sum(training.leaks(value) for _, value in names)
         return Sources(CORPUS, config.seed, held_out(names, training, config.seed)), leaking
     pools, leaking = read_gazetteer(config.values, open_slots(kinds), training)
     return Sources("file", config.seed, pools), leaking
-
-
-def files_in(corpus: Corpus) -> list[DialogueFile]:
-    """The dialogue files of a corpus, with their contents where those are not what stands on disk."""
-    return [inline(corpus, file) for file in corpus.files]
 
 
 def split_train(corpus: Corpus, root: object = "") -> Training:
@@ -98,8 +93,7 @@ def split_train(corpus: Corpus, root: object = "") -> Training:
     Raises:
       InputError: it has no such split, or a dialogue file cannot be read.
     """
-    folder = "" if set(corpus.folders) == {""} else "train"
-    files = [inline(corpus, file) for file in corpus.files if file.split == folder]
+    files = train_files(corpus)
     if not files:
         there = ", ".join(dict.fromkeys(file.split for file in corpus.files if file.split)) or "none"
         raise InputError(
@@ -107,7 +101,7 @@ def split_train(corpus: Corpus, root: object = "") -> Training:
             "give --training ROOT, the corpus that models are trained on",
             root,
         )
-    return learn_training(files, [corpus.folders[folder]])
+    return learn_training(files, [corpus.folders[files[0].split]])
 
 
 def learn_training(files: Sequence[DialogueFile], schemas: Iterable[SplitSchemas]) -> Training:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import read_corpus
 from parapet.transforms.speech import ngram, sphinx
 from parapet.transforms.speech.turns import Speakers, sentences_of
 
@@ -46,13 +44,13 @@ def limit_of(target: float) -> float:
 
 
 def choose_model(
-    named: str, root: str | Path, files: Sequence[DialogueFile], speakers: Speakers, lowest: float
+    named: str, train_files: Sequence[DialogueFile], files: Sequence[DialogueFile], speakers: Speakers, lowest: float
 ) -> Choice:
     """The language model that ``--language_model`` names.
 
     Args:
       named: one of ``KINDS``, or a file in the ARPA format.
-      root: of the corpus, whose split train is read.
+      train_files: of the split train, where there is one.
       files: whose turns are heard.
       speakers: who says what.
       lowest: the lowest word error rate that is wanted: by it ``auto`` decides whether train alone will do.
@@ -65,16 +63,11 @@ def choose_model(
     heard = list(sentences_of(files, speakers)) if named != "train" else []
     train: Sentences = []
     if named != "own":
-        try:
-            train_files = read_corpus(root, ["train"]).files
-        except InputError as error:
-            if named != "auto":
-                hint = "give --language_model own, or a file in the ARPA format"
-                reason = f"the language model wants a split train ({error.reason}); {hint}"
-                raise InputError(reason, error.path) from None
-            train_files = []
+        if not train_files and named != "auto":
+            hint = "give --language_model own, or a file in the ARPA format"
+            raise InputError(f"the language model wants a split train (there are no dialogues in 'train'); {hint}")
         # A folder with one split has no other: what is read for train are the very turns that are heard.
-        if {file.path for file in train_files} != {file.path for file in files}:
+        if {file.relative for file in train_files} != {file.relative for file in files}:
             train = list(sentences_of(train_files, speakers))
         elif named == "train":
             return Choice(sphinx.trained_model(heard := list(sentences_of(files, speakers)), False), "own", heard)

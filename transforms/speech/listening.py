@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apache_beam as beam
 import msgspec
@@ -13,11 +13,58 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import hashed
 from parapet.transforms.speech.alignment import align
-from parapet.transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps
+from parapet.transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps, with_levels
 from parapet.transforms.speech.hearing import Heard, Hearer, Sound, Unheard
-from parapet.transforms.speech.turns import Use, Utterance, shard_of
+from parapet.transforms.speech.turns import Use, Utterance, shard_of, uses_of
+
+if TYPE_CHECKING:
+    from parapet.transforms.speech.setup import Setup
 
 BINS, FAILED = "bins", "failed"
+
+
+class Listened(NamedTuple):
+    """PCollections of what was heard.
+
+    Attributes:
+      curve: (ratio, (errors, words)) of the sample; none where the calibration is another run's.
+      turns: (file, HeardTurn).
+      calibration: one Calibration, with the levels of all sets.
+    """
+
+    curve: beam.PCollection
+    turns: beam.PCollection
+    calibration: beam.PCollection
+
+
+class Listen(beam.PTransform):
+    """Hears a corpus: a sample, by which it is calibrated, then every turn.
+
+    Args:
+      setup: with what.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        self.setup = setup
+
+    def expand(self, files: beam.PCollection) -> Listened:
+        """PCollection of DialogueFile to what was heard in them."""
+        pipeline, setup, config = files.pipeline, self.setup, self.setup.config
+        uses = files | "Spread files" >> beam.Reshuffle() | "Texts" >> beam.FlatMap(uses_of, setup.speakers)
+        if setup.calibrated is None:
+            curve, failed = uses | "Sample" >> Sample(setup.sound, config.targets, config.ratios, config.sample)
+            first = (
+                pipeline
+                | "Once" >> beam.Create([config.targets], reshuffle=False)
+                | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
+            )
+        else:
+            curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
+            first = pipeline | "Calibration" >> beam.Create([setup.calibrated], reshuffle=False)
+        heard = uses | "Hear" >> HearTurns(setup.sound, first)
+        final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(sum_bins(heard[BINS])))
+        return Listened(curve, heard.turns, final)
 
 
 class Level(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,11 +26,12 @@ from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.speech.audio import sound_bytes
 from parapet.transforms.speech.calibrate import Calibration, Setting
-from parapet.transforms.speech.hearing import Hearer, Sound, Unheard
+from parapet.transforms.speech.hearing import Hearer, Sound
 from parapet.transforms.speech.listening import HeardTurn, Level
-from parapet.transforms.speech.replacing import Form, Replaced, heard_turn, kept_turn, write_into
+from parapet.transforms.speech.replacing import Form
 from parapet.transforms.speech.statistics import GARBLED, Tally, tally_of
-from parapet.transforms.speech.turns import Speakers, UserTurn, Utterance, draw_of, user_turns, voice_of
+from parapet.transforms.speech.turns import Speakers, Utterance, user_turns
+from parapet.transforms.speech.versions import Levels, Version, Writer, failure_of
 from parapet.transforms.touching import services_in_turns
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
@@ -133,7 +133,10 @@ class FileOfSets:
     ) -> None:
         self.file, self.calibration, self.sets, self.hearer = file, calibration, sets, hearer
         self.settings = settings = calibration.settings
-        self.heard = {(turn.use.dialogue, turn.use.turn): turn.levels for turn in turns}
+        self.writer = Writer(sets.speakers, sets.sound.noise.name, sets.form)
+        self.heard: dict[int, dict[int, list[Level]]] = {}
+        for turn in turns:
+            self.heard.setdefault(turn.use.dialogue, {})[turn.use.turn] = turn.levels
         self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
         self.tallies: list[Tally] = []
@@ -169,19 +172,23 @@ class FileOfSets:
                 if isinstance(dialogue, InputError):
                     raise dialogue
                 turns = list(user_turns(dialogue, self.sets.speakers))
-                versions = [(one, self._version(one, position, raw, dialogue, turns)) for one in self.settings]
+                levels = self.heard.get(position, {})
+                versions = [
+                    (one, self.writer.version(raw, dialogue, turns, levels, self.calibration, one))
+                    for one in self.settings
+                ]
             except InputError as error:
                 self._leave_out(id_of(raw, position), error.where, error.reason)
                 self.counts["left_out"] += 1
                 continue
             self.counts["turns"] += len(turns)
-            self._tell_failures(position, dialogue, turns)
+            self._tell_failures(dialogue.dialogue_id, levels)
             for one, version in versions:
                 files.add(one.name, dialogue_text(version.dialogue, plain))
                 self._take(one, position, dialogue, version)
         files.close()
 
-    def _take(self, one: Setting, position: int, dialogue: Dialogue, version: _Version) -> None:
+    def _take(self, one: Setting, position: int, dialogue: Dialogue, version: Version) -> None:
         """Notes the rows and numbers of a dialogue that is in a set."""
         self._batches[one.name].append(version.batch)
         errors = words = 0
@@ -205,49 +212,11 @@ class FileOfSets:
     def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
         self.letters.append(dead_dialogue(self.file, dialogue_id, InputError(reason, "", where)))
 
-    def _tell_failures(self, position: int, dialogue: Dialogue, turns: Iterable[UserTurn]) -> None:
+    def _tell_failures(self, dialogue_id: str, levels: Levels) -> None:
         """A letter for each turn that the sets could not have."""
-        for turn in turns:
-            if turn.words and isinstance(found := self._found(None, position, dialogue, turn).outcome, Unheard):
-                self._leave_out(dialogue.dialogue_id, f"turns[{turn.position}]", found.reason)
-
-    def _found(self, one: Setting | None, position: int, dialogue: Dialogue, turn: UserTurn) -> Level:
-        """What a set has of a turn; what failed where something did; of no set whatever was heard first."""
-        levels = self.heard[position, turn.position]
-        failed = [level for level in levels if isinstance(level.outcome, Unheard)]
-        if failed or one is None:
-            return (failed or levels)[0]
-        errors = {level.snr: level.errors for level in levels}
-        draw = draw_of(dialogue.dialogue_id, turn.position, self.sets.speakers)
-        snr = self.calibration.chosen(one, errors, len(turn.words), draw)
-        return next(level for level in levels if level.snr == snr)
-
-    def _version(
-        self, one: Setting, position: int, raw: Any, dialogue: Dialogue, turns: Sequence[UserTurn]
-    ) -> _Version:
-        """A dialogue as one set has it. Raises InputError where it has what no row can have."""
-        made = {**raw, "turns": [*raw["turns"]]}
-        replaced = [(turn, self._replaced(one, position, dialogue, turn)) for turn in turns]
-        for turn, new in replaced:
-            made["turns"][turn.position] = copy.deepcopy(raw["turns"][turn.position])
-            write_into(made["turns"][turn.position], new)
-        rows = [{"dialogue_id": dialogue.dialogue_id, **new.row} for _, new in replaced]
-        try:
-            for turn in turns:
-                "".join(frame.service for frame in turn.turn.frames).encode()
-            return _Version(made, replaced, pa.RecordBatch.from_pylist(rows, HEARD_TURNS))
-        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
-            raise InputError(f"not_sgd: {str(error).splitlines()[0]}") from None
-
-    def _replaced(self, one: Setting, position: int, dialogue: Dialogue, turn: UserTurn) -> Replaced:
-        voice, noise = voice_of(dialogue.dialogue_id, self.sets.speakers), self.sets.sound.noise.name
-        if not turn.words:
-            return kept_turn(turn, "not_spoken", turn.reason, voice, noise)
-        found = self._found(one, position, dialogue, turn)
-        if isinstance(found.outcome, Unheard):
-            return kept_turn(turn, "failed", found.outcome.reason, voice, noise)
-        sound = {"voice": voice, "noise": noise, "snr": found.snr}
-        return heard_turn(turn, found.outcome, self.sets.form, sound)
+        for position, of_turn in sorted(levels.items()):
+            if failed := failure_of(of_turn):
+                self._leave_out(dialogue_id, f"turns[{position}]", failed.reason)
 
     def _write_audio(self, one: Setting, position: int, dialogue_id: str, row: dict[str, Any]) -> None:
         # An id may be anything; the position makes it unique, and one that has a path in it harmless.
@@ -262,14 +231,6 @@ class FileOfSets:
             return
         self._written.append(write_staged(self.sets.output, path, sound_bytes(samples, self.sets.audio)))
         self.counts["audio_files"] += 1
-
-
-class _Version(msgspec.Struct, frozen=True):
-    """A dialogue of a set, its user turns and their rows."""
-
-    dialogue: dict[str, Any]
-    turns: list[tuple[UserTurn, Replaced]]
-    batch: Any
 
 
 def check_balance(counts: dict[str, int], sets: Sequence[str]) -> dict[str, int]:

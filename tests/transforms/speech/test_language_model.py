@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pocketsphinx")
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import read_corpus
+from parapet.transforms.corpora import read_corpus, train_files
 from parapet.transforms.speech import ngram
 from parapet.transforms.speech.language_model import SEEN, Choice, choose_model, limit_of
 from parapet.transforms.speech.spoken import load_normalisation
@@ -34,7 +34,8 @@ def corpus(place: Path, schema: Path, **said: list[str]) -> Path:
 
 
 def choose(named: str, root: Path, lowest: float = 0.1) -> Choice:
-    return choose_model(named, root, read_corpus(root, ["test"]).files, SPEAKERS, lowest)
+    train = train_files(read_corpus(root, None))
+    return choose_model(named, train, read_corpus(root, ["test"]).files, SPEAKERS, lowest)
 
 
 @pytest.fixture
@@ -82,14 +83,14 @@ def test_without_a_split_train_it_is_their_own_text(tmp_path: Path, schema: Path
     # A split's folder has no other: what is read in place of train are the turns themselves, and that is no secret.
     alone = read_corpus(root / "test", ["test"])
     for named in ("auto", "train"):
-        found = choose_model(named, root / "test", alone.files, SPEAKERS, 0.1)
+        found = choose_model(named, train_files(alone), alone.files, SPEAKERS, 0.1)
         assert found.kind == "own"
         assert found.model == choose("own", root).model
 
 
 def test_on_sgd_one_file_of_train_will_not_do(real_data: Path) -> None:
     files = read_corpus(real_data / "sgd", ["dev"]).files
-    found = choose_model("auto", real_data / "sgd", files, SPEAKERS, 0.1)
+    found = choose_model("auto", train_files(read_corpus(real_data / "sgd", None)), files, SPEAKERS, 0.1)
     assert found.kind == "mixed"
     assert found.perplexity > 100
     again = ngram.perplexity(found.model.arpa, found.sentences[-2000:])
