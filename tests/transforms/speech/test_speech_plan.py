@@ -170,7 +170,8 @@ def test_the_corpus_of_some_splits(sample: Path) -> None:
         (f"{split}/schema.json", (sample / split / "schema.json").read_bytes()) for split in ("test", "train")
     ]
     assert found.problems == []
-    assert read_corpus(str(sample), ["test", "test"]) == read_corpus(sample, ["test"])
+    again = read_corpus(str(sample), ["test", "test"])
+    assert (again.files, again.schemas) == (read_corpus(sample, ["test"]).files, found.schemas[:1])
 
 
 def test_a_folder_that_is_a_split_of_its_own(sample: Path, tmp_path: Path) -> None:
@@ -178,7 +179,8 @@ def test_a_folder_that_is_a_split_of_its_own(sample: Path, tmp_path: Path) -> No
     found = read_corpus(tmp_path / "one", ["test"])
     assert [file.relative for file in found.files] == ["dialogues_001.json"]
     assert [path for path, _ in found.schemas] == ["schema.json"]
-    assert read_corpus(tmp_path / "one", ["train"]) == found
+    again = read_corpus(tmp_path / "one", ["train"])
+    assert (again.files, again.schemas) == (found.files, found.schemas)
 
 
 def test_a_split_that_is_not_there(sample: Path, tmp_path: Path) -> None:

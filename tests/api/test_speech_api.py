@@ -1,0 +1,176 @@
+"""``parapet.perturb(corpus, "speech_errors")`` gives what the command writes: calibrated over the whole corpus."""
+
+from __future__ import annotations
+
+import gc
+import json
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("espeakng_loader")
+pytest.importorskip("pocketsphinx")
+
+from apache_beam.testing.util import assert_that
+from heard_sets import Some, run, three_dialogues
+from test_beam import same
+from test_same_as_commands import data_of
+
+import parapet
+from parapet.schemas.layout import sample_root
+
+QUICK: dict[str, Any] = {"wer": (0.1, 0.3), "language_model": "own", "snr": (14, 9, 6, 3), "sample": 4}
+FLAGS = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--sample", "4"]
+
+
+@pytest.fixture(scope="module")
+def some(tmp_path_factory: pytest.TempPathFactory) -> Some:
+    """Three dialogues of the sample in two files, the dialogues, and their schema."""
+    return three_dialogues(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def heard(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the command writes of them."""
+    out = tmp_path_factory.mktemp("heard") / "out"
+    assert run(out, "--sgd", str(some[0]), "--split", "test", *FLAGS, "--quiet") == 0
+    return out
+
+
+def test_it_is_what_the_command_writes(heard: Path, some: Some, tmp_path: Path) -> None:
+    before = {path.name for path in Path(tempfile.gettempdir()).glob("parapet-heard-*")}
+    sets = parapet.perturb_sets(some[0], "speech_errors", **QUICK)
+    assert list(sets) == ["SR-10", "SR-30"]
+    for name, corpus in sets.items():
+        corpus.save(tmp_path / name)
+        assert data_of(tmp_path / name) == data_of(heard / name)
+        assert {row["status"] for row in corpus.rows.to_pylist()} == {"heard"}
+    assert {path.name for path in Path(tempfile.gettempdir()).glob("parapet-heard-*")} > before
+    del sets, corpus
+    gc.collect()
+    assert {path.name for path in Path(tempfile.gettempdir()).glob("parapet-heard-*")} <= before
+
+
+@settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes
+@given(
+    form=st.sampled_from(["heard", "restored"]),
+    noise=st.sampled_from(["pink", "babble"]),
+    seed=st.sampled_from(["0", "another"]),
+    longest=st.sampled_from([1000, 60]),
+)
+def test_options(
+    some: Some, tmp_path_factory: pytest.TempPathFactory, form: str, noise: str, seed: str, longest: int
+) -> None:
+    """What the command has heard is found in its cache: nothing is heard twice."""
+    out = tmp_path_factory.mktemp("options")
+    flags = ["--form", form, "--noise", noise, "--seed", seed, "--longest", str(longest), "--wer", "0.2"]
+    assert run(out / "c", "--sgd", str(some[0]), *FLAGS[2:], *flags, "--quiet") == 0
+    cache = shutil.copytree(out / "c" / ".heard", out / "cache")
+    kept = {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()}
+    options = {**QUICK, "form": form, "noise": noise, "seed": seed, "longest": longest, "wer": 0.2}
+    corpus = parapet.perturb(some[0], "speech_errors", cache=cache, **options)
+    corpus.save(out / "a")
+    assert data_of(out / "a") == data_of(out / "c" / "SR-20")
+    assert {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()} == kept
+
+
+def test_the_calibration_of_another_run(heard: Path, some: Some, tmp_path: Path) -> None:
+    calibration = heard / "calibration.json"
+    flags = ["--wer", "0.3", "--language_model", "own", "--calibration", str(calibration), "--voices", "adam"]
+    assert run(tmp_path / "c", "--sgd", str(some[0]), *flags, "--quiet") == 0
+    options = {"wer": 0.3, "language_model": "own", "calibration": calibration, "voices": ["adam"]}
+    parapet.perturb(some[0], "speech_errors", cache=tmp_path / "c" / ".heard", **options).save(tmp_path / "a")
+    assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
+
+
+def test_the_split_train_makes_the_language_model(some: Some, tmp_path: Path) -> None:
+    root = shutil.copytree(some[0], tmp_path / "sgd")
+    shutil.copytree(sample_root() / "train", root / "train")
+    path = root / "train" / "dialogues_001.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes())[:2]))
+    (root / "train" / "dialogues_002.json").unlink()
+    flags = ["--split", "train,test", "--wer", "0.3", "--language_model", "mixed", "--snr", "14,8,3"]
+    assert run(tmp_path / "c", "--sgd", str(root), *flags, "--quiet") == 0
+    options = {"wer": 0.3, "language_model": "mixed", "snr": (14, 8, 3), "cache": tmp_path / "c" / ".heard"}
+    parapet.perturb(root, "speech_errors", **options).save(tmp_path / "a")
+    assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
+
+
+def test_dialogues_of_a_pipeline(heard: Path, some: Some) -> None:
+    expected = parapet.perturb(some[0], "speech_errors", set_name="SR-30", cache=heard / ".heard", **QUICK)
+    silent = {**some[1][0], "dialogue_id": "silent", "turns": []}
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        options = {"set_name": "SR-30", "corpus": some[0], "cache": heard / ".heard", **QUICK}
+        read = pipeline | beam.Create([*some[1], silent, {"dialogue_id": "broken"}])
+        outputs = read | parapet.beam.Perturb("speech_errors", **options).with_outputs()
+        assert_that(outputs.dialogues, same([*expected.dialogues(), silent]), "dialogues")
+        assert_that(outputs.rows, same(expected.rows.to_pylist()), "rows")
+        assert_that(outputs.dead_letters | beam.Map(lambda one: one.dialogue_id), same(["broken"]), "dead letters")
+
+
+def impatient(init: Callable[..., None]) -> Callable[..., None]:
+    """What a service answers in a test is all that it will answer."""
+    return lambda self, *args, **more: init(self, *args, **{**more, "patience": 0, "seconds": 5, "first_wait": 0})
+
+
+def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("azure.cognitiveservices.speech")
+    from azure_speech_server import KEY, AzureSpeechServer
+
+    from parapet.transforms.speech import azure
+
+    monkeypatch.setenv("AZURE_SPEECH_KEY", KEY)
+    for engine in (azure.AzureSynthesiser, azure.AzureRecogniser):
+        monkeypatch.setattr(engine, "__init__", impatient(engine.__init__))
+
+    def mishears(word: str, snr: float) -> str:
+        return word if zlib.crc32(word.encode()) % 100 >= 100 - 4 * snr else "what"
+
+    options = {"engine": "azure", "noise": "white", "snr": (24, 12), "wer": 0.2, "sample": 4, "cache": tmp_path}
+    faults = iter([*[""] * 16, "1007", *[""] * 5, "1007"])
+    with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
+        options["engine_options"] = {"azure_endpoint": server.url, "parallel_calls": 1}
+        with pytest.raises(parapet.InputError, match=r"\d of 9 user turns could not be heard, over max_bad 1%"):
+            parapet.perturb(some[0], "speech_errors", **options)
+        rows = parapet.perturb(some[0], "speech_errors", **options).rows.to_pylist()
+    assert {row["status"] for row in rows} == {"heard"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"^speech_errors makes 3 sets: give set_name, one of SR-10, SR-20, SR-30$"),
+        ({"wer": 20}, r"^wer: 20 is no word error rate"),
+        ({"wer": 0.2, "seed": "\n"}, r"^seed: give a text of printable characters"),
+        ({"wer": 0.2, "snr": 5}, r"^snr: give two or more different ratios"),
+        ({"wer": 0.2, "sample": 0}, r"^sample: 0 is too few: give 1 or more"),
+        ({"wer": 0.2, "longest": "1"}, r"^longest: 1 is too few: give 1 or more"),
+        ({"wer": 0.2, "form": "sung"}, r"^form: 'sung' is none of heard, restored"),
+        ({"wer": 0.2, "noise": "nowhere"}, r"^nowhere: noise: is neither a kind of noise .* nor a folder"),
+        ({"wer": 0.2, "engine": "parrot"}, r"^speaker: there is no speech engine 'parrot'"),
+        ({"wer": 0.2, "voices": []}, r"^voices: give one or more voices"),
+        ({"wer": 0.2, "voices": "nobody"}, r"^voices: 'nobody' is no voice of eSpeak"),
+        ({"wer": 0.2, "language_model": "train"}, r"^the language model wants a split train"),
+        ({"wer": 0.2, "language_model": "nowhere"}, r"^nowhere: language_model: cannot be read"),
+        ({"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
+        (
+            {"wer": 0.2, "calibration": "x", "snr": "9,5"},
+            r"^calibration: carries noises over: leave snr and sample out",
+        ),
+        ({"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is no share"),
+    ],
+)
+def test_bad_options(some: Some, options: dict[str, Any], message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    services = parapet.load_corpus(some[0]).services()
+    corpus = parapet.corpus_of({"dev": some[1]}, {"dev": services})
+    with pytest.raises(parapet.InputError, match=message):
+        parapet.perturb(corpus, "speech_errors", **options)
+    assert capfd.readouterr() == ("", "")
