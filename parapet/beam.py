@@ -7,6 +7,7 @@ such dialogues to a dead-letter output instead.
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -203,10 +204,15 @@ class _Perturb(beam.DoFn):
         dialogue, state = element if isinstance(element, tuple) else (element, None)
         try:
             typed(dialogue)
+            # A class that modifies it in place must not spoil it for other steps. Pickle is faster than deepcopy.
+            own = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301
         except InputError as error:
             yield _refused(dialogue, error, self.strict)
             return
-        item = apply(self.perturbation, Item(0, dialogue, plain=False), self.set_name, state)
+        except RecursionError:
+            yield _refused(dialogue, InputError("not_sgd: nested too deeply"), self.strict)
+            return
+        item = apply(self.perturbation, Item(0, own, plain=False), self.set_name, state)
         if item.error is not None:
             yield _refused(dialogue, item.error, self.strict)
             return
