@@ -41,7 +41,15 @@ class PerturbedCorpus(Corpus):
         Raises:
           InputError: a dialogue cannot be used.
         """
-        rows = [row for file in self.files_of() for item in checked_items(self, file) for row in item.rows]
+        return self.rows_of()
+
+    def rows_of(self, split: str | None = None) -> pa.Table:
+        """The rows of one split. In SGD the dialogues of different splits may have the same ids.
+
+        Raises:
+          InputError: there is no such split, or a dialogue cannot be used.
+        """
+        rows = [row for file in self.files_of(split) for item in checked_items(self, file) for row in item.rows]
         return table_of_rows(self.perturbation, rows)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:

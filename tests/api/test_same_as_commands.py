@@ -131,3 +131,5 @@ def test_rows_are_the_files_of_rows(tmp_path: Path) -> None:
     corpus.save(tmp_path)
     tables = [pq.read_table(path) for split in corpus.splits for path in sorted((tmp_path / "turns" / split).iterdir())]
     assert corpus.rows == pa.concat_tables(tables)
+    assert corpus.rows_of("test") == tables[-1]
+    assert corpus.rows_of("test").num_rows < corpus.rows.num_rows
