@@ -186,7 +186,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     code = UserCode("changing.py:function", {}, str(tmp_path))
     for i in range(2):
         path.write_text(f"def function(batch):\n    return [{i}]")
-        os.utime(path, ns=(i, i))
+        os.utime(path, (i, i))  # Python keeps what it has compiled of a file by its seconds
         assert user_code.make(code, "predict")([1]) == [i]
         assert user_code.resolve(code) is user_code.resolve(code)
 
