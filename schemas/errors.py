@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from parapet.schemas.distribution import install_line
 
 
@@ -86,6 +88,15 @@ def is_unicode(text: str) -> bool:
 def storable(text: str) -> str:
     """A text as UTF-8 can have it: half a surrogate pair is written as ``\\udc00``."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def storable_row(value: Any) -> Any:
+    """A row in which Arrow can hold every text: JSON can have half a surrogate pair, UTF-8 cannot."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {key: storable_row(one) for key, one in value.items()}
+    return [storable_row(one) for one in value] if isinstance(value, list) else value
 
 
 def reason_and_place(error: Exception) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError, storable
+from parapet.schemas.errors import InputError, storable_row
 from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.perturb.drawing import key_of
@@ -315,7 +315,7 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any) -> 
     except InputError as error:
         return item._replace(error=error)
     dialogue, rows = _checked(perturbation, perturbed)
-    return item._replace(raw=dialogue, rows=rows if item.plain else [_storable(row) for row in rows])
+    return item._replace(raw=dialogue, rows=rows if item.plain else [storable_row(row) for row in rows])
 
 
 def _checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
@@ -340,12 +340,3 @@ def _checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
 
 def _kind_of(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _storable(value: Any) -> Any:
-    """A row in which Arrow can hold every text: JSON can have half a surrogate pair, UTF-8 cannot."""
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, dict):
-        return {key: _storable(one) for key, one in value.items()}
-    return [_storable(one) for one in value] if isinstance(value, list) else value

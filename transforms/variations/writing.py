@@ -14,7 +14,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
-from parapet.schemas.errors import InputError, storable
+from parapet.schemas.errors import InputError, storable_row
 from parapet.schemas.varied_turns import VARIED_TURNS
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
@@ -234,7 +234,7 @@ class FileOfSets:
                 self._leave_out(said.dialogue_id, f"turns[{said.position}]", variation.reason)
             variations.append(variation)
             row = row_of(said, variation, level)
-            self._rows[kind].append(row if plain else _storable_row(row))
+            self._rows[kind].append(row if plain else storable_row(row))
             if variation.operations:
                 self.examples[kind].append((places[said.position], self._rows[kind][-1]))
         self.counts[f"varied/{kind}/{self.file.split or '-'}"] += len(new)
@@ -257,11 +257,3 @@ class FileOfSets:
             chosen = frozenset(position for position, level in levels.items() if 0 < level <= i)
             self.counts[f"replaced/{name}/{self.file.split or '-'}"] += len(chosen)
             files.add(name, text_with(chosen))
-
-
-def _storable_row(value: Any) -> Any:
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, dict):
-        return {key: _storable_row(one) for key, one in value.items()}
-    return [_storable_row(one) for one in value] if isinstance(value, list) else value
