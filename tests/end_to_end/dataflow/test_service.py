@@ -152,7 +152,7 @@ STEPS = {
     "reminders": ["Publish/Publish"],
     "restaurants": ["Publish/Publish"],
     "anonymise": ["Publish/Publish"],
-    "speech_errors": ["Sample/Hear sample", "Hear/Hear shard", "Sets/Write file", "Publish/Publish"],
+    "speech_errors": ["Listen/Sample/Hear sample", "Listen/Hear/Hear shard", "Sets/Write file", "Publish/Publish"],
 }
 
 
