@@ -45,18 +45,20 @@ def heard(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_it_is_what_the_command_writes(heard: Path, some: Some, tmp_path: Path) -> None:
-    before = {path.name for path in Path(tempfile.gettempdir()).glob("parapet-heard-*")}
+def test_it_is_what_the_command_writes(
+    heard: Path, some: Some, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # other tests have caches of their own meanwhile
     sets = parapet.perturb_sets(some[0], "speech_errors", **QUICK)
     assert list(sets) == ["SR-10", "SR-30"]
     for name, corpus in sets.items():
         corpus.save(tmp_path / name)
         assert data_of(tmp_path / name) == data_of(heard / name)
         assert {row["status"] for row in corpus.rows.to_pylist()} == {"heard"}
-    assert {path.name for path in Path(tempfile.gettempdir()).glob("parapet-heard-*")} > before
+    assert len(list(tmp_path.glob("parapet-heard-*"))) == 1
     del sets, corpus
     gc.collect()
-    assert {path.name for path in Path(tempfile.gettempdir()).glob("parapet-heard-*")} <= before
+    assert not list(tmp_path.glob("parapet-heard-*"))
 
 
 @settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes
