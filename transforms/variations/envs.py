@@ -7,12 +7,17 @@ which, so that a worker need not know of other files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 import apache_beam as beam
 
+from parapet.schemas.dialogue_files import DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.perturb.drawing import key_of, place_of
+from parapet.transforms.variations.kinds import Given, Settings, vary
+from parapet.transforms.variations.said import said_by_user
 
 _SIZE, _DRAWN = 24, 16  # bytes of a place, and of what is drawn of it
 
@@ -25,6 +30,25 @@ def place_in_order(seed: str, dialogue_id: str, turn: int, among: bytes) -> byte
 def among_namesakes(file: str, position: int) -> bytes:
     """The place of a dialogue among those of its id."""
     return place_of(key_of(file, str(position)))[: _SIZE - _DRAWN]
+
+
+def placed(
+    file: DialogueFile, kinds: Sequence[str], settings: Settings, given: Given
+) -> Iterator[tuple[str, int, int, bytes]]:
+    """(kind, position of the dialogue, turn, place) of each turn of a file that the kind can vary.
+
+    Raises:
+      InputError: the file cannot be read; possibly after some turns.
+    """
+    for position, _, _, dialogue in dialogues_of(file):
+        if isinstance(dialogue, InputError):
+            continue
+        among = among_namesakes(file.relative, position)
+        for said in said_by_user(dialogue):
+            place = place_in_order(settings.seed, said.dialogue_id, said.position, among)
+            for kind in kinds:
+                if vary(kind, said, settings, given).operations:
+                    yield kind, position, said.position, place
 
 
 def size_of(rate: str, turns: int) -> int:

@@ -13,7 +13,7 @@ from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.varied_turns import VARIED_TURNS
-from parapet.transforms.corpora import dialogues_of, listed
+from parapet.transforms.corpora import listed
 from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated
 from parapet.transforms.variations import plan
 from parapet.transforms.variations.kinds import NOTHING, Given, Settings, row_of, vary, write_into
@@ -80,30 +80,21 @@ class LanguageVariation(Perturbation):
 
     def _places(self, file: DialogueFile) -> Iterator[tuple[str, bytes]]:
         """(split, the places of the turns of a file that can be varied, in the drawn order of all turns)."""
-        yield file.split, b"".join(place for _, _, place in self._placed(file))
+        from parapet.transforms.variations.envs import placed
+
+        places = placed(file, [self.name], self.settings, self.given)
+        yield file.split, b"".join(place for _, _, _, place in places)
 
     def _levels(
         self, file: DialogueFile, thresholds: Mapping[str, Sequence[bytes]]
     ) -> Iterator[tuple[Place, dict[int, int]]]:
-        from parapet.transforms.variations.envs import level_of
+        from parapet.transforms.variations.envs import level_of, placed
 
         levels: dict[int, dict[int, int]] = {}
-        for position, turn, place in self._placed(file):
+        for _, position, turn, place in placed(file, [self.name], self.settings, self.given):
             levels.setdefault(position, {})[turn] = level_of(place, thresholds[file.split])
         for position, of_dialogue in levels.items():
             yield (file.relative, position), of_dialogue
-
-    def _placed(self, file: DialogueFile) -> Iterator[tuple[int, int, bytes]]:
-        """(position of the dialogue, turn, place) of each turn that can be varied."""
-        from parapet.transforms.variations.envs import among_namesakes, place_in_order
-
-        for position, _, _, dialogue in dialogues_of(file):
-            if isinstance(dialogue, InputError):
-                continue
-            among = among_namesakes(file.relative, position)
-            for said in said_by_user(dialogue):
-                if vary(self.name, said, self.settings, self.given).operations:
-                    yield position, said.position, place_in_order(self.seed, said.dialogue_id, said.position, among)
 
 
 def _paths(paths: Paths) -> list[str]:

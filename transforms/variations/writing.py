@@ -21,7 +21,7 @@ from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.set_files import SetFiles
-from parapet.transforms.variations.envs import among_namesakes, level_of, place_in_order
+from parapet.transforms.variations.envs import among_namesakes, level_of, place_in_order, placed
 from parapet.transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Given, Settings, row_of, vary, write_into
 from parapet.transforms.variations.paraphrase import NOT_TRANSLATED, Answers
 from parapet.transforms.variations.rewritten import Key as LineKey
@@ -79,15 +79,8 @@ def places_of_file(
     given = Given(rewritten, answers)
     places: dict[str, list[bytes]] = {kind: [] for kind in sets.kinds}
     try:
-        for position, _, _, dialogue in dialogues_of(file):
-            if isinstance(dialogue, InputError):
-                continue
-            among = among_namesakes(file.relative, position)
-            for said in said_by_user(dialogue):
-                place = place_in_order(sets.settings.seed, said.dialogue_id, said.position, among)
-                for kind in sets.kinds:
-                    if vary(kind, said, sets.settings, given).operations:
-                        places[kind].append(place)
+        for kind, _, _, place in placed(file, sets.kinds, sets.settings, given):
+            places[kind].append(place)
     except InputError:
         return  # who writes the sets says so
     for kind, found in places.items():
