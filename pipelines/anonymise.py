@@ -59,7 +59,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -72,7 +72,7 @@ def sample_chats() -> str:
     return str(sample_root() / "chats.jsonl")
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags and lists, and looks at the chats. Raises InputError where they cannot work."""
     from parapet.transforms.anonymise import chats, entities
     from parapet.transforms.anonymise.mentions import KINDS
@@ -96,6 +96,7 @@ def check(args: argparse.Namespace) -> None:
     rules = Rules(tuple(listed_entities), args.spacy_model, regions, frozenset(kept))
     bots = frozenset(part.strip().lower() for part in args.bots.split(",") if part.strip())
     args.task = Task(args.output, rules, bots, args.bot_text == "normalised", args.keep_ids)
+    return args
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

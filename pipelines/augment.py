@@ -62,7 +62,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -70,7 +70,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [("--sgd", str(args.sgd or sample_root()))]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's do match."""
     from parapet.transforms.augment import plan, sets
     from parapet.transforms.augment.corrupt import Rates
@@ -97,6 +97,7 @@ def check(args: argparse.Namespace) -> None:
         logging.warning("does not match: %s", line)
     for line in made.remarks:
         logging.warning("%s", line)
+    return args
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

@@ -61,7 +61,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -69,7 +69,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [("--logs", args.logs)]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads lists, ontology and knowledge base. Raises InputError where they cannot work."""
     from parapet.transforms.dstc2 import plan
     from parapet.transforms.dstc2.knowledge import read_knowledge
@@ -85,6 +85,7 @@ def check(args: argparse.Namespace) -> None:
     ontology = plan.read_ontology(args.logs, args.ontology)
     given = read_knowledge(args.kb) if args.kb else None
     args.task = Task(args.output, args.found.folder, args.user == ASR, ontology, given, args.seed)
+    return args
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

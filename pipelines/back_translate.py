@@ -55,10 +55,10 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report)
+    return run_command(parser(), argv, check, build, report)
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads schemas and memories, and opens the engine once. Raises InputError where it cannot work."""
     from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.back_translate.texts import texts_of
@@ -76,6 +76,7 @@ def check(args: argparse.Namespace) -> None:
     args.known = Known(memory.by_languages(args.rows, *of))
     if translator is None:
         _check_replay(args)
+    return args
 
 
 def _typed(raw: dict[str, Any]) -> Any:

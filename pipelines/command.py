@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from parapet.pipelines import cloud
 from parapet.schemas.distribution import parapet_version
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
     from parapet.transforms.dead_letters import Tallies
 
-Build = Callable[["beam.Pipeline", argparse.Namespace], None]
+Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
 Adds = argparse.ArgumentParser | argparse._ArgumentGroup
-Inputs = Callable[[argparse.Namespace], list[tuple[str, str]]]
 
 # Flags whose values are inputs and nothing else. (Others take a file or a word, and are checked by who reads them.)
 _INPUTS = re.compile(
@@ -157,35 +156,37 @@ def _tolerant(add: Callable[..., Any]) -> Callable[..., Any]:
 def run_command(
     parser: Parser,
     argv: Sequence[str] | None,
-    build: Build,
-    check: Callable[[argparse.Namespace], None] | None = None,
-    report: Callable[[argparse.Namespace, dict[str, int]], int | None] | None = None,
-    inputs: Inputs = lambda _: [],
+    check: Callable[[argparse.Namespace], Config],
+    build: Callable[[beam.Pipeline, Config], None],
+    report: Callable[[Config, dict[str, int]], int | None] | None = None,
+    inputs: Callable[[Config], list[tuple[str, str]]] = lambda _: [],
 ) -> int:
     """Parses, checks, builds and runs one pipeline; gives the exit status.
 
     Args:
       parser: the pipeline's parser.
       argv: the flags.
+      check: makes the configuration of the flags; raises InputError for flags that cannot work, before anything runs
+        (exit status 2).
       build: wires the pipeline.
-      check: raises InputError for flags that cannot work, before anything runs (exit status 2).
-      report: says what was made, given the run's counters; may return an exit status.
+      report: prints the results with :func:`say`, given the run's counters; may return an exit status.
       inputs: (flag, path) of the files that workers read, which on Dataflow must be in a bucket.
     """
 
-    def act(args: argparse.Namespace, runner_flags: list[str]) -> int | None:
-        dry = getattr(args, "dry_run", False)
-        counters = {} if dry else run_pipeline(parser.prog, build, args, runner_flags, inputs(args))
-        return report(args, counters) if report is not None and counters is not None else None
+    def act(config: Config, args: argparse.Namespace) -> int | None:
+        counters: dict[str, int] | None = {}
+        if not getattr(args, "dry_run", False):
+            counters = run_pipeline(parser.prog, args, lambda pipeline: build(pipeline, config), inputs(config))
+        return report(config, counters) if report is not None and counters is not None else None
 
-    return run_checked(parser, argv, check, act, "nothing was published, run the same command again")
+    return _run(parser, argv, check, act, "nothing was published, run the same command again")
 
 
 def run_checked(
     parser: StrictParser,
     argv: Sequence[str] | None,
-    check: Callable[[argparse.Namespace], None] | None,
-    act: Callable[[argparse.Namespace, list[str]], int | None],
+    check: Callable[[argparse.Namespace], Config],
+    act: Callable[[Config], int | None],
     stopped: str,
 ) -> int:
     """Parses, checks and acts; gives the exit status, and never a traceback.
@@ -193,27 +194,38 @@ def run_checked(
     Args:
       parser: the command's parser.
       argv: the flags.
-      check: raises InputError for flags that cannot work, before anything is done (exit status 2).
-      act: does the work, given the arguments and the flags that are left; may return an exit status.
-      stopped: what a person who pressed Ctrl-C is told.
+      check: makes the configuration of the flags; raises InputError for flags that cannot work, before anything is done
+        (exit status 2).
+      act: does the work; may return an exit status.
+      stopped: the message after Ctrl-C.
     """
+    return _run(parser, argv, check, lambda config, _: act(config), stopped)
+
+
+def _run(
+    parser: StrictParser,
+    argv: Sequence[str] | None,
+    check: Callable[[argparse.Namespace], Config],
+    act: Callable[[Config, argparse.Namespace], int | None],
+    stopped: str,
+) -> int:
     configure_logging("text", quiet=True)  # Beam warns while it is imported to look up its flags
     try:
         args, rest = parser.parse(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
+    args.runner_flags = rest
     configure_logging(args.log_format, args.quiet)
     try:
         check_there(parser, args)
-        if check is not None:
-            check(args)
+        config = check(args)
     except InputError as error:
         logging.error("%s", error)
         return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
     except Exception as error:
         return _failed(error)
     try:
-        return act(args, rest) or 0
+        return act(config, args) or 0
     except (UsageError, MissingExtra) as error:
         logging.error("%s", error)
         return EXIT_USAGE
@@ -226,6 +238,12 @@ def run_checked(
             return _failed(error)
         logging.error("stopped; %s", stopped)
     return EXIT_FAILURE
+
+
+def say(line: str) -> None:
+    """Prints a line of a command's results; nothing with ``--quiet``."""
+    if logging.getLogger().isEnabledFor(logging.INFO):
+        print(line)
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
@@ -328,9 +346,8 @@ def counted(n: int, what: str) -> str:
 
 def run_pipeline(
     title: str,
-    build: Build,
     args: argparse.Namespace,
-    runner_flags: Sequence[str],
+    build: Callable[[beam.Pipeline], None],
     inputs: Sequence[tuple[str, str]] = (),
 ) -> dict[str, int] | None:
     """Runs to the end, with progress. Returns every counter, summed over steps; None where a template was written.
@@ -343,7 +360,7 @@ def run_pipeline(
 
     from parapet.pipelines.progress import Progress
 
-    options = PipelineOptions(list(runner_flags))
+    options = PipelineOptions(args.runner_flags)
     standard = options.view_as(StandardOptions)
     # Beam's default looks for a Prism binary to download before it falls back to this runner.
     standard.runner = standard.runner or "FnApiRunner"
@@ -353,7 +370,7 @@ def run_pipeline(
             if cloud.on_dataflow(options):
                 cloud.check(options, args.output, inputs)
             pipeline = beam.Pipeline(options=options)
-            build(pipeline, args)
+            build(pipeline)
         except InputError as error:
             raise UsageError(error.reason, error.path, error.where) from None
         result = pipeline.run()

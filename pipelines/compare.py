@@ -43,7 +43,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads. Raises InputError for results that cannot be compared."""
     from parapet.evaluation.compare.results import check_same_sets, columns_of, read_outcome
 
@@ -58,6 +58,7 @@ def check(args: argparse.Namespace) -> None:
     args.outcomes = {name: [read_outcome(path) for path in paths] for name, paths in args.folders.items()}
     check_same_sets(args.outcomes)
     args.columns = columns_of(next(iter(args.outcomes.values())), args.metrics)
+    return args
 
 
 def _parse(given: Sequence[str]) -> dict[str, list[str]]:
@@ -72,7 +73,7 @@ def _parse(given: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Compares, writes and tells."""
     from parapet.evaluation.compare.leaderboard import AVERAGE, files_of, heads, leaderboard, untested
     from parapet.evaluation.pages import plain

@@ -36,10 +36,10 @@ def parser() -> StrictParser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_checked(parser(), argv, None, act, "nothing was written")
+    return run_checked(parser(), argv, lambda args: args, act, "nothing was written")
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Prints the script. Raises InputError where argcomplete is missing."""
     try:
         from argcomplete.shell_integration import shellcode

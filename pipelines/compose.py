@@ -81,7 +81,7 @@ def _listed(given: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in given.split(",") if name.strip())
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError for what cannot work; fills in the sample where no corpus is given."""
     from parapet.schemas import layout
     from parapet.schemas.errors import InputError
@@ -94,6 +94,7 @@ def check(args: argparse.Namespace) -> None:
         raise InputError("there is no such file or folder", f"--schemas {args.schemas}")
     check_answers(args)
     options_of(args).check()
+    return args
 
 
 def check_answers(args: argparse.Namespace) -> None:
@@ -281,7 +282,7 @@ def reasons_of(dead: Sequence[dict[str, str]]) -> str:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 if __name__ == "__main__":

@@ -61,10 +61,10 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags, corpus and tasks. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import read_corpus
     from parapet.transforms.crowd_variations.tasks import read_tasks
@@ -80,6 +80,7 @@ def check(args: argparse.Namespace) -> None:
     check_answers(args)
     args.corpus = read_corpus(args.sgd or sample_root(), [args.split])
     args.tasks = read_tasks(args.hits)
+    return args
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:

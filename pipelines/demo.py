@@ -337,13 +337,14 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_checked(parser(), argv, check, run_stages, "run it again: it goes on where it was")
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where the stages cannot hand folders on."""
     if "://" in args.output:
         raise InputError("the demo writes to a local folder", f"--output {args.output}")
+    return args
 
 
-def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
+def run_stages(args: argparse.Namespace) -> int:
     """Runs one stage after the other, each as its own command, and writes the page."""
     todo = _possible(args)
     started = time.monotonic()
@@ -356,7 +357,7 @@ def run_stages(args: argparse.Namespace, runner_flags: Sequence[str]) -> int:
             continue
         if stage.prepare is not None:
             stage.prepare(Path(args.output))
-        command = [*stage.flags, "--output", str(Path(args.output) / stage.pipeline), "--quiet", *runner_flags]
+        command = [*stage.flags, "--output", str(Path(args.output) / stage.pipeline), "--quiet", *args.runner_flags]
         status = int(importlib.import_module(f"parapet.pipelines.{stage.pipeline}").run(command))
         if status:
             print(f"the demo stopped: {stage.pipeline} ended with status {status}", file=sys.stderr)

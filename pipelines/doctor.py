@@ -44,10 +44,10 @@ def parser() -> StrictParser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status: 1 where the core does not work."""
-    return run_checked(parser(), argv, None, act, "nothing was written")
+    return run_checked(parser(), argv, lambda args: args, act, "nothing was written")
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Looks around and tells. Raises InputError where Parapet is not installed."""
     from importlib.metadata import PackageNotFoundError
 

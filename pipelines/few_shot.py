@@ -54,7 +54,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -62,7 +62,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [("--sgd", str(args.sgd or sample_root()))]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags and schemas, and lists the dialogues. Raises InputError where it cannot work."""
     from parapet.schemas.dialogue_files import dialogue_folders, list_files
     from parapet.schemas.layout import as_path, read_root
@@ -106,6 +106,7 @@ def check(args: argparse.Namespace) -> None:
         seed=args.seed,
     )
     args.files = list_files(as_path(root), splits)
+    return args
 
 
 def _sizes(given: str) -> tuple[int, ...]:

@@ -128,7 +128,7 @@ def _decimal(text: str) -> Decimal:
     return value
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads inputs and settings into ``args``. Raises InputError where they cannot be used."""
     for task, flags in _FLAGS_OF.items():
         for flag in flags:
@@ -138,6 +138,7 @@ def check(args: argparse.Namespace) -> None:
         _check_rewrites(args)
     else:
         _check_schemas(args)
+    return args
 
 
 def _check_schemas(args: argparse.Namespace) -> None:
@@ -298,7 +299,7 @@ def _plan_written(args: argparse.Namespace) -> Plan:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet hits``. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:

@@ -101,7 +101,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -109,7 +109,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [("--sgd", str(args.sgd or sample_root())), *(("--rewritten", path) for path in args.rewritten)]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags, corpus, memories and files. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed, read_corpus
     from parapet.transforms.variations import plan
@@ -138,6 +138,7 @@ def check(args: argparse.Namespace) -> None:
     pivots = _translation(args, "paraphrase" in kinds and not of_files)
     settings = Settings(args.seed, rates, args.perturb_values, tuple(pivots), of_files)
     args.sets = Sets(args.output, tuple(kinds), tuple(envs), settings)
+    return args
 
 
 def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:

@@ -66,7 +66,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -75,7 +75,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return found if args.source == OWN or args.plugin else [*found, ("--source", args.source)]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags, and lists corpus and source. Raises InputError where it cannot work."""
     from parapet.transforms.corpora import read_corpus
     from parapet.transforms.ood.language import schemas_of
@@ -103,6 +103,7 @@ def check(args: argparse.Namespace) -> None:
     if own:
         args.schemas = schemas_of(service for of in every.folders.values() for service in of.services)
     check_places_of(args.corpus.files, args.recipe)
+    return args
 
 
 def about_source(args: argparse.Namespace) -> str:

@@ -42,10 +42,10 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report)
+    return run_command(parser(), argv, check, build, report)
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads the flags. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed
 
@@ -56,6 +56,7 @@ def check(args: argparse.Namespace) -> None:
     if not 1 <= args.per_file <= 10_000:
         raise InputError(f"{args.per_file} is not from 1 to 10,000", "--per_file")
     args.sizes = {split: int(size) for split, size in zip(SPLITS, sizes, strict=True) if int(size)}
+    return args
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

@@ -66,10 +66,10 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report)
+    return run_command(parser(), argv, check, build, report)
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags and ontology. Raises InputError where they cannot work."""
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path
@@ -103,6 +103,7 @@ def check(args: argparse.Namespace) -> None:
         solved=args.solve,
     )
     plan.check(args.simulation, args.ontology or "")
+    return args
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -56,7 +56,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [("--sgd", str(args.sgd or sample_root()))]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads and matches the schemas. Raises InputError where none of a variant's services match."""
     from parapet.transforms.rewrite.plan import check_matched, make_plan
     from parapet.transforms.rewrite.variants import find_mapping, find_variants
@@ -72,6 +72,7 @@ def check(args: argparse.Namespace) -> None:
         logging.warning("does not match: %s", line)
     for line in plan.remarks:
         logging.warning("%s", line)
+    return args
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

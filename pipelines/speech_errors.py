@@ -121,7 +121,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -132,7 +132,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return found if args.noise in KINDS else [*found, ("--noise", args.noise)]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags, corpus, noise and language model, and makes the engines. Raises InputError where it cannot work."""
     from parapet.transforms.corpora import read_corpus, train_files
     from parapet.transforms.speech.language_model import limit_of
@@ -178,6 +178,7 @@ def check(args: argparse.Namespace) -> None:
             "the language model is made of their text, too (--language_model train: of train alone)",
             *(setup.model.perplexity, limit_of(lowest), lowest),
         )
+    return args
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -88,10 +88,10 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report)
+    return run_command(parser(), argv, check, build, report)
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads and aligns the schemas. Raises InputError where they cannot be measured."""
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
     args.work = read_work(args.sgd or sample_root(), args.variants, args.split)
@@ -99,6 +99,7 @@ def check(args: argparse.Namespace) -> None:
     if left_out:
         shown = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
         logging.warning("services of the original that no variant has, not counted: %s", shown)
+    return args
 
 
 def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:

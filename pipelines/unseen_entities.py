@@ -71,7 +71,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [("--sgd", str(args.sgd or sample_root()))]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags, corpus, training and values. Raises InputError where it cannot work."""
     from parapet.transforms.corpora import read_corpus
     from parapet.transforms.entities.study import Config, split_train, study
@@ -100,6 +100,7 @@ def check(args: argparse.Namespace) -> None:
     args.replacer, args.leaking, warning = study(args.corpus, whole, training, config)
     if warning:
         logging.warning("%s", warning)
+    return args
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

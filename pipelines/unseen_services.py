@@ -40,7 +40,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -48,7 +48,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [("--sgd", str(args.sgd or sample_root()))]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags and schemas, and lists the dialogues. Raises InputError where it cannot work."""
     from parapet.schemas.dialogue_files import dialogue_folders, list_files
     from parapet.schemas.layout import SINGLE, as_path, read_root
@@ -76,6 +76,7 @@ def check(args: argparse.Namespace) -> None:
         listed=None if originals[0].split == SINGLE else frozenset(services["train"]),
     )
     args.files = list_files(as_path(root), folders)
+    return args
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, report, inputs)
+    return run_command(parser(), argv, check, build, report, inputs)
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [(flag, root) for flag, root in [*roots, ("--variants", args.variants)] if root]
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags, schemas and file names. Raises InputError where they cannot work."""
     from parapet.evaluation.dst import model
     from parapet.evaluation.dst.files import Settings
@@ -112,6 +112,7 @@ def check(args: argparse.Namespace) -> None:
     args.work = Work(
         args.output, plan, settings, args.across_turn, args.seed, args.replicates, args.user_code, args.batch_size
     )
+    return args
 
 
 def _user_code(args: argparse.Namespace) -> UserCode | None:

@@ -57,7 +57,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads. Raises InputError for what cannot be scored."""
     from parapet.evaluation.generation import corpus, further, outputs
     from parapet.evaluation.generation.predictions import REFERENCE, read_predictions
@@ -70,6 +70,7 @@ def check(args: argparse.Namespace) -> None:
     args.judge = _scorer(args)
     args.corpus = corpus.read(args.root, args.split, args.variants)
     args.predicted = read_predictions(args.predictions, args.split, args.corpus.turns)
+    return args
 
 
 def _scorer(args: argparse.Namespace) -> Any:
@@ -84,7 +85,7 @@ def _scorer(args: argparse.Namespace) -> Any:
     return Cached(judge, args.cache or "")
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Scores, writes and tells."""
     from parapet.evaluation.generation import further
     from parapet.evaluation.generation.outputs import files_of, numbers_of

@@ -33,15 +33,16 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads. Raises InputError for files that cannot be scored."""
     from parapet.evaluation.intent.outputs import read_items
 
     check_apart(args.output, predictions=args.predictions, reference=args.reference, intents=args.intents)
     args.items = read_items(args.predictions, args.reference, args.intents)
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Scores, writes and tells."""
     from parapet.evaluation.intent.outputs import evaluate, files_of
     from parapet.evaluation.lines import ALL

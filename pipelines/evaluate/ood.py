@@ -45,7 +45,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads. Raises InputError for files that cannot be scored."""
     from parapet.evaluation.ood.reading import read_truth, read_turns
     from parapet.evaluation.ood.scoring import Settings, tuned
@@ -62,7 +62,7 @@ def check(args: argparse.Namespace) -> None:
     args.settings = Settings(args.positive, args.high)
     args.threshold = None
     if not args.dev:
-        return
+        return args
     if folder and args.dev_split == args.split:
         raise InputError(f"--dev is of {args.dev_split} too: a threshold is not tuned on what is scored", "--dev_split")
     if not folder and sha256_of(as_path(args.dev)) == sha256_of(as_path(args.predictions)):
@@ -77,9 +77,10 @@ def check(args: argparse.Namespace) -> None:
         raise InputError(f"no turn is {args.positive}: no threshold can be tuned on it", args.dev)
     args.threshold = {"value": found[0], "f1": found[1], "turns": len(dev)}
     args.settings = Settings(args.positive, args.high, found[0])
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Scores, writes and tells."""
     from parapet.evaluation.ood.outputs import about_threshold, files_of
     from parapet.evaluation.ood.scoring import evaluate

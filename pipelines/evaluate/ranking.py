@@ -34,7 +34,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads. Raises InputError for files that cannot be scored."""
     from parapet.evaluation.ranking.reading import pair_up, read_candidates, read_test
 
@@ -44,9 +44,10 @@ def check(args: argparse.Namespace) -> None:
     args.allowed = read_candidates(args.candidates) if args.candidates else None
     args.pairs = pair_up(args.reference, args.predictions)
     args.files = [read_test(reference, answers, args.allowed) for reference, answers in args.pairs]
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Scores, writes and tells."""
     import logging
 

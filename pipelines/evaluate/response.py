@@ -49,7 +49,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads. Raises InputError for files that cannot be scored."""
     from parapet.evaluation.response.predictions import own_responses, read_responses
 
@@ -67,6 +67,7 @@ def check(args: argparse.Namespace) -> None:
     args.truth = _of_corpus(args) if args.reference else _of_files(args)
     turns = args.truth.responses
     args.said = own_responses(turns) if given is None else read_responses(given, turns)
+    return args
 
 
 def _of_corpus(args: argparse.Namespace) -> object:
@@ -96,7 +97,7 @@ def _of_files(args: argparse.Namespace) -> object:
     return read_reference(args.goals, args.knowledge_base, args.responses)
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Scores, writes and tells."""
     from parapet.evaluation.lines import ALL
     from parapet.evaluation.pages import percent, plain

@@ -28,7 +28,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where a flag or file cannot be used."""
     from parapet.transforms.crowd.worker_key import load_worker_key
     from parapet.transforms.mturk.batch import Batch
@@ -38,9 +38,10 @@ def check(args: argparse.Namespace) -> None:
     Batch(args.batch, writable=False)
     args.blocked = read_block_list(args.block_list) if args.block_list else []
     args.key = load_worker_key()
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Collects."""
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.collect import collect

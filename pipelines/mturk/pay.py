@@ -44,7 +44,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
     from parapet.schemas.errors import InputError
     from parapet.transforms.crowd.worker_key import load_worker_key
@@ -71,6 +71,7 @@ def check(args: argparse.Namespace) -> None:
         if args.all:
             args.payments |= {each: Payment(each, "approve") for each in args.unknown}
         args.given = unsent(batch, read_bonuses(args.bonuses, args.lines), args.bonuses) if args.bonuses else []
+    return args
 
 
 def _payments(args: argparse.Namespace) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def _payments(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Pays."""
     from parapet.transforms.mturk.bonus import Sent, send
     from parapet.transforms.mturk.pay import Paid, pay, unsettled

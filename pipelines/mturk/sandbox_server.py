@@ -39,7 +39,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where a flag cannot be used."""
     from parapet.schemas.errors import InputError
     from parapet.transforms.mturk_server.faults import Faults
@@ -53,9 +53,10 @@ def check(args: argparse.Namespace) -> None:
             raise InvalidOperation
     except InvalidOperation:
         raise InputError("an amount in dollars, such as 250", "--balance") from None
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Serves."""
     from parapet.transforms.mturk_server.practice import serve
 

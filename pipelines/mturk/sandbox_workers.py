@@ -30,7 +30,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where there is no address."""
     from parapet.schemas.errors import InputError
     from parapet.transforms.mturk.client import ENDPOINT_VARIABLE, PRODUCTION, SANDBOX
@@ -38,9 +38,10 @@ def check(args: argparse.Namespace) -> None:
     args.url = args.url or os.environ.get(ENDPOINT_VARIABLE)
     if not args.url or args.url.rstrip("/") in (PRODUCTION, SANDBOX):
         raise InputError(f"the address of a local MTurk, please, here or in {ENDPOINT_VARIABLE}", "--url")
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Plays."""
     from parapet.transforms.mturk_server.practice import simulate
 

@@ -33,7 +33,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
     from parapet.schemas.errors import InputError
     from parapet.transforms.mturk.decide import check_named, decide, read_audit, read_rejections
@@ -51,9 +51,10 @@ def check(args: argparse.Namespace) -> None:
             args.filled = fill_in(handle, args.results, payments)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", args.results) from None
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Writes."""
     from parapet.transforms.mturk.batch import write_whole
 

@@ -26,16 +26,17 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where there is no batch."""
     from parapet.transforms.crowd.worker_key import load_worker_key
     from parapet.transforms.mturk.batch import Batch
 
     Batch(args.batch, writable=False)
     args.key = load_worker_key()
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Shows."""
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.status import status_of, to_json

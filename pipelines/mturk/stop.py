@@ -27,7 +27,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where there is no batch."""
     from parapet.transforms.crowd.worker_key import load_worker_key
     from parapet.transforms.mturk.batch import Batch
@@ -35,9 +35,10 @@ def check(args: argparse.Namespace) -> None:
     session.check_network(args)
     Batch(args.batch, writable=False)
     args.key = load_worker_key()
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Stops."""
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.stop import open_hits, stop

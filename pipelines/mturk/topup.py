@@ -37,7 +37,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
     from parapet.schemas.errors import InputError
     from parapet.transforms.crowd.worker_key import load_worker_key
@@ -60,9 +60,10 @@ def check(args: argparse.Namespace) -> None:
             args.digest, args.lacks = read_lacks(args.shortfall)
     args.blocked = read_block_list(args.block_list) if args.block_list else []
     args.key = load_worker_key()
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Tops up."""
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.collect import collect

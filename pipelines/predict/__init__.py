@@ -35,5 +35,5 @@ def run(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     if argv and argv[0] in MODELS:
         of = importlib.import_module(f"parapet.pipelines.predict.{FAMILIES[argv[0]]}")
-        return run_command(of.parser(argv[0]), argv[1:], of.build, of.check, of.report, of.files_read)
+        return run_command(of.parser(argv[0]), argv[1:], of.check, of.build, of.report, of.files_read)
     return hand_over("parapet predict", "model", MODELS, "parapet.pipelines.predict", USAGE, argv)

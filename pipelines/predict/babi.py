@@ -37,7 +37,7 @@ def parser(model: str) -> Parser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Looks at the model and the files. Raises InputError for what cannot work."""
     from parapet.evaluation.models.babi.data import task_of
     from parapet.evaluation.models.babi.saving import load
@@ -63,6 +63,7 @@ def check(args: argparse.Namespace) -> None:
             raise InputError(f"is of task {task}, the model of task {card.task}: if that is meant, --any_task", path)
     args.memory = card.settings.get("memory")
     args.inputs = tuple((path, f"{PREDICTIONS}/{stem}.jsonl") for stem, path in sorted(stems.items()))
+    return args
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

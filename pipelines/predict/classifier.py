@@ -40,7 +40,7 @@ def parser(model: str = "classifier") -> Parser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Looks at the model and the files. Raises InputError for what cannot work."""
     from parapet.evaluation.dst.sets import Given, parse_sets
     from parapet.schemas.layout import sample_root, split_of_folder
@@ -65,6 +65,7 @@ def check(args: argparse.Namespace) -> None:
     args.asked = find(given, args.task)
     for remark in args.asked.remarks:
         logging.warning("%s", remark)
+    return args
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

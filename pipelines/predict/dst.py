@@ -40,7 +40,7 @@ def parser(model: str) -> Parser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Looks at the model and the sets. Raises InputError for what cannot work."""
     from parapet.evaluation.models.dst.loading import check as check_model
 
@@ -48,6 +48,7 @@ def check(args: argparse.Namespace) -> None:
     check_torch(args)
     check_model(args.model, args.name)
     plan_sets(args)
+    return args
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

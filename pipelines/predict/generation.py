@@ -53,7 +53,7 @@ def parser(model: str) -> Parser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
     from parapet.evaluation.dst.sets import parse_sets
     from parapet.evaluation.models.generation import saving
@@ -72,6 +72,7 @@ def check(args: argparse.Namespace) -> None:
     args.sources = sources(str(args.reference or sample_root()), args.split, args.variants, others)
     check_torch(args, "transformers")
     args.reranker = _reranker(args, [one.name for one in args.sources])
+    return args
 
 
 def _reranker(args: argparse.Namespace, names: Sequence[str]) -> Reranker | None:

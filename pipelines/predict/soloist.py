@@ -50,7 +50,7 @@ def parser(model: str = "soloist") -> Parser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Looks at the model and the sets. Raises InputError for what cannot work."""
     from parapet.evaluation.dst.sets import ORIGINAL, RELEASE
     from parapet.evaluation.models.soloist.data import read_source
@@ -67,6 +67,7 @@ def check(args: argparse.Namespace) -> None:
     released = is_there(as_path(args.reference) / RELEASE)
     args.corpus = str(as_path(args.reference) / "sgd" / ORIGINAL) if released else args.reference
     read_source(args.corpus, args.split, args.knowledge_base)
+    return args
 
 
 def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:

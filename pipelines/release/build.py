@@ -35,10 +35,10 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, build, check, finish, inputs)
+    return run_command(parser(), argv, check, build, finish, inputs)
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads the configuration, the schemas and what there is. Raises InputError where no release can come of it."""
     from parapet.schemas.layout import as_path
     from parapet.schemas.release_config import read_config
@@ -55,6 +55,7 @@ def check(args: argparse.Namespace) -> None:
     args.statistics = {one.name: _numbers(base / one.path) for one in config.statistics}
     args.plan = make_plan(config, base)
     args.parent = _parent(args.output, config, args.config)
+    return args
 
 
 def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:

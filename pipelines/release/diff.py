@@ -30,14 +30,15 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where one of the two is no release."""
     from parapet.transforms.release.opening import open_release
 
     args.releases = open_release(args.old), open_release(args.new)
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Compares and tells."""
     import logging
 

@@ -26,7 +26,7 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where there is no release."""
     from parapet.schemas.layout import as_path
     from parapet.schemas.release_manifest import MANIFEST
@@ -36,9 +36,10 @@ def check(args: argparse.Namespace) -> None:
     root = as_path(args.release)
     one = (root / MANIFEST).is_file()
     args.manifest, args.dataset = (read_manifest(root), None) if one else (None, read_dataset(root))
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Shows."""
     from parapet.transforms.release import show
 

@@ -32,14 +32,15 @@ def parser() -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where there is no release."""
     from parapet.transforms.release.verify.examine import find_release
 
     args.root = find_release(args.release)
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> int:
+def act(args: argparse.Namespace) -> int:
     """Checks and tells."""
     import msgspec
 

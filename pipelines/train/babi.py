@@ -81,7 +81,7 @@ LEAST = {"size": 1, "hops": 1, "memory": 1, "negatives": 0}
 OPTIONS = (*TRAINING, *LEAST, "margin", "input")  # that shape the content; a model has some of them
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
     from parapet.evaluation.models.packages import check_installed
 
@@ -92,7 +92,7 @@ def check(args: argparse.Namespace) -> None:
     args.card, args.corpus = None, None
     if args.model == "rules":
         args.card = _rules(args.ontology)
-        return
+        return args
     from parapet.evaluation.models.babi import data
     from parapet.evaluation.models.babi.saving import Card
 
@@ -109,6 +109,7 @@ def check(args: argparse.Namespace) -> None:
     else:
         check_torch(args)
         args.corpus = data.read_corpus(args.train, args.dev, args.candidates, args.match)
+    return args
 
 
 def _paths(given: str | list[str] | None) -> list[str]:
@@ -129,7 +130,7 @@ def _rules(ontology: str | None) -> Card:
     return Card(model="rules", ontology=as_path(ontology).read_text(encoding="utf-8-sig"))
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Trains and writes."""
     from parapet.evaluation.models.babi import saving
 

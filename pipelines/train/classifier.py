@@ -66,7 +66,7 @@ OPTIONS = (*TRAINING, *LEAST, "task", "score", "split", "dev_split")
 PLACES = ("train", "dev", "foreign")
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
     if args.learning_rate is None:
         args.learning_rate = CHECKPOINT_RATE if args.checkpoint else NET_RATE
@@ -92,9 +92,10 @@ def check(args: argparse.Namespace) -> None:
     args.read = read_corpus(
         args.task, args.train, args.split, args.dev, args.foreign, args.dev_split, HELD_OUT, args.seed
     )
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Trains and writes."""
     from parapet.evaluation.models.classifier import saving
     from parapet.evaluation.models.classifier.learning import Settings, train

@@ -52,7 +52,7 @@ def parser(model: str) -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads what is trained on, and looks at the checkpoint. Raises InputError for what cannot work."""
     from parapet.evaluation.models.generation.data import read_examples
     from parapet.evaluation.models.generation.saving import ARCHITECTURES
@@ -64,9 +64,10 @@ def check(args: argparse.Namespace) -> None:
     check_numbers(args, LEAST)
     args.found = read_checkpoint(args, ARCHITECTURES)
     args.sets = corpora.read_corpora(args, read, lambda one: one.opening)
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Trains and writes."""
     from parapet.evaluation.models.generation.learning import Settings, train
 

@@ -48,7 +48,7 @@ LEAST = {"max_length": 8}
 OPTIONS = (*TRAINING, *CORPORA, *LEAST, "warmup", "consistency")
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
     check_numbers(args, LEAST)
     for flag, most in (("warmup", 1.0), ("consistency", 1000.0)):
@@ -67,9 +67,10 @@ def check(args: argparse.Namespace) -> None:
 
     args.found = read_checkpoint(args, KINDS)
     args.learned, args.chosen_by = read_corpora(args, read, lambda step: step.dialogue_id)
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Trains and writes."""
     from parapet.evaluation.models.soloist import saving
     from parapet.evaluation.models.soloist.learning import Settings, train

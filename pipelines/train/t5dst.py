@@ -39,16 +39,17 @@ def parser(model: str = "t5dst") -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
     from parapet.evaluation.models.dst.t5.saving import KINDS
 
     check_fine_tuning(args)
     args.found = read_checkpoint(args, KINDS, "sentencepiece")
     args.sets = read_frames(args)
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Trains and writes."""
     from parapet.evaluation.models.dst.t5.learning import Settings, train
     from parapet.evaluation.models.dst.t5.saving import files_of

@@ -39,7 +39,7 @@ def parser(model: str = "tiny_dst") -> StrictParser:
     return made
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads what is trained on. Raises InputError for flags and files that cannot work."""
     from parapet.evaluation.models.dst.tiny.saving import LARGEST
 
@@ -48,9 +48,10 @@ def check(args: argparse.Namespace) -> None:
         raise InputError(f"{args.size}: give {LARGEST} or less", "--size")
     check_torch(args)
     args.frames, args.dev_frames = read_frames(args)
+    return args
 
 
-def act(args: argparse.Namespace, _: list[str]) -> None:
+def act(args: argparse.Namespace) -> None:
     """Trains and writes."""
     from parapet.evaluation.models.dst.tiny.learning import Settings, train
     from parapet.evaluation.models.dst.tiny.saving import Card

@@ -78,7 +78,7 @@ def test_a_missing_extra_is_the_user_s_whenever_it_is_found(
         raise error
 
     parser = StrictParser("practice", "Nothing.", "  parapet practice")
-    assert run_checked(parser, [], None, act, "") == status
+    assert run_checked(parser, [], lambda args: args, act, "") == status
     assert run_checked(parser, [], check, act, "") == 2
     assert str(error) in capsys.readouterr().err
     if isinstance(error, MissingExtra):
