@@ -14,7 +14,7 @@ INSTALL = rm -rf *.egg-info; { $(PIP) install -q 'uv>=0.7,<1' && $(BIN)/uv pip i
 TORCH := $(PIP) install -q --no-compile --retries 0 --timeout 15 --index-url https://download.pytorch.org/whl/cpu \
   'torch>=2.6,<2.14' 2>/dev/null || $(PIP) install -q --no-compile 'torch>=2.6,<2.14'
 
-FOLDERS := schemas transforms evaluation pipelines crowd_templates
+FOLDERS := schemas transforms local_mturk evaluation pipelines crowd_templates
 TYPES := build/types/parapet
 
 NO_MKDOCS_2_WARNING := 1

@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 VERSION = "0.2.0"
 URL = "https://github.com/parapet-dialogue/parapet"
 # The folders at the top of the checkout, which are imported as parapet.schemas, parapet.transforms, ...
-FOLDERS = ("schemas", "transforms", "evaluation", "pipelines", "crowd_templates")
+FOLDERS = ("schemas", "transforms", "local_mturk", "evaluation", "pipelines", "crowd_templates")
 CORE = [
     "apache-beam>=2.77,<2.80",
     "argcomplete>=3.5,<4",

@@ -37,7 +37,7 @@ from parapet.transforms.entities.utterances import edits_of
 from parapet.transforms.perturb.drawing import key_of
 from parapet.transforms.perturb.edits import move_spans
 from parapet.transforms.perturb.typos import Rates, with_typos
-from parapet.transforms.variations.said import Said, said_by_user
+from parapet.transforms.user_turns import UserTurn, user_turns
 
 DIALOGUES_A_FILE = 128
 SEED = "0"
@@ -82,15 +82,15 @@ def main() -> int:
     return 0
 
 
-def make(source: Path, corpus: Path, utterances: int) -> list[Said]:
+def make(source: Path, corpus: Path, utterances: int) -> list[UserTurn]:
     """Writes a corpus of so many user turns or a few more. Gives them."""
     found = [dialogue for split in layout.SPLITS for dialogue in dialogues(source, split)]
-    turns: list[Said] = []
+    turns: list[UserTurn] = []
     written: list[dict[str, Any]] = []
     while len(turns) < utterances:
         dialogue = {**found[len(written) % len(found)], "dialogue_id": f"1_{len(written):05}"}
         written.append(dialogue)
-        turns += said_by_user(msgspec.convert(dialogue, Dialogue))
+        turns += user_turns(msgspec.convert(dialogue, Dialogue))
     (corpus / "test").mkdir(parents=True)
     schemas = {service["service_name"]: service for split in layout.read_root(source) for service in split.raw}
     (corpus / "test" / "schema.json").write_bytes(layout.schema_bytes(list(schemas.values())))
@@ -105,7 +105,7 @@ def dialogues(source: Path, split: str) -> list[dict[str, Any]]:
     return [one for path in layout.dialogue_files(source, split) for one in json.loads(path.read_bytes())]
 
 
-def ours(turns: list[Said]) -> None:
+def ours(turns: list[UserTurn]) -> None:
     """Typos in all of them, with default rates."""
     rates = Rates()
     for said in turns:

@@ -122,7 +122,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from parapet.transforms import files
     from parapet.transforms.anonymise import outputs, writing
-    from parapet.transforms.anonymise.balance import check_counts, tallies
+    from parapet.transforms.anonymise.invariants import check_counts, tallies
     from parapet.transforms.dead_letters import DeadLettersFile
 
     files.prepare(args.output, "anonymise")
@@ -133,7 +133,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = (
         pipeline
         | "Once" >> beam.Create([options_of(args)], reshuffle=False)
-        | "Small files" >> beam.FlatMap(outputs.small_files, beam.pvalue.AsList(sums))
+        | "Metadata files" >> beam.FlatMap(outputs.metadata_files, beam.pvalue.AsList(sums))
     )
     letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
         written[writing.COUNTS], tallies, args.max_bad, "anonymised"
@@ -154,7 +154,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what was replaced, and what is suspected; never a word of a chat."""
-    from parapet.transforms.anonymise.balance import tallies
+    from parapet.transforms.anonymise.invariants import tallies
     from parapet.transforms.files import read_written
 
     numbers = json.loads(read_written(args.output, "statistics.json"))

@@ -118,7 +118,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         pipeline | "Dialogue files" >> beam.Create(plan.files) | "Augment" >> augmenting.AugmentFiles(args.output, work)
     )
     shards = augmented[augmenting.ROWS] | "Parquet" >> tables.WriteShards(args.output, work.split, work.sets)
-    small = pipeline | "Small files" >> beam.Create(outputs.small_files(plan))
+    small = pipeline | "Metadata files" >> beam.Create(outputs.metadata_files(plan))
     dead = augmented[augmenting.DEAD] | "Dead letters" >> DeadLettersFile(
         augmented[augmenting.COUNTS], tallies_of(args), args.max_bad, "augmented"
     )
@@ -139,7 +139,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             args.output,
             header(args),
             counts,
-            partial(augmenting.check_balance, labels=labels, sets=work.sets),
+            partial(augmenting.check_invariants, labels=labels, sets=work.sets),
         )
     )
 

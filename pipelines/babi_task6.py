@@ -108,7 +108,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms import files
     from parapet.transforms.dead_letters import DeadLettersFile
     from parapet.transforms.dstc2 import outputs, writing
-    from parapet.transforms.dstc2.balance import check_counts
+    from parapet.transforms.dstc2.invariants import check_counts
 
     files.prepare(args.output, "babi_task6")
     read = pipeline | "Batches" >> beam.Create(args.found.batches) | "Calls" >> writing.ReadCalls(args.task)
@@ -118,9 +118,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = (
         pipeline
         | "Once" >> beam.Create([about], reshuffle=False)
-        | "Small files"
+        | "Metadata files"
         >> beam.FlatMap(
-            outputs.small_files,
+            outputs.metadata_files,
             beam.pvalue.AsList(facts),
             *(beam.pvalue.AsList(one) for one in outputs.summed(written)),
         )
@@ -143,7 +143,7 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
     """What is held against ``--max_bad``."""
     from functools import partial
 
-    from parapet.transforms.dstc2.balance import tallies
+    from parapet.transforms.dstc2.invariants import tallies
 
     return partial(tallies, splits=list(args.found.splits))
 

@@ -177,7 +177,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     (
         (audit, variants, pages)
         | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, options_of(args).header(), counts, summary.check_balance)
+        | "Publish" >> files.Publish(args.output, options_of(args).header(), counts, summary.check_invariants)
     )
 
 

@@ -146,7 +146,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     (
         (audit, others)
         | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args), counts, summary.check_balance)
+        | "Publish" >> files.Publish(args.output, header(args), counts, summary.check_invariants)
     )
 
 

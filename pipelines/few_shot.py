@@ -158,14 +158,16 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         | "By set" >> beam.GroupByKey()
     )
     set_files = sets | "Set files" >> beam.MapTuple(splitting.file_of)
-    small = chosen | "Small files" >> beam.FlatMap(splitting.small_files, rule, args.schemas, args.domain_slots)
+    small = chosen | "Metadata files" >> beam.FlatMap(splitting.metadata_files, rule, args.schemas, args.domain_slots)
     counts = (
         read[splitting.COUNTS],
         chosen | "Count chosen" >> beam.FlatMap(splitting.counts_of, rule),
         sets | "Count written" >> beam.MapTuple(lambda _, texts: ("written", len(list(texts)))),
     ) | "Counts" >> beam.Flatten()
     written = (set_files, small, dead) | "All files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
-    written | "Publish" >> files.Publish(args.output, header(args), counts, partial(splitting.check_balance, rule=rule))
+    written | "Publish" >> files.Publish(
+        args.output, header(args), counts, partial(splitting.check_invariants, rule=rule)
+    )
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:

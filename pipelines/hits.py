@@ -224,10 +224,10 @@ def _balance(args: argparse.Namespace) -> Callable[[dict[str, int]], dict[str, i
     elements = sum(len(elements_of(service, task)) for service in args.services for task in TASKS)
     if args.settings.only is not None:
         elements = len(args.settings.only)
-    return functools.partial(check_balance, len(args.services), elements)
+    return functools.partial(check_invariants, len(args.services), elements)
 
 
-def check_balance(services: int, elements: int, counts: dict[str, int]) -> dict[str, int]:
+def check_invariants(services: int, elements: int, counts: dict[str, int]) -> dict[str, int]:
     """Gives the counts back. Raises RuntimeError unless every element of every service is asked or known not to be."""
     done = counts.get("fields", 0) + counts.get("not_asked", 0)
     if counts.get("services", 0) != services or done != elements:

@@ -216,8 +216,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms import files
     from parapet.transforms.dead_letters import DeadLettersFile
     from parapet.transforms.variations import matching, outputs, writing
-    from parapet.transforms.variations.balance import check_counts
     from parapet.transforms.variations.envs import Thresholds
+    from parapet.transforms.variations.invariants import check_counts
     from parapet.transforms.variations.translated import MakeMemory, TranslateTurns
 
     files.prepare(args.output, "language_variations")
@@ -245,8 +245,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = (
         pipeline
         | "Once" >> beam.Create([about], reshuffle=False)
-        | "Small files"
-        >> beam.FlatMap(outputs.small_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written, counts)))
+        | "Metadata files"
+        >> beam.FlatMap(outputs.metadata_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written, counts)))
     )
     letters = dead | "Dead letters" >> DeadLettersFile(counts, tallies_of(args), args.max_bad, _done(args))
     more = (small, letters, memory) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
@@ -273,7 +273,7 @@ def tallies_of(args: argparse.Namespace) -> Tallies:
     """What is held against ``--max_bad``."""
     from functools import partial
 
-    from parapet.transforms.variations.balance import tallies
+    from parapet.transforms.variations.invariants import tallies
 
     return partial(tallies, kinds=args.sets.kinds)
 

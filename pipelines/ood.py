@@ -147,9 +147,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = (
         pipeline
         | "About" >> beam.Create([about], reshuffle=False)
-        | "Small files"
+        | "Metadata files"
         >> beam.FlatMap(
-            outputs.small_files,
+            outputs.metadata_files,
             beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
             beam.pvalue.AsList(examples),
         )
@@ -160,7 +160,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     (
         (written.written, others)
         | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args), counts, partial(writing.check_balance, recipe=recipe))
+        | "Publish"
+        >> files.Publish(args.output, header(args), counts, partial(writing.check_invariants, recipe=recipe))
     )
 
 

@@ -95,9 +95,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = (
         pipeline
         | "Once" >> beam.Create([about], reshuffle=False)
-        | "Small files"
+        | "Metadata files"
         >> beam.FlatMap(
-            outputs.small_files,
+            outputs.metadata_files,
             beam.pvalue.AsList(written[writing.TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)),
             beam.pvalue.AsList(texts),
             beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),

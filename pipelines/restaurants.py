@@ -132,7 +132,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from parapet.transforms import files
     from parapet.transforms.restaurants import outputs, writing
-    from parapet.transforms.restaurants.balance import check_counts
+    from parapet.transforms.restaurants.invariants import check_counts
 
     files.prepare(args.output, "restaurants")
     simulation = args.simulation
@@ -143,8 +143,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = (
         pipeline
         | "Once" >> beam.Create([about], reshuffle=False)
-        | "Small files"
-        >> beam.FlatMap(outputs.small_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written)))
+        | "Metadata files"
+        >> beam.FlatMap(outputs.metadata_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written)))
         | "Write" >> files.WriteFiles(args.output)
     )
     (

@@ -109,7 +109,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             args.output,
             header(args),
             rewritten[rewriting.COUNTS],
-            partial(rewriting.check_balance, variants=len(plan.variants)),
+            partial(rewriting.check_invariants, variants=len(plan.variants)),
         )
     )
 

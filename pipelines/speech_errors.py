@@ -220,13 +220,13 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     written = (dialogues, heard.turns) | "Sets" >> writing.WriteSets(sets, heard.calibration)
     about = outputs.About(args.setup.made_with, options_of(args), args.corpus.schemas)
     numbers = (heard.curve, *outputs.summed(written))
-    small = heard.calibration | "Small files" >> beam.FlatMap(
-        outputs.small_files, about, *(beam.pvalue.AsList(one) for one in numbers)
+    small = heard.calibration | "Metadata files" >> beam.FlatMap(
+        outputs.metadata_files, about, *(beam.pvalue.AsList(one) for one in numbers)
     )
     letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
         written[writing.COUNTS], tallies_of(args), args.max_bad, "heard"
     )
-    balance = partial(writing.check_balance, sets=setup.config.sets)
+    balance = partial(writing.check_invariants, sets=setup.config.sets)
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)

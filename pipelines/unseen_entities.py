@@ -141,9 +141,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = (
         pipeline
         | "Once" >> beam.Create([about_of(args)], reshuffle=False)
-        | "Small files"
+        | "Metadata files"
         >> beam.FlatMap(
-            outputs.small_files,
+            outputs.metadata_files,
             beam.pvalue.AsList(counts),
             beam.pvalue.AsList(tallies),
             beam.pvalue.AsList(examples),
@@ -161,7 +161,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             args.output,
             header(args),
             written[writing.COUNTS],
-            partial(writing.check_balance, least_changed=args.least_changed),
+            partial(writing.check_invariants, least_changed=args.least_changed),
         )
     )
 

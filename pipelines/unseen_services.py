@@ -111,9 +111,9 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     small = (
         pipeline
         | "Once" >> beam.Create([about], reshuffle=False)
-        | "Small files"
+        | "Metadata files"
         >> beam.FlatMap(
-            outputs.small_files,
+            outputs.metadata_files,
             beam.pvalue.AsList(written[writing.COMBINATIONS] | "Sum combinations" >> beam.CombinePerKey(sum)),
             beam.pvalue.AsList(written[writing.COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)),
         )
@@ -130,7 +130,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             args.output,
             header(args),
             written[writing.COUNTS],
-            partial(outputs.check_balance, held_out=about.held_out),
+            partial(outputs.check_invariants, held_out=about.held_out),
         )
     )
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 DISTRIBUTION = "parapet-dialogue"
-FOLDERS = ("schemas", "transforms", "evaluation", "pipelines", "crowd_templates")
+FOLDERS = ("schemas", "transforms", "local_mturk", "evaluation", "pipelines", "crowd_templates")
 
 _ROOT = Path(__file__).parents[1]  # of the checkout, or the package ``parapet`` where it is installed
 

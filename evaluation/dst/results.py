@@ -41,7 +41,7 @@ class About(msgspec.Struct, frozen=True):
     system: str
 
 
-def small_files(
+def metadata_files(
     about: About,
     totals: Iterable[tuple[str, Totals]],
     replicates: Sequence[bootstrap.Counts],

@@ -117,7 +117,7 @@ class ChunkHandler(ModelHandler[Any, Any, Any]):
         return {"min_batch_size": 1, "max_batch_size": 1}
 
 
-def check_balance(counts: dict[str, int], asked: str, told: str) -> dict[str, int]:
+def check_invariants(counts: dict[str, int], asked: str, told: str) -> dict[str, int]:
     """The counts as they are.
 
     Args:

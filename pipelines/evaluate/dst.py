@@ -158,7 +158,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         pipeline
         | "Once" >> beam.Create([about], reshuffle=False)
         | "Numbers"
-        >> beam.FlatMap(results.small_files, *(beam.pvalue.AsList(one) for one in (sums, replicates, examples)))
+        >> beam.FlatMap(results.metadata_files, *(beam.pvalue.AsList(one) for one in (sums, replicates, examples)))
         | "Write" >> files.WriteFiles(args.output)
     )
     (

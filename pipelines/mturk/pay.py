@@ -100,7 +100,7 @@ def act(args: argparse.Namespace) -> int:
         paid, sent = Paid(), Sent()
         if waiting or args.given:
             if not args.dry_run:
-                session.check_balance(client, _of_bonuses(args.given))
+                session.check_invariants(client, _of_bonuses(args.given))
                 session.agree(args, amount, batch.environment)
             with session.progress("paying", args) as told:
                 paid = pay(client, batch, waiting, args.lines, args.key, args.parallel_calls, told)

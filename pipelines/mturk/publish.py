@@ -128,7 +128,7 @@ def _publish(args: argparse.Namespace, folder: str) -> int:
             + (f"; {before:,} are out already" if before else ""),
         )
         if not args.dry_run:
-            session.check_balance(client, cost)
+            session.check_invariants(client, cost)
             session.agree(args, cost, batch.environment)
         return publish_round(args, batch, client, args.pages, 0, lines)
 

@@ -41,8 +41,8 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> argparse.Namespace:
     """Raises InputError where a flag cannot be used."""
+    from parapet.local_mturk.faults import Faults
     from parapet.schemas.errors import InputError
-    from parapet.transforms.mturk_server.faults import Faults
 
     args.faults = Faults(**{name: getattr(args, name) for name in _RATES})
     if not 0 <= args.port <= 65_535:
@@ -58,7 +58,7 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
 
 def act(args: argparse.Namespace) -> int:
     """Serves."""
-    from parapet.transforms.mturk_server.practice import serve
+    from parapet.local_mturk.practice import serve
 
     return serve(Path(args.state), args.port, args.seed, args.faults, args.balance)
 

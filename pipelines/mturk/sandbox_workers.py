@@ -43,7 +43,7 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
 
 def act(args: argparse.Namespace) -> int:
     """Plays."""
-    from parapet.transforms.mturk_server.practice import simulate
+    from parapet.local_mturk.practice import simulate
 
     report = simulate(args.url, Path(args.answers) if args.answers else None, args.workers, args.seed)
     if not args.quiet:

@@ -136,7 +136,7 @@ def agree(args: argparse.Namespace, amount: Decimal, environment: str) -> None:
         raise InputError(f"the amount is {amount:.2f}: nothing was spent", "--confirm" if args.confirm else "")
 
 
-def check_balance(client: Any, amount: Decimal) -> None:
+def check_invariants(client: Any, amount: Decimal) -> None:
     """Raises InputError unless the account can pay ``amount`` dollars. The first call, so it finds bad credentials."""
     with mturk_client.explaining():
         balance = Decimal(client.get_account_balance()["AvailableBalance"])

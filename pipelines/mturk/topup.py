@@ -91,7 +91,7 @@ def _new_hits(args: argparse.Namespace, batch: Any, client: Any, lines: Sequence
     cost = cost_of(waiting)
     session.tell(args, f"top-up {round_}: {counted(len(waiting), 'HIT')} to publish: ${cost:,.2f} with fees")
     if not args.dry_run:
-        session.check_balance(client, cost)
+        session.check_invariants(client, cost)
         session.agree(args, cost, batch.environment)
     return publish_round(args, batch, client, args.pages, round_, lines)
 
@@ -126,7 +126,7 @@ def _more_workers(args: argparse.Namespace, batch: Any, client: Any, lines: Sequ
         session.tell(args, f"nothing to do{again}")
         return EXIT_FAILURE if plan.full or plan.unknown else 0
     if not args.dry_run:
-        session.check_balance(client, cost)
+        session.check_invariants(client, cost)
         session.agree(args, cost, batch.environment)
     upcoming = [(each.task_id, 0) for each in plan.additions]
     granted = grant(client, batch, lines, args.blocked, args.key, upcoming, args.parallel_calls)

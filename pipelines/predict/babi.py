@@ -71,14 +71,14 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from functools import partial
 
     from parapet.evaluation.models.babi.inference import Job, Predict
-    from parapet.evaluation.models.inference import check_balance
+    from parapet.evaluation.models.inference import check_invariants
     from parapet.transforms import files
 
     files.prepare(args.output, f"predict_{args.name}")
     job = Job(**job_of(args), model=args.name, memory=args.memory, inputs=args.inputs)
     written, counts = pipeline | "Predict" >> Predict(job)
     _ = written | "Publish" >> files.Publish(
-        args.output, header(args), counts, partial(check_balance, asked="turns", told="answers")
+        args.output, header(args), counts, partial(check_invariants, asked="turns", told="answers")
     )
 
 

@@ -106,7 +106,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from parapet.evaluation.models.generation.decoding import Search
     from parapet.evaluation.models.generation.inference import Job, Predict
-    from parapet.evaluation.models.inference import check_balance
+    from parapet.evaluation.models.inference import check_invariants
     from parapet.transforms import files
 
     files.prepare(args.output, f"predict_{args.name}")
@@ -124,7 +124,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     )
     written, counts = pipeline | "Predict" >> Predict(job)
     _ = written | "Publish" >> files.Publish(
-        args.output, header(args), counts, partial(check_balance, asked="turns", told="said")
+        args.output, header(args), counts, partial(check_invariants, asked="turns", told="said")
     )
 
 

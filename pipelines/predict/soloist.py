@@ -74,7 +74,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     """Files of all sets -> chunks of dialogues -> states and responses -> files."""
     from functools import partial
 
-    from parapet.evaluation.models.inference import check_balance
+    from parapet.evaluation.models.inference import check_invariants
     from parapet.evaluation.models.soloist.decoding import Sampling
     from parapet.evaluation.models.soloist.inference import Job, Predict
     from parapet.transforms import files
@@ -90,7 +90,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         inputs=args.inputs,
     )
     written, counts = pipeline | "Predict" >> Predict(job)
-    balance = partial(check_balance, asked="asked", told="answered")
+    balance = partial(check_invariants, asked="asked", told="answered")
     sampling = {"top_p": args.top_p, "seed": args.seed} if args.top_p else {}
     _ = written | "Publish" >> files.Publish(args.output, header_of_sets(args, **sampling), counts, balance)
 

@@ -26,6 +26,8 @@ from two_workers import TWO_PROCESSES, TWO_WORKERS
 
 import parapet
 from parapet.evaluation.dst.baseline import Keywords
+from parapet.local_mturk.practice import greeting
+from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.command import _beam_flags
 from parapet.pipelines.dispatch import actions_of, parser_of
 from parapet.pipelines.main import PIPELINES, main
@@ -41,8 +43,6 @@ from parapet.transforms.mturk import collected, decide
 from parapet.transforms.mturk.journal import Entry, Event
 from parapet.transforms.mturk.ledger import Row
 from parapet.transforms.mturk.status import Status, TaskStatus
-from parapet.transforms.mturk_server.practice import greeting
-from parapet.transforms.mturk_server.server import LocalMTurk
 
 ROOT = Path(__file__).parents[2]
 PAGES = {

@@ -12,8 +12,8 @@ from two_workers import TWO_WORKERS
 
 from parapet.pipelines.anonymise import run as command
 from parapet.schemas.errors import InputError
-from parapet.transforms.anonymise.balance import check_counts
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
+from parapet.transforms.anonymise.invariants import check_counts
 from parapet.transforms.babi.reading import Exchange, parse_dialogues
 
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")

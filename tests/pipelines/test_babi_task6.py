@@ -14,7 +14,7 @@ from parapet.pipelines.babi_task6 import run as command
 from parapet.schemas.dialogue import Dialogue, parse_dialogues, problems_of
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.variations.said import said_by_user
+from parapet.transforms.user_turns import user_turns
 
 CHEAP = f"""\
 1 <SILENCE>\t{WELCOME}
@@ -163,7 +163,7 @@ def test_other_pipelines_take_it(made: Path) -> None:
     assert [path for path, _ in corpus.schemas] == ["test/schema.json", "train/schema.json"]
     read = [one for file in corpus.files for _, _, plain, one in dialogues_of(file) if plain]
     assert len(read) == 3
-    said = [said for one in read if isinstance(one, Dialogue) for said in said_by_user(one)]
+    said = [said for one in read if isinstance(one, Dialogue) for said in user_turns(one)]
     assert not [one for one in said if one.wrong or one.odd]
 
 

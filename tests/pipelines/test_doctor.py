@@ -17,11 +17,11 @@ import pytest
 from packaging.requirements import Requirement
 
 from parapet.pipelines import doctor
+from parapet.pipelines.doctor import credentials, machine, models, requirements
+from parapet.pipelines.doctor.findings import Finding
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import DISTRIBUTION, install_line
 from parapet.transforms.crowd import worker_key
-from parapet.transforms.doctor import credentials, machine, models, requirements
-from parapet.transforms.doctor.findings import Finding
 
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAHUSHHUSH",

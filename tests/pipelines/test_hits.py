@@ -257,13 +257,13 @@ def test_bad_schemas_end_with_status_2_and_say_where(tmp_path, capfd, content, m
 
 
 def test_the_balance_is_checked():
-    assert hits.check_balance(1, 5, {"services": 1, "fields": 4, "not_asked": 1}) == {
+    assert hits.check_invariants(1, 5, {"services": 1, "fields": 4, "not_asked": 1}) == {
         "services": 1,
         "fields": 4,
         "not_asked": 1,
     }
     with pytest.raises(RuntimeError, match="nothing is published"):
-        hits.check_balance(1, 5, {"services": 1, "fields": 4})
+        hits.check_invariants(1, 5, {"services": 1, "fields": 4})
     counts = {"files": 2, "user_turns": 6, "pages": 3, "not_asked": 1, "not_drawn": 2}
     assert hits.check_rewrite_balance(2, counts) == counts
     for wrong in ({"files": 1}, {"pages": 2}, {"user_turns": 7}):

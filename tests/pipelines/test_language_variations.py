@@ -17,7 +17,7 @@ from two_workers import TWO_PROCESSES
 
 from parapet.pipelines.language_variations import run as command
 from parapet.schemas.layout import sample_root
-from parapet.schemas.varied_turns import VARIED_TURNS
+from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.perturb.edits import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple")
@@ -137,7 +137,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sets_and_mixes(made: Path, root: Path) -> None:
     check_sets(root, made)
     for path in made.rglob("*.parquet"):
-        assert pq.read_schema(path).equals(VARIED_TURNS)
+        assert pq.read_schema(path).equals(PERTURBED_TURNS)
     schema = (sample_root() / "test" / "schema.json").read_bytes()
     names = [f"{kind}{env}" for kind in KINDS for env in ("", "-env1", "-env2", "-env3")]
     assert {path.parent.parent.name for path in made.rglob("schema.json") if path.read_bytes() == schema} == set(names)

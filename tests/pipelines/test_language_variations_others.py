@@ -18,11 +18,11 @@ from two_workers import TWO_WORKERS
 from parapet.pipelines.language_variations import run as command
 from parapet.schemas.dialogue import Dialogue, read_dialogues
 from parapet.schemas.layout import sample_root
-from parapet.schemas.varied_turns import VARIED_TURNS
+from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.perturb.edits import Edit, edited
+from parapet.transforms.user_turns import user_turns
 from parapet.transforms.variations.kinds import Settings, vary
 from parapet.transforms.variations.paraphrase import hidden as hidden_form
-from parapet.transforms.variations.said import said_by_user
 
 Turn = tuple[str, int]
 
@@ -34,7 +34,7 @@ def run(out: Path, *flags: str) -> int:
 def rows_of(out: Path, kind: str) -> dict[Turn, dict[str, Any]]:
     rows: dict[Turn, dict[str, Any]] = {}
     for path in sorted((out / kind / "turns").rglob("*.parquet")):
-        assert pq.read_schema(path).equals(VARIED_TURNS)
+        assert pq.read_schema(path).equals(PERTURBED_TURNS)
         rows |= {(row["dialogue_id"], row["turn"]): row for row in pq.read_table(path).to_pylist()}
     return rows
 
@@ -105,7 +105,7 @@ def test_the_sample_by_its_memory(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def lines_of() -> list[dict[str, Any]]:
     """The sample's turns made verbose by our rules, as somebody else would send them."""
-    turns = [(said, vary("verbose", said, Settings())) for one in dialogues() for said in said_by_user(one)]
+    turns = [(said, vary("verbose", said, Settings())) for one in dialogues() for said in user_turns(one)]
     return [
         {"dialogue_id": said.dialogue_id, "turn": said.position, "kind": "verbose", "utterance": variation.utterance}
         for said, variation in turns
@@ -194,7 +194,7 @@ def test_an_engine_is_asked_once(
         refused = {one.number for one in server.requests if one.source != "en"}
     assert max(n for (source, _, _), n in asked.items() if source == "en") == 1
     assert refused
-    turns = {(said.dialogue_id, said.position): said for one in dialogues() for said in said_by_user(one)}
+    turns = {(said.dialogue_id, said.position): said for one in dialogues() for said in user_turns(one)}
     texts = {said.utterance for said in turns.values()}
     plain = {(target, text) for source, target, text in asked if source == "en" and text in texts}
     hidden = {text for source, _, text in asked if source == "en" and text not in texts}

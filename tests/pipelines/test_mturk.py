@@ -11,11 +11,11 @@ import sys
 
 import pytest
 
+from parapet.local_mturk import marketplace
+from parapet.local_mturk.server import LocalMTurk
+from parapet.local_mturk.workers import Script, play
 from parapet.pipelines.main import main
 from parapet.pipelines.mturk import ACTIONS
-from parapet.transforms.mturk_server import marketplace
-from parapet.transforms.mturk_server.server import LocalMTurk
-from parapet.transforms.mturk_server.workers import Script, play
 
 BATCH_ACTIONS = ("collect", "status", "topup", "pay", "stop")
 

@@ -18,7 +18,7 @@ from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.transforms.babi.names import FACTS, SPLITS, TASKS, dialogues_name
 from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
-from parapet.transforms.restaurants import apart, balance, plan, simulating
+from parapet.transforms.restaurants import invariants, leakage, plan, simulating
 from parapet.transforms.restaurants.ontology import default_ontology
 from parapet.transforms.restaurants.published import lines_of
 from parapet.transforms.restaurants.statistics import PUBLISHED, PUBLISHED_STRUCTURE
@@ -266,14 +266,14 @@ def test_patterns_that_can_be_taken_for_each_other(tmp_path: Path, capsys: Any) 
 
 def test_checks_fail_where_something_is_wrong() -> None:
     simulation = plan.Simulation("out", default_ontology(), (1,), (("dev", 5),), 1000, ("babi",), "0", 3, (), 1.0)
-    assert balance.check_counts({"babi/task1/dev": 5, "files": 1}, simulation)
+    assert invariants.check_counts({"babi/task1/dev": 5, "files": 1}, simulation)
     for counts in ({}, {"babi/task1/dev": 4}, {"babi/task1/dev": 5, "babi/task2/dev": 1}):
         with pytest.raises(RuntimeError, match="the counts do not balance for babi/task"):
-            balance.check_counts(counts, simulation)
+            invariants.check_counts(counts, simulation)
     world = simulation.world()
-    shared = {("train", apart.REQUEST): {"a b"}, ("dev", apart.REQUEST): {"a b"}}
+    shared = {("train", leakage.REQUEST): {"a b"}, ("dev", leakage.REQUEST): {"a b"}}
     with pytest.raises(RuntimeError, match=r"the splits are not apart: train\+dev"):
-        apart.intersections(world, shared)
+        leakage.intersections(world, shared)
 
 
 def test_the_published_structure(real_data: Path) -> None:

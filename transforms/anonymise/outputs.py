@@ -33,7 +33,7 @@ def statistics(counts: Mapping[str, int]) -> dict[str, Any]:
     return numbers
 
 
-def small_files(options: Mapping[str, Any], counts: Iterable[tuple[str, int]]) -> list[tuple[str, bytes]]:
+def metadata_files(options: Mapping[str, Any], counts: Iterable[tuple[str, int]]) -> list[tuple[str, bytes]]:
     """(path below the output, bytes) of each file, given the flags that shape the content."""
     numbers = statistics(dict(counts))
     return [

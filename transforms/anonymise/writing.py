@@ -121,7 +121,7 @@ class FileOfChats:
 
     Attributes:
       letters: chats that were left out, and why; never a word of theirs.
-      counts: see ``parapet.transforms.anonymise.balance``.
+      counts: see ``parapet.transforms.anonymise.invariants``.
     """
 
     def __init__(self, file: ChatFile, task: Task, names: frozenset[str]) -> None:

@@ -35,7 +35,7 @@ class Augmented(msgspec.Struct):
       written: the files of the sets.
       rows: where the same stand, as rows for Parquet.
       letters: what was left out, and why.
-      counts: see :func:`check_balance`.
+      counts: see :func:`check_invariants`.
       ids: of the dialogues that were read.
     """
 
@@ -231,7 +231,7 @@ def check_ids(name: str, ids: Iterable[tuple[str, Sequence[str]]], labels: Seque
     return name, len(places)
 
 
-def check_balance(counts: Mapping[str, int], labels: Sequence[str], sets: Sequence[TrainingSet]) -> dict[str, int]:
+def check_invariants(counts: Mapping[str, int], labels: Sequence[str], sets: Sequence[TrainingSet]) -> dict[str, int]:
     """Every dialogue ends once per version, written or left out; every set has its versions, in JSON and in Parquet.
 
     Raises:

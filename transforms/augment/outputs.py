@@ -18,7 +18,7 @@ CORRUPTIONS = "corruptions"
 CHANGES = "changes.jsonl"
 
 
-def small_files(plan: Plan) -> list[tuple[str, bytes]]:
+def metadata_files(plan: Plan) -> list[tuple[str, bytes]]:
     """(path below the output, bytes) of the schemas, ``mapping.json``, and what belongs to the corruptions."""
     files = [*plan.schemas, (MAPPING, mapping_bytes(plan.mapped))]
     if plan.corruptions:

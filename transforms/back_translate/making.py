@@ -71,7 +71,7 @@ def make_files(
     legs = legs_of(corpus.pivots, translations)
     texts = list(texts_of(_typed(raw) for raw in corpus.raw.values()))
     check_untranslated(texts, legs, dead, max_bad, KEPT)
-    check_balance(corpus, legs, dead)
+    check_invariants(corpus, legs, dead)
     variants: dict[str, dict[str, dict[str, Any]]] = {}
     audit: list[BackTranslation] = []
     for pivot in corpus.pivots:
@@ -104,7 +104,7 @@ def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[
     return {pivot: Legs(texts.get((ENGLISH, pivot), {}), texts.get((pivot, ENGLISH), {})) for pivot in pivots}
 
 
-def check_balance(corpus: Corpus, legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
+def check_invariants(corpus: Corpus, legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
     """Every text is translated or told to be not. Raises RuntimeError where one is neither."""
     told = {(one.source, one.target, one.text) for one in dead}
     texts = texts_of(_typed(raw) for raw in corpus.raw.values())

@@ -20,7 +20,7 @@ from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_responses, read_sheet
 from parapet.transforms.crowd.merge import merge
 from parapet.transforms.crowd.settle import Outcome, Settings, settle
-from parapet.transforms.crowd.summary import check_balance
+from parapet.transforms.crowd.summary import check_invariants
 
 
 class Answers(msgspec.Struct):
@@ -121,7 +121,7 @@ def settle_all(splits: Sequence[SplitSchemas], answers: Answers, settings: Setti
         found.dead += settled.dead
         if settled.outcome is not None:
             found.outcomes[name] = settled.outcome
-    found.counts = check_balance(counts)
+    found.counts = check_invariants(counts)
     found.dead.sort(key=msgspec.json.encode)
     return found
 

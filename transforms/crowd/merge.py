@@ -19,7 +19,7 @@ class Merged(msgspec.Struct):
       assignments: each once, in the order of their ids; all of them answer something.
       decisions: assignment id to form field to decision.
       dead: what cannot be used.
-      counts: for ``summary.check_balance``.
+      counts: for ``summary.check_invariants``.
     """
 
     assignments: list[Assignment]

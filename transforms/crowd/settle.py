@@ -89,7 +89,7 @@ class Settled(msgspec.Struct):
     Attributes:
       outcome: None where no schema has the service.
       dead: what cannot be used.
-      counts: for ``summary.check_balance``.
+      counts: for ``summary.check_invariants``.
     """
 
     outcome: Outcome | None

@@ -210,7 +210,7 @@ def dead_letters_jsonl(dead: Iterable[DeadLetter]) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def check_balance(counts: Mapping[str, int]) -> dict[str, int]:
+def check_invariants(counts: Mapping[str, int]) -> dict[str, int]:
     """Nothing is lost: what was read is what was merged, and every answer is in the audit or in the dead letters.
 
     Returns:

@@ -232,11 +232,11 @@ def shortfall_csv(short: Iterable[Short]) -> bytes:
     )
 
 
-def check_balance(counts: Mapping[str, int]) -> dict[str, int]:
+def check_invariants(counts: Mapping[str, int]) -> dict[str, int]:
     """As that of :mod:`parapet.transforms.crowd.summary`; and each used answer is a line of ``rewritten.jsonl``."""
     if counts.get("used", 0) != counts.get("rewritten", 0):
         raise InputError(
             f"{counts.get('used', 0)} answers used, {counts.get('rewritten', 0)} written: nothing was published; "
             "please report this"
         )
-    return {**crowd_summary.check_balance(counts), "rewritten": counts.get("rewritten", 0)}
+    return {**crowd_summary.check_invariants(counts), "rewritten": counts.get("rewritten", 0)}

@@ -59,14 +59,14 @@ def _of_split(split: str, texts: Iterable[tuple[int, str]]) -> tuple[str, bytes]
 
 
 def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
-    """What ``WriteTask`` found, as :func:`small_files` takes it after the facts."""
+    """What ``WriteTask`` found, as :func:`metadata_files` takes it after the facts."""
     counts = written[COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)
     texts = written[TEXTS] | "Sum texts" >> beam.CombinePerKey(sum)
     examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN)
     return counts, texts, examples
 
 
-def small_files(
+def metadata_files(
     about: About,
     facts: Iterable[tuple[Said, int]],
     counts: Iterable[tuple[str, int]],

@@ -164,7 +164,7 @@ class OfBatch:
       dialogues: in the format of dialog bAbI.
       texts: (kind, text) of candidates and words, with how often.
       letters: the calls that were left out.
-      counts: see ``parapet.transforms.dstc2.balance``.
+      counts: see ``parapet.transforms.dstc2.invariants``.
     """
 
     def __init__(self, read: Read) -> None:

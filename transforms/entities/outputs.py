@@ -62,7 +62,7 @@ def statistics(about: About, counts: Iterable[tuple[str, int]], tallies: Iterabl
     }
 
 
-def small_files(
+def metadata_files(
     about: About,
     counts: Iterable[tuple[str, int]],
     tallies: Iterable[tuple[Key, int]],

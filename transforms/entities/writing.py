@@ -82,7 +82,7 @@ class FileOfSet:
 
     Attributes:
       letters: what was left out, and why.
-      counts: see :func:`check_balance`.
+      counts: see :func:`check_invariants`.
       tallies: values by kind, slot and reason; places.
       examples: turns that have other values, each with its place in a drawn order.
     """
@@ -181,7 +181,7 @@ def _clean(value: Any) -> Any:
     return safe(value) if isinstance(value, str) else value
 
 
-def check_balance(counts: dict[str, int], least_changed: float) -> dict[str, int]:
+def check_invariants(counts: dict[str, int], least_changed: float) -> dict[str, int]:
     """Every dialogue is written or left out, every value replaced or kept, and none leaks; and enough has changed.
 
     Args:

@@ -150,7 +150,7 @@ def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
     return path, OPENING + BETWEEN.join(every) + CLOSING if every else EMPTY
 
 
-def small_files(
+def metadata_files(
     chosen: Mapping[str, Chosen],
     rule: Rule,
     schemas: Mapping[str, SplitSchema],
@@ -171,7 +171,7 @@ def small_files(
             yield f"{folder}/schema.json", schema_bytes(raw)
 
 
-def check_balance(counts: dict[str, int], rule: Rule) -> dict[str, int]:
+def check_invariants(counts: dict[str, int], rule: Rule) -> dict[str, int]:
     """Every dialogue is of a domain, of several, of others, or left out; every set has all that were chosen.
 
     Raises:

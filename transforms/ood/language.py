@@ -22,7 +22,7 @@ from parapet.transforms.distance import lemma
 from parapet.transforms.ood.texts import stopwords
 from parapet.transforms.perturb.protected import DECISIVE, value_ranges
 from parapet.transforms.text import words
-from parapet.transforms.variations.said import Said
+from parapet.transforms.user_turns import UserTurn
 
 Domains = tuple[str, ...]
 
@@ -61,7 +61,7 @@ class Saying(msgspec.Struct, frozen=True, order=True):
     answers: bool
 
 
-def saying_of(turn: Said) -> Saying:
+def saying_of(turn: UserTurn) -> Saying:
     """The turn, read. Where it has no actions, its text alone says whether it answers."""
     outside = list(turn.utterance)
     for start, end in [*turn.ranges, *value_ranges(turn.utterance, turn.values)]:

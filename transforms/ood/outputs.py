@@ -28,7 +28,7 @@ class About(msgspec.Struct, frozen=True):
     schemas: Sequence[tuple[str, bytes]]
 
 
-def small_files(
+def metadata_files(
     about: About,
     sums: Iterable[tuple[str, int]],
     examples: Iterable[tuple[str, list[tuple[int, dict[str, Any]]]]],

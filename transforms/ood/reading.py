@@ -23,7 +23,7 @@ from parapet.transforms.ood.pool import KEPT, Foreign, foreign, judged, merged
 from parapet.transforms.ood.sources import SourceFile, read_source, source_id
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.touching import domains_of
-from parapet.transforms.variations.said import said_by_user
+from parapet.transforms.user_turns import user_turns
 
 PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
 
@@ -111,7 +111,7 @@ def _found(
     domains = domains_of(dialogue)
     sayings: dict[int, Saying] = {}
     if recipe.own:
-        sayings = {said.position: saying_of(said) for said in said_by_user(dialogue)}
+        sayings = {said.position: saying_of(said) for said in user_turns(dialogue)}
     for turn in user_turns_of(dialogue):
         text = dialogue.turns[turn].utterance
         said = sayings.get(turn)

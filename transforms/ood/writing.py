@@ -84,7 +84,7 @@ class FileOfSets:
 
     Attributes:
       letters: what could not be read, and why.
-      counts: see :func:`check_balance`.
+      counts: see :func:`check_invariants`.
       used: (key, (set, split)) of every injected turn.
       examples: of each set its injected turns with the turns around them, each with its place in a drawn order.
     """
@@ -177,7 +177,7 @@ def _uses(uses: list[tuple[str, str]]) -> Counter[str]:
     return counts
 
 
-def check_balance(counts: dict[str, int], recipe: Recipe) -> dict[str, int]:
+def check_invariants(counts: dict[str, int], recipe: Recipe) -> dict[str, int]:
     """Every dialogue is in every set or left out; rates are exact; no utterance is used too often, or in two splits.
 
     Raises:

@@ -62,7 +62,7 @@ def statistics(
     }
 
 
-def small_files(
+def metadata_files(
     about: About,
     tallies: Iterable[tuple[Key, int]],
     texts: Iterable[tuple[str, int]],

@@ -13,8 +13,8 @@ import msgspec
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.babi.names import CANDIDATES, FACTS
 from parapet.transforms.babi.writing import candidates_text, facts_text
-from parapet.transforms.restaurants.apart import intersections
 from parapet.transforms.restaurants.card import card
+from parapet.transforms.restaurants.leakage import intersections
 from parapet.transforms.restaurants.patterns import counted
 from parapet.transforms.restaurants.plan import PLUS, Simulation
 from parapet.transforms.restaurants.report import report_page
@@ -37,13 +37,13 @@ class About(msgspec.Struct, frozen=True):
 
 
 def summed(written: Any) -> tuple[beam.PCollection, ...]:
-    """What :class:`~parapet.transforms.restaurants.writing.WriteDialogues` found, as :func:`small_files` takes it."""
+    """The outputs of ``WriteDialogues``, summed, as :func:`metadata_files` takes them."""
     tallies = written[TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
     examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN)
     return tallies, put_together(written[SEEN]), examples, written[SIGNATURES]
 
 
-def small_files(
+def metadata_files(
     about: About,
     tallies: Iterable[tuple[Key, int]],
     seen: Iterable[tuple[tuple[str, str], set[str]]],

@@ -18,9 +18,9 @@ from parapet.transforms.babi.reading import parse_dialogues
 from parapet.transforms.babi.writing import dialogue_text
 from parapet.transforms.corpora import hashed
 from parapet.transforms.files import HashingWriter, Written, staged
-from parapet.transforms.restaurants.apart import Seen, note, union
 from parapet.transforms.restaurants.bot import Rules, solve
 from parapet.transforms.restaurants.disfluencies import disfluent
+from parapet.transforms.restaurants.leakage import Seen, note, union
 from parapet.transforms.restaurants.plan import Shard, Simulation
 from parapet.transforms.restaurants.published import lines_of
 from parapet.transforms.restaurants.sgd import sgd_dialogue
@@ -108,7 +108,7 @@ class ShardFiles:
 
     Attributes:
       written: the files.
-      counts: see ``parapet.transforms.restaurants.balance``.
+      counts: see ``parapet.transforms.restaurants.invariants``.
       tallies: numbers of the dialogues.
       seen: what occurs in them.
       examples: of the first dialogues of a task the number and the text.

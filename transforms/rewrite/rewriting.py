@@ -135,7 +135,7 @@ def copy_schema(schema: tuple[str, str]) -> tuple[str, bytes]:
     return schema[0], as_path(schema[1]).read_bytes()
 
 
-def check_balance(counts: Mapping[str, int], variants: int) -> dict[str, int]:
+def check_invariants(counts: Mapping[str, int], variants: int) -> dict[str, int]:
     """Every dialogue ends once per variant: rewritten or left out. Raises RuntimeError where one does not."""
     left_out = counts.get("left_out", 0)
     if counts.get("dialogues", 0) * variants != counts.get("rewritten", 0) + left_out:

@@ -28,7 +28,7 @@ TERMS = {
 }
 
 
-def small_files(
+def metadata_files(
     about: About, combinations: Iterable[tuple[Combination, int]], counts: Iterable[tuple[str, int]]
 ) -> list[tuple[str, bytes]]:
     """(path below the output, bytes) of each file."""
@@ -52,7 +52,7 @@ def _schemas(about: About, combinations: Sequence[tuple[Combination, int]]) -> I
                 yield f"{group}/{name}/schema.json", schema_bytes(raw)
 
 
-def check_balance(counts: dict[str, int], held_out: HeldOut) -> dict[str, int]:
+def check_invariants(counts: dict[str, int], held_out: HeldOut) -> dict[str, int]:
     """Every dialogue is once in the split of everything that is held out, or left out with a reason.
 
     Raises:

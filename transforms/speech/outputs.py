@@ -32,7 +32,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
-    """What :class:`~parapet.transforms.speech.writing.WriteSets` found, as :func:`small_files` takes it."""
+    """What :class:`~parapet.transforms.speech.writing.WriteSets` found, as :func:`metadata_files` takes it."""
     tallies = written[TALLIES]
     sums = (
         tallies
@@ -49,7 +49,7 @@ def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PColl
     return sums, dialogues, examples
 
 
-def small_files(
+def metadata_files(
     calibration: Calibration,
     about: About,
     curve: Iterable[tuple[float, tuple[int, int]]],

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from parapet.schemas.asr_turns import ASR_TURNS
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.heard_turns import HEARD_TURNS
 from parapet.transforms.corpora import Corpus, inlined, train_files
 from parapet.transforms.dead_letters import DeadLetter, DeadLettersFile, Tally
 from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated, share_of
@@ -56,7 +56,7 @@ class SpeechErrors(Perturbation):
     """
 
     name = "speech_errors"
-    row_schema = HEARD_TURNS
+    row_schema = ASR_TURNS
 
     setup: Setup  # since fit()
 

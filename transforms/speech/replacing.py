@@ -20,7 +20,7 @@ class Replaced(msgspec.Struct, frozen=True):
     """A turn of a set.
 
     Attributes:
-      row: of ``HEARD_TURNS``, but for the dialogue's id.
+      row: of ``ASR_TURNS``, but for the dialogue's id.
       aligned: what was said against what was heard; None where nothing was.
       spans: of each frame and span the place in the new utterance: None where the value is lost, and for what is no
         span (a copied value) the place is not asked for.

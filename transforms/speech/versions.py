@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from parapet.schemas.asr_turns import ASR_TURNS
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.schemas.heard_turns import HEARD_TURNS
 from parapet.transforms.speech.calibrate import Calibration, Setting
 from parapet.transforms.speech.hearing import Unheard
 from parapet.transforms.speech.listening import Level
@@ -73,7 +73,7 @@ class Writer(msgspec.Struct, frozen=True):
         try:
             for turn in turns:
                 "".join(frame.service for frame in turn.turn.frames).encode()
-            return Version(made, replaced, pa.RecordBatch.from_pylist(rows, HEARD_TURNS))
+            return Version(made, replaced, pa.RecordBatch.from_pylist(rows, ASR_TURNS))
         except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
             raise InputError(f"not_sgd: {str(error).splitlines()[0]}") from None
 

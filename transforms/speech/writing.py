@@ -14,10 +14,10 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.asr_turns import ASR_TURNS
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
-from parapet.schemas.heard_turns import HEARD_TURNS
 from parapet.transforms.corpora import dialogues_of, hashed
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import Written, write_staged
@@ -123,7 +123,7 @@ class FileOfSets:
 
     Attributes:
       letters: what could not be done, and why.
-      counts: see :func:`check_balance`.
+      counts: see :func:`check_invariants`.
       tallies: the numbers of every turn.
       examples: of each set the turns that were heard wrong, each with its place in a drawn order.
     """
@@ -161,7 +161,7 @@ class FileOfSets:
         for name, batches in self._batches.items():
             path = f"{name}/turns/{self.file.relative.removesuffix('.json')}.parquet"
             self._written.append(
-                write_staged(self.sets.output, path, parquet_bytes(pa.Table.from_batches(batches, HEARD_TURNS)))
+                write_staged(self.sets.output, path, parquet_bytes(pa.Table.from_batches(batches, ASR_TURNS)))
             )
         return self._written
 
@@ -233,7 +233,7 @@ class FileOfSets:
         self.counts["audio_files"] += 1
 
 
-def check_balance(counts: dict[str, int], sets: Sequence[str]) -> dict[str, int]:
+def check_invariants(counts: dict[str, int], sets: Sequence[str]) -> dict[str, int]:
     """Every dialogue is in every set or left out; every user turn of theirs was heard, had nothing to say, or failed.
 
     Raises:

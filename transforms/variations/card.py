@@ -18,9 +18,9 @@ HOW = {
 }
 HOW_REWRITTEN = {
     "typos": "Mistyped by people, or by a model.",
-    "verbose": "Said at more length by people, or by a model.",
-    "simple": "Said more simply by people, or by a model.",
-    "paraphrase": "Said in other words by people, or by a model.",
+    "verbose": "UserTurn at more length by people, or by a model.",
+    "simple": "UserTurn more simply by people, or by a model.",
+    "paraphrase": "UserTurn in other words by people, or by a model.",
 }
 
 

@@ -16,8 +16,8 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.perturb.drawing import key_of, place_of
+from parapet.transforms.user_turns import user_turns
 from parapet.transforms.variations.kinds import Given, Settings, vary
-from parapet.transforms.variations.said import said_by_user
 
 _SIZE, _DRAWN = 24, 16  # bytes of a place, and of what is drawn of it
 
@@ -44,7 +44,7 @@ def placed(
         if isinstance(dialogue, InputError):
             continue
         among = among_namesakes(file.relative, position)
-        for said in said_by_user(dialogue):
+        for said in user_turns(dialogue):
             place = place_in_order(settings.seed, said.dialogue_id, said.position, among)
             for kind in kinds:
                 if vary(kind, said, settings, given).operations:

@@ -11,9 +11,9 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.back_translate.legs import Known
 from parapet.transforms.back_translate.texts import ENGLISH
 from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.user_turns import user_turns
 from parapet.transforms.variations.kinds import Settings
 from parapet.transforms.variations.paraphrase import hidden, hidden_text, pivot_of, plain_text
-from parapet.transforms.variations.said import said_by_user
 from parapet.transforms.variations.translated import known_answers
 
 
@@ -44,7 +44,7 @@ def estimate(files: Iterable[DialogueFile], settings: Settings, known: Known) ->
     for file in files:
         try:
             for _, _, _, dialogue in dialogues_of(file):
-                for said in () if isinstance(dialogue, InputError) else said_by_user(dialogue):
+                for said in () if isinstance(dialogue, InputError) else user_turns(dialogue):
                     pivot = pivot_of(said, settings.pivots, settings.seed)
                     if not (text := plain_text(said)):
                         continue

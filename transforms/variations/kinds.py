@@ -11,11 +11,11 @@ from parapet.transforms.perturb.drawing import key_of
 from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.perturb.protected import Range
 from parapet.transforms.perturb.typos import Operation, Rates, typo_operations
+from parapet.transforms.user_turns import Span, UserTurn
 from parapet.transforms.variations.made import RULES, Made
 from parapet.transforms.variations.paraphrase import Answers, paraphrased, pivot_of
 from parapet.transforms.variations.rewording import reworded
 from parapet.transforms.variations.rewritten import REWRITTEN, Key, Rewritten
-from parapet.transforms.variations.said import Said, Span
 from parapet.transforms.variations.simple import simple_operations
 from parapet.transforms.variations.verbose import verbose_operations
 
@@ -74,25 +74,25 @@ class Variation(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-def _typos(said: Said, settings: Settings, given: Given) -> Made:
+def _typos(said: UserTurn, settings: Settings, given: Given) -> Made:
     key = key_of(settings.seed, "typos", said.dialogue_id, str(said.position))
     made = typo_operations(said.utterance, said.ranges, said.values, settings.rates, key, settings.perturb_values)
     return Made(made, "" if made else "no_word" if settings.rates.at_least else "not_drawn")
 
 
-def _verbose(said: Said, settings: Settings, given: Given) -> Made:
+def _verbose(said: UserTurn, settings: Settings, given: Given) -> Made:
     return Made(*verbose_operations(said, key_of(settings.seed, "verbose", said.dialogue_id, str(said.position))))
 
 
-def _simple(said: Said, settings: Settings, given: Given) -> Made:
+def _simple(said: UserTurn, settings: Settings, given: Given) -> Made:
     return Made(*simple_operations(said))
 
 
-def _paraphrase(said: Said, settings: Settings, given: Given) -> Made:
+def _paraphrase(said: UserTurn, settings: Settings, given: Given) -> Made:
     return paraphrased(said, pivot_of(said, settings.pivots, settings.seed), given.answers)
 
 
-def _rewritten(kind: str, said: Said, given: Given) -> Made:
+def _rewritten(kind: str, said: UserTurn, given: Given) -> Made:
     line = given.rewritten.get((said.dialogue_id, said.position, kind))
     if line is None:
         return Made(reason=NOT_REWRITTEN)
@@ -100,7 +100,7 @@ def _rewritten(kind: str, said: Said, given: Given) -> Made:
     return reworded(said, text, REWRITTEN, source, in_words=kind == "paraphrase")
 
 
-KINDS: dict[str, Callable[[Said, Settings, Given], Made]] = {
+KINDS: dict[str, Callable[[UserTurn, Settings, Given], Made]] = {
     "typos": _typos,
     "verbose": _verbose,
     "simple": _simple,
@@ -115,7 +115,7 @@ LEAST = {"typos": 0.5, "verbose": 0.5, "simple": 0.1, "paraphrase": 0.3}
 LEAST_OF_FILES = 0.5
 
 
-def vary(kind: str, said: Said, settings: Settings, given: Given = NOTHING) -> Variation:
+def vary(kind: str, said: UserTurn, settings: Settings, given: Given = NOTHING) -> Variation:
     """A turn as a kind has it: varied, or as it was with the reason."""
     if said.wrong:
         reason = f"{BAD_SPAN}: {', '.join(said.wrong)}: not inside the utterance"
@@ -171,8 +171,8 @@ def _moved_span(span: dict[str, Any], places: Any) -> dict[str, Any]:
     return {**span, "start": start, "exclusive_end": end}
 
 
-def row_of(said: Said, variation: Variation, level: int) -> dict[str, Any]:
-    """A row of ``parapet.schemas.varied_turns``."""
+def row_of(said: UserTurn, variation: Variation, level: int) -> dict[str, Any]:
+    """A row of ``parapet.schemas.perturbed_turns``."""
     return {
         "dialogue_id": said.dialogue_id,
         "turn": said.position,

@@ -30,14 +30,14 @@ class About(msgspec.Struct, frozen=True):
 
 
 def summed(written: Any, counted: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
-    """What ``WriteSets`` found, and all counts, as :func:`small_files` takes it."""
+    """What ``WriteSets`` found, and all counts, as :func:`metadata_files` takes it."""
     tallies = written[TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
     counts = counted | "Sum counts" >> beam.CombinePerKey(sum)
     examples = written[EXAMPLES] | "Examples" >> beam.combiners.Top.SmallestPerKey(SHOWN, key=lambda drawn: drawn[0])
     return tallies, counts, examples
 
 
-def small_files(
+def metadata_files(
     about: About,
     tallies: Iterable[tuple[Key, int]],
     counts: Iterable[tuple[str, int]],

@@ -14,10 +14,10 @@ import msgspec
 
 from parapet.transforms.back_translate.texts import ENGLISH
 from parapet.transforms.perturb.drawing import ALL, draws, key_of
+from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.made import Made
 from parapet.transforms.variations.places import LOST, UNCLEAR, Anchor, anchors_of
 from parapet.transforms.variations.rewording import reworded
-from parapet.transforms.variations.said import Said
 
 NOT_TRANSLATED, MEANING = "not_translated", "meaning"
 NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"
@@ -50,20 +50,20 @@ class Hidden(msgspec.Struct, frozen=True):
     values: Mapping[str, str]
 
 
-def pivot_of(said: Said, pivots: Sequence[str], seed: str) -> str:
+def pivot_of(said: UserTurn, pivots: Sequence[str], seed: str) -> str:
     """The language that a turn goes through: one of them, drawn."""
     key = key_of(seed, "pivot", said.dialogue_id, str(said.position))
     return pivots[next(draws(key)) * len(pivots) // ALL]
 
 
-def plain_text(said: Said) -> str:
+def plain_text(said: UserTurn) -> str:
     """What is translated first; nothing where a turn says values at most."""
     kept = anchors_of(said)
     rest = _with(said.utterance, kept, [""] * len(kept))
     return said.utterance if not said.wrong and any(map(str.isalpha, rest)) else ""
 
 
-def hidden_text(said: Said, pivot: str, answers: Answers) -> str:
+def hidden_text(said: UserTurn, pivot: str, answers: Answers) -> str:
     """What is translated besides, since a value was lost on the way; else nothing."""
     text = plain_text(said)
     if not text:
@@ -72,7 +72,7 @@ def hidden_text(said: Said, pivot: str, answers: Answers) -> str:
     return hidden(said).text if answer and _lost(_taken(said, answer, pivot)) else ""
 
 
-def paraphrased(said: Said, pivot: str, answers: Answers) -> Made:
+def paraphrased(said: UserTurn, pivot: str, answers: Answers) -> Made:
     """A turn as it came back, or why it is as it was."""
     text = plain_text(said)
     if not text:
@@ -97,7 +97,7 @@ def back_of(text: str, pivot: str, answers: Answers) -> Answer:
     return answers.get((pivot, ENGLISH, there), ("", NOT_IN_MEMORY)) if there else ("", why)
 
 
-def hidden(said: Said) -> Hidden:
+def hidden(said: UserTurn) -> Hidden:
     """The turn with a stand-in for each value."""
     anchors = anchors_of(said)
     letter = next((one for one in _STAND_INS if not re.search(rf"{one}\d", said.utterance)), _STAND_INS[0])
@@ -122,7 +122,7 @@ def _with(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> st
     return "".join([*pieces, utterance[at:]])
 
 
-def _taken(said: Said, answer: str, pivot: str) -> Made:
+def _taken(said: UserTurn, answer: str, pivot: str) -> Made:
     made = reworded(said, answer, KIND, f"back_translation:{pivot}")
     if made.operations and (
         bool(_NEGATION.search(answer)) != bool(_NEGATION.search(said.utterance))

@@ -12,14 +12,14 @@ import msgspec
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.varied_turns import VARIED_TURNS
+from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.corpora import listed
 from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated
+from parapet.transforms.user_turns import user_turns
 from parapet.transforms.variations import plan
 from parapet.transforms.variations.kinds import NOTHING, Given, Settings, row_of, vary, write_into
 from parapet.transforms.variations.paraphrase import Answers
 from parapet.transforms.variations.rewritten import REWRITTEN, Line, read_given, read_lines
-from parapet.transforms.variations.said import said_by_user
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -37,7 +37,7 @@ class LanguageVariation(Perturbation):
       rewritten: JSON Lines of turns that people or a model have rewritten; they take the place of the rules.
     """
 
-    row_schema = VARIED_TURNS
+    row_schema = PERTURBED_TURNS
 
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = ()) -> None:
         super().__init__(seed=seed)
@@ -70,7 +70,7 @@ class LanguageVariation(Perturbation):
         levels: Mapping[int, int] = state or {}
         env = self.sets.index(set_name)
         turns, rows = [*dialogue["turns"]], []
-        for said in said_by_user(typed(dialogue)):
+        for said in user_turns(typed(dialogue)):
             variation = vary(self.name, said, self.settings, self.given)
             level = levels.get(said.position, 0)
             rows.append(row_of(said, variation, level))

@@ -14,7 +14,7 @@ import msgspec
 
 from parapet.transforms.hits.kept_values import find_word, marks
 from parapet.transforms.perturb.protected import Range, is_decisive
-from parapet.transforms.variations.said import Said
+from parapet.transforms.user_turns import UserTurn
 
 LOST, UNCLEAR = "value_lost", "value_unclear"
 
@@ -34,7 +34,7 @@ class Anchor(msgspec.Struct, frozen=True, order=True):
         return self.start, self.end
 
 
-def anchors_of(said: Said) -> list[Anchor]:
+def anchors_of(said: UserTurn) -> list[Anchor]:
     """What has to stay of a turn, in order; none overlaps another."""
     spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in said.spans)
     joined: list[Anchor] = []
@@ -47,7 +47,7 @@ def anchors_of(said: Said) -> list[Anchor]:
     return sorted([*joined, *_without_span(said, [one.range for one in joined])])
 
 
-def _without_span(said: Said, taken: Sequence[Range]) -> Iterator[Anchor]:
+def _without_span(said: UserTurn, taken: Sequence[Range]) -> Iterator[Anchor]:
     if said.turn is None:
         return
     try:

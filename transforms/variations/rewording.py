@@ -14,9 +14,9 @@ from rapidfuzz.distance import Levenshtein
 from parapet.transforms.perturb.protected import Range
 from parapet.transforms.perturb.typos import Operation
 from parapet.transforms.text import words
+from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.made import Made
 from parapet.transforms.variations.places import Anchor, anchors_of, in_order, placed
-from parapet.transforms.variations.said import Said
 
 COPY = "copy"
 
@@ -24,7 +24,7 @@ COPY = "copy"
 _TOKEN = re.compile(r"\s*(?:\w+(?:['’]\w+)*|[^\w\s])|\s+")
 
 
-def reworded(said: Said, text: str, kind: str, source: str, in_words: bool = True) -> Made:
+def reworded(said: UserTurn, text: str, kind: str, source: str, in_words: bool = True) -> Made:
     """A turn as ``text`` says it, or why it cannot be.
 
     Args:
@@ -44,7 +44,7 @@ def reworded(said: Said, text: str, kind: str, source: str, in_words: bool = Tru
     return Made(operations, source=source, places=_of_spans(said, anchors, places))
 
 
-def _of_spans(said: Said, anchors: Sequence[Anchor], places: Sequence[Range]) -> list[Range]:
+def _of_spans(said: UserTurn, anchors: Sequence[Anchor], places: Sequence[Range]) -> list[Range]:
     found = []
     for span in said.spans:
         i = next(i for i, one in enumerate(anchors) if one.start <= span.start and span.end <= one.end)

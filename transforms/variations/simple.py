@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from parapet.transforms.perturb.edits import edited
 from parapet.transforms.perturb.protected import Range, touches
 from parapet.transforms.perturb.typos import Operation
+from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations import simple_rules as rules
-from parapet.transforms.variations.said import Said
 
 _BETWEEN = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _YES_ACTS = frozenset({"AFFIRM", "AFFIRM_INTENT", "SELECT"})
@@ -22,7 +22,7 @@ _NO_ACTS = frozenset({"NEGATE", "NEGATE_INTENT"})
 _END_ACTS = frozenset({"THANK_YOU", "GOODBYE"})
 
 
-def simple_operations(said: Said) -> tuple[list[Operation], str]:
+def simple_operations(said: UserTurn) -> tuple[list[Operation], str]:
     """What makes a turn shorter, in order; where there is nothing, the reason."""
     if not any(map(str.isalpha, said.utterance)):
         return [], "no_word"
@@ -35,7 +35,7 @@ def simple_operations(said: Said) -> tuple[list[Operation], str]:
     return operations, ""
 
 
-def _by_acts(said: Said) -> list[Operation]:
+def _by_acts(said: UserTurn) -> list[Operation]:
     """The whole turn as its acts have it, where they are a yes, a no or thanks and nothing else."""
     text, acts = said.utterance, said.acts
     if not acts or not text.replace("’", "'").isascii() or said.protected() or rules.OBJECTING.search(text):
@@ -95,7 +95,7 @@ def _after_blanks(text: str, at: int) -> int:
     return at
 
 
-def _by_sentences(said: Said) -> list[Operation]:
+def _by_sentences(said: UserTurn) -> list[Operation]:
     text, kept = said.utterance, said.protected()
     sentences = _sentences(text, kept)
     dropped = [one for one in sentences if _may_drop(said, *one, kept)]
@@ -123,7 +123,7 @@ def _apart(operations: Sequence[Operation]) -> list[Operation]:
     return found
 
 
-def _may_drop(said: Said, start: int, end: int, kept: Sequence[Range]) -> bool:
+def _may_drop(said: UserTurn, start: int, end: int, kept: Sequence[Range]) -> bool:
     if touches(start, end, kept):
         return False
     sentence = said.utterance[start:end]
@@ -131,7 +131,7 @@ def _may_drop(said: Said, start: int, end: int, kept: Sequence[Range]) -> bool:
     return bool(thanks) or any(pattern.match(sentence) for _, pattern in rules.DROPPED)
 
 
-def _in_sentence(said: Said, start: int, end: int, kept: Sequence[Range]) -> Iterator[Operation]:
+def _in_sentence(said: UserTurn, start: int, end: int, kept: Sequence[Range]) -> Iterator[Operation]:
     text = said.utterance
     if said.acts & _YES_ACTS and not touches(start, end, kept) and end < len(text.rstrip()):
         yes = rules.YES.match(text, start, end)

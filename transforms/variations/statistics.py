@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 from parapet.transforms.corpora import domain_of
+from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.envs import size_of
 from parapet.transforms.variations.kinds import Variation
-from parapet.transforms.variations.said import Said
 
 Key = tuple[str, str, str]  # kind of variation, what is counted, of which
 
@@ -21,7 +21,7 @@ def domains_of(services: tuple[str, ...]) -> frozenset[str]:
     return frozenset(map(domain_of, services))
 
 
-def tally(tallies: Counter[Key], kind: str, pairs: Iterable[tuple[Said, Variation]]) -> None:
+def tally(tallies: Counter[Key], kind: str, pairs: Iterable[tuple[UserTurn, Variation]]) -> None:
     """Counts the turns of a dialogue as one kind has them."""
     sums = dict.fromkeys((*_SUMS, "spans_perturbed"), 0)
     named: list[Key] = []
@@ -62,7 +62,7 @@ def statistics(
       kinds: of variations, in order.
       envs: the rates of the Env sets.
       tallies: summed.
-      counts: summed, see ``parapet.transforms.variations.balance``.
+      counts: summed, see ``parapet.transforms.variations.invariants``.
     """
     return {
         "odd_spans": counts.get("odd_spans", 0),

@@ -16,11 +16,11 @@ from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.translation.engine import Engine
 from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations.kinds import Settings
 from parapet.transforms.variations.paraphrase import Answer, Answers, Leg, hidden_text, pivot_of, plain_text
-from parapet.transforms.variations.said import Said, said_by_user
 
-TextOf = Callable[[Said, str], str]
+TextOf = Callable[[UserTurn, str], str]
 
 
 class TranslateTurns(beam.PTransform):
@@ -92,7 +92,7 @@ def _texts(file: DialogueFile, settings: Settings, text_of: TextOf) -> Iterator[
         for _, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
-            for said in said_by_user(dialogue):
+            for said in user_turns(dialogue):
                 pivot = pivot_of(said, settings.pivots, settings.seed)
                 if text := text_of(said, pivot):
                     yield pivot, text

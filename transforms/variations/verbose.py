@@ -18,7 +18,7 @@ import msgspec
 from parapet.transforms.perturb.drawing import ALL, draws
 from parapet.transforms.perturb.protected import Range, touches, value_ranges
 from parapet.transforms.perturb.typos import Draw, Operation
-from parapet.transforms.variations.said import Said
+from parapet.transforms.user_turns import UserTurn
 
 _GREETING = re.compile(
     r"\W*(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\b(?P<stop>[.!]*)(?P<gap>,?\s*)",
@@ -91,7 +91,7 @@ def _drawn(parts: Sequence[str], draw: Draw) -> str:
     return parts[draw() * len(parts) // ALL]
 
 
-def verbose_operations(said: Said, key: bytes) -> tuple[list[Operation], str]:
+def verbose_operations(said: UserTurn, key: bytes) -> tuple[list[Operation], str]:
     """What makes a turn longer, in order; where there is nothing, the reason.
 
     Which sides have a filler, and which filler, is drawn from the key alone. Of what the turn says only its outer form
@@ -111,7 +111,7 @@ def verbose_operations(said: Said, key: bytes) -> tuple[list[Operation], str]:
     return sorted(operations), "" if operations else "no_rule"
 
 
-def _filler(side: str, said: Said, draw: Draw) -> str:
+def _filler(side: str, said: UserTurn, draw: Draw) -> str:
     """A drawn filler that has no value of the dialogue in it, and is no part of the turn."""
     for _ in range(_TRIES):
         text = grammar(side).filler(draw)
@@ -120,7 +120,7 @@ def _filler(side: str, said: Said, draw: Draw) -> str:
     return ""
 
 
-def _opener(said: Said, text: str, kept: Sequence[Range]) -> Operation | None:
+def _opener(said: UserTurn, text: str, kept: Sequence[Range]) -> Operation | None:
     """Before the turn, or between its greeting and what follows."""
     utterance = said.utterance
     # An accent of its own, or what joins emoji, would fasten on to the sentence before it.
@@ -139,7 +139,7 @@ def _opener(said: Said, text: str, kept: Sequence[Range]) -> Operation | None:
     return Operation(start, end, f". {text} {rest.upper() * rest.islower()}", "opener", utterance[start:end])
 
 
-def _closer(said: Said, text: str) -> Operation | None:
+def _closer(said: UserTurn, text: str) -> Operation | None:
     end = len(said.utterance.rstrip())
     last = said.utterance[end - 1]
     # Behind an emoji or a quotation mark nobody can say whether the sentence has ended.
@@ -150,7 +150,7 @@ def _closer(said: Said, text: str) -> Operation | None:
     return Operation(end, end, f"{stop} {text}", "closer", "")
 
 
-def _inside(said: Said, kept: Sequence[Range], opener: Operation | None) -> list[Operation]:
+def _inside(said: UserTurn, kept: Sequence[Range], opener: Operation | None) -> list[Operation]:
     taken = [*kept, *([(opener.start, opener.end)] if opener and opener.end else [])]
     found: list[Operation] = []
     for pattern, text in _FULL_FORMS:

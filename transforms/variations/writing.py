@@ -15,18 +15,18 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, storable_row
-from parapet.schemas.varied_turns import VARIED_TURNS
+from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.set_files import SetFiles
+from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations.envs import among_namesakes, level_of, place_in_order, placed
 from parapet.transforms.variations.kinds import BAD_SPAN, TORN_SPAN, Given, Settings, row_of, vary, write_into
 from parapet.transforms.variations.paraphrase import NOT_TRANSLATED, Answers
 from parapet.transforms.variations.rewritten import Key as LineKey
 from parapet.transforms.variations.rewritten import Rewritten
-from parapet.transforms.variations.said import Said, said_by_user
 from parapet.transforms.variations.statistics import Key, tally
 
 DEAD, COUNTS, TALLIES, EXAMPLES, MATCHED = "dead", "counts", "tallies", "examples", "matched"
@@ -147,7 +147,7 @@ class FileOfSets:
 
     Attributes:
       letters: what could not be done, and why.
-      counts: see ``parapet.transforms.variations.balance``.
+      counts: see ``parapet.transforms.variations.invariants``.
       tallies: numbers of its turns.
       examples: of each kind some turns that were varied, each with its place in a drawn order.
       matched: the lines of files that have a turn here.
@@ -179,7 +179,7 @@ class FileOfSets:
         for kind, rows in self._rows.items():
             path = f"{kind}/turns/{self.file.relative.removesuffix('.json')}.parquet"
             written.append(
-                write_staged(self.sets.output, path, parquet_bytes(pa.Table.from_pylist(rows, VARIED_TURNS)))
+                write_staged(self.sets.output, path, parquet_bytes(pa.Table.from_pylist(rows, PERTURBED_TURNS)))
             )
         return written
 
@@ -190,14 +190,14 @@ class FileOfSets:
                 self._leave_out(id_of(raw, position), dialogue.where, dialogue.reason)
                 self.counts["left_out"] += 1
                 continue
-            turns = list(said_by_user(dialogue))
+            turns = list(user_turns(dialogue))
             self._count(turns)
             seed, among = self.sets.settings.seed, among_namesakes(self.file.relative, position)
             places = {said.position: place_in_order(seed, said.dialogue_id, said.position, among) for said in turns}
             for kind in self.sets.kinds:
                 self._add(files, kind, raw, plain, turns, places)
 
-    def _count(self, turns: Sequence[Said]) -> None:
+    def _count(self, turns: Sequence[UserTurn]) -> None:
         self.counts["turns"] += len(turns)
         self.counts["odd_spans"] += sum(len(said.odd) for said in turns)
         for said in turns:
@@ -210,7 +210,7 @@ class FileOfSets:
         self.letters.append(dead_dialogue(self.file, dialogue_id, InputError(reason, "", where)))
 
     def _add(
-        self, files: SetFiles, kind: str, raw: Any, plain: bool, turns: Sequence[Said], places: Mapping[int, bytes]
+        self, files: SetFiles, kind: str, raw: Any, plain: bool, turns: Sequence[UserTurn], places: Mapping[int, bytes]
     ) -> None:
         """A dialogue in the set of one kind, and in its Env sets; rows and numbers are noted."""
         new: dict[int, dict[str, Any]] = {}

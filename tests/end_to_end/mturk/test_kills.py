@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from parapet.local_mturk.faults import Faults
+from parapet.local_mturk.server import LocalMTurk
+from parapet.local_mturk.workers import invented, play
 from parapet.pipelines.main import main
 from parapet.transforms.mturk import collected
-from parapet.transforms.mturk_server.faults import Faults
-from parapet.transforms.mturk_server.server import LocalMTurk
-from parapet.transforms.mturk_server.workers import invented, play
 
 # Random points of all commands; PARAPET_KILLS=210 takes two minutes, and 742 is every point, twice.
 KILLS = int(os.environ.get("PARAPET_KILLS", "12"))

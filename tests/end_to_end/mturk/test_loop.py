@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from parapet.local_mturk.server import LocalMTurk
+from parapet.local_mturk.workers import play, scripts_from_jsonl
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml
 from parapet.transforms.mturk import collected
-from parapet.transforms.mturk_server.server import LocalMTurk
-from parapet.transforms.mturk_server.workers import play, scripts_from_jsonl
 
 
 def answers_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:

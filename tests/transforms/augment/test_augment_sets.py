@@ -7,7 +7,7 @@ import re
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.augment.augmenting import check_balance, check_ids, version_id
+from parapet.transforms.augment.augmenting import check_ids, check_invariants, version_id
 from parapet.transforms.augment.plan import TrainingSet
 from parapet.transforms.augment.sets import check_folders, default_sets, parse_operations, parse_sets
 
@@ -67,7 +67,7 @@ def test_counts_that_do_not_balance_fail() -> None:
     counts = {"dialogues": 2, "written": 3, "written/original": 2, "written/v1": 1, "left_out/v1": 1}
     counts |= {"dialogues/x": 3, "rows/x": 3}
     check = {"labels": ["original", "v1"], "sets": [TrainingSet("x", ["original", "v1"])]}
-    assert check_balance(counts, **check) == counts
+    assert check_invariants(counts, **check) == counts
     for wrong in ("dialogues", "written", "written/v1", "left_out/v1", "dialogues/x", "rows/x"):
         with pytest.raises(RuntimeError, match="the counts do not balance for "):
-            check_balance({**counts, wrong: counts[wrong] + 1}, **check)
+            check_invariants({**counts, wrong: counts[wrong] + 1}, **check)

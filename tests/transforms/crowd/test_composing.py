@@ -14,7 +14,7 @@ from parapet.schemas.responses import Assignment
 from parapet.transforms.crowd import composing, settle
 from parapet.transforms.crowd.ingest import files
 from parapet.transforms.crowd.settle import settle_service
-from parapet.transforms.crowd.summary import check_balance
+from parapet.transforms.crowd.summary import check_invariants
 
 
 def fails_unpublished(out: Path) -> bool:
@@ -76,14 +76,14 @@ GOOD = {
 
 
 def test_counts_that_balance_are_recorded_without_how_often_things_were_read() -> None:
-    assert check_balance(GOOD) == {"assignments": 4, "answers_given": 9}
-    assert check_balance({}) == {"assignments": 0, "answers_given": 0}
+    assert check_invariants(GOOD) == {"assignments": 4, "answers_given": 9}
+    assert check_invariants({}) == {"assignments": 0, "answers_given": 0}
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
 def test_any_count_that_is_off_is_a_failure(name: str) -> None:
     with pytest.raises(InputError, match="nothing was published"):
-        check_balance({**GOOD, name: GOOD[name] - 1})
+        check_invariants({**GOOD, name: GOOD[name] - 1})
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 7])

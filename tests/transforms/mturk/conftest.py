@@ -13,8 +13,8 @@ import botocore.endpoint
 import pytest
 from mturk_bench import KEY, Bench, cut
 
+from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
-from parapet.transforms.mturk_server.server import LocalMTurk
 
 
 @pytest.fixture(scope="session")

@@ -16,14 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from parapet.local_mturk import marketplace
+from parapet.local_mturk.marketplace import Refusal
+from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.ingest.fields import worker_hash
 from parapet.transforms.mturk import client as mturk_client
 from parapet.transforms.mturk import collected
 from parapet.transforms.mturk.batch import Batch
-from parapet.transforms.mturk_server import marketplace
-from parapet.transforms.mturk_server.marketplace import Refusal
-from parapet.transforms.mturk_server.server import LocalMTurk
 
 KEY = b"a worker key for tests only"
 

@@ -5,8 +5,8 @@ import json
 
 from mturk_bench import NAMES
 
+from parapet.local_mturk.calls import Drop
 from parapet.transforms.hits.question_xml import question_xml
-from parapet.transforms.mturk_server.calls import Drop
 
 CREATE = "CreateHITWithHITType"
 QUESTION = question_xml('<form method="post" action="https://www.mturk.com/mturk/externalSubmit"></form>').decode()

@@ -5,10 +5,10 @@ import json
 import pytest
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, files_with, mode, worker
 
+from parapet.local_mturk import marketplace
+from parapet.local_mturk.calls import Drop
 from parapet.schemas.responses import Assignment
 from parapet.transforms.crowd.ingest.api_assignments import parse_answer_xml, read_assignments
-from parapet.transforms.mturk_server import marketplace
-from parapet.transforms.mturk_server.calls import Drop
 
 LIST = "ListAssignmentsForHIT"
 GRANT = "AssociateQualificationWithWorker"
@@ -314,7 +314,7 @@ def test_a_block_list_that_cannot_be_read_is_usage(out, tmp_path):
 
 
 def test_grants_that_mturk_refuses_are_told_without_the_worker_and_made_later(out):
-    from parapet.transforms.mturk_server.errors import MTurkError
+    from parapet.local_mturk.errors import MTurkError
 
     def hook(call):
         if call.operation == GRANT:
@@ -333,7 +333,7 @@ def test_grants_that_mturk_refuses_are_told_without_the_worker_and_made_later(ou
 
 def test_long_worker_ids_are_masked_too(out):
     """Real ones have 12 to 14 characters; the service model allows 64."""
-    from parapet.transforms.mturk_server.errors import MTurkError
+    from parapet.local_mturk.errors import MTurkError
 
     long, short = "A" + "B2" * 20, "A1B2C3"
 

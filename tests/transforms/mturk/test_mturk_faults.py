@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER
 
-from parapet.transforms.mturk_server.faults import Faults
+from parapet.local_mturk.faults import Faults
 
 FAULTS = Faults(throttle=0.10, error=0.02, drop_before=0.02, drop_after=0.02)
 HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"

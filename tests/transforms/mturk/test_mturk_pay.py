@@ -6,13 +6,13 @@ from decimal import Decimal
 import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, files_with, worker
 
+from parapet.local_mturk import marketplace
+from parapet.local_mturk.calls import Drop
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.transforms.mturk.batch import Batch
 from parapet.transforms.mturk.decide import CARELESS, decide, feedback_of, read_audit, read_rejections, read_rows
 from parapet.transforms.mturk.ledger import rows_of
-from parapet.transforms.mturk_server import marketplace
-from parapet.transforms.mturk_server.calls import Drop
 
 APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
 

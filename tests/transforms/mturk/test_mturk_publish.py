@@ -6,10 +6,10 @@ import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, worker
 from mturk_publishing import CREATE, QUESTION, forget_failures, lose_answers, requirements
 
+from parapet.local_mturk.calls import Drop
+from parapet.local_mturk.hits import create_hit_with_hit_type
+from parapet.local_mturk.requirements import Profile
 from parapet.transforms.mturk.qualifications import LOCALE, MASTERS, NUMBER_APPROVED, PERCENT_APPROVED
-from parapet.transforms.mturk_server.calls import Drop
-from parapet.transforms.mturk_server.hits import create_hit_with_hit_type
-from parapet.transforms.mturk_server.requirements import Profile
 
 
 def test_every_hit_is_published_as_its_folder_says(bench):

@@ -7,8 +7,8 @@ import pytest
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, files_with, worker
 from mturk_publishing import CREATE, lose_answers, page_changed, requirements
 
+from parapet.local_mturk.errors import MTurkError
 from parapet.transforms.mturk.qualifications import LOCALE, MASTERS
-from parapet.transforms.mturk_server.errors import MTurkError
 
 
 @pytest.mark.parametrize("published", [True, False])

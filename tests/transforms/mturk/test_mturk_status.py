@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, worker
 
+from parapet.local_mturk import marketplace
+from parapet.local_mturk.calls import Drop
 from parapet.transforms.hits.terms import up_to_cent
 from parapet.transforms.mturk.ledger import in_cents
 from parapet.transforms.mturk.status import cells, status_of, table, warnings
-from parapet.transforms.mturk_server import marketplace
-from parapet.transforms.mturk_server.calls import Drop
 
 
 def seen(bench):

@@ -21,7 +21,7 @@ from parapet.transforms.ood.near import InDomain
 from parapet.transforms.ood.pool import Foreign, foreign, judged, merged
 from parapet.transforms.ood.texts import key_of, stopwords
 from parapet.transforms.touching import domains_of
-from parapet.transforms.variations.said import said_by_user
+from parapet.transforms.user_turns import user_turns
 
 SLOTS = {
     "Hotels": ["phone_number", "address", "pets_allowed"],
@@ -47,7 +47,7 @@ TURNS = [
 
 
 def saying(text: str, domain: str, slots: Sequence[str] = ()) -> Saying:
-    (said,) = said_by_user(dialogue(text, domain, [("INFORM", slot) for slot in slots]))
+    (said,) = user_turns(dialogue(text, domain, [("INFORM", slot) for slot in slots]))
     return saying_of(said)
 
 
@@ -114,12 +114,12 @@ def test_what_several_domains_say_is_of_none() -> None:
     ],
 )
 def test_what_answers(text: str, actions: list[tuple[str, str]], answers: bool) -> None:
-    (said,) = said_by_user(dialogue(text, "Hotels", actions, {"area": ["Ulm"]}))
+    (said,) = user_turns(dialogue(text, "Hotels", actions, {"area": ["Ulm"]}))
     assert saying_of(said).answers == answers
 
 
 def test_values_are_no_content() -> None:
-    (said,) = said_by_user(dialogue("Hotels near the Opera House", "Hotels", (), {"area": ["Opera House"]}))
+    (said,) = user_turns(dialogue("Hotels near the Opera House", "Hotels", (), {"area": ["Opera House"]}))
     assert saying_of(said) == Saying(("Hotels",), ("hotel", "near"), (), False)
 
 
@@ -138,7 +138,7 @@ def judged_turns(root: Path, splits: Sequence[str], one_in: int = 1) -> list[tup
         for *_, one in list(dialogues_of(file))[::one_in]:
             assert isinstance(one, Dialogue)
             domains = domains_of(one)
-            for turn in said_by_user(one):
+            for turn in user_turns(one):
                 said = saying_of(turn)
                 turns.append((key_of(turn.utterance), domains, said.domains))
                 found.setdefault(turns[-1][0], []).append(foreign(turn.utterance, "x", domains, (), said))

@@ -19,10 +19,10 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact, parse_dialogues
 from parapet.transforms.babi.writing import dialogue_text
-from parapet.transforms.restaurants.apart import Seen, intersections, note
 from parapet.transforms.restaurants.bot import Bot, Rules, solve
 from parapet.transforms.restaurants.dice import Dice
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
+from parapet.transforms.restaurants.leakage import Seen, intersections, note
 from parapet.transforms.restaurants.ontology import default_ontology
 from parapet.transforms.restaurants.published import lines_of
 from parapet.transforms.restaurants.sgd import schema, sgd_dialogue

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.service_splits.outputs import check_balance
+from parapet.transforms.service_splits.outputs import check_invariants
 from parapet.transforms.service_splits.plan import REASONS, SETS, HeldOut, chosen, groups_of, test_split_of
 from parapet.transforms.service_splits.statistics import About, as_given, seen, sets_of
 from parapet.transforms.touching import Used
@@ -119,6 +119,6 @@ def test_numbers_from_combinations() -> None:
 def test_counts_that_do_not_balance() -> None:
     held = HeldOut("domain", {"A": ("A_1",)}, "test", with_seen=False)
     counts = {"dialogues": 5, "left_out": 1, "A/train": 1, "A/test": 1, "A/touches_it_alone": 1, "A/test_of_others": 1}
-    assert check_balance(counts, held) == counts
+    assert check_invariants(counts, held) == counts
     with pytest.raises(RuntimeError, match="do not balance for A"):
-        check_balance({**counts, "A/train": 2}, held)
+        check_invariants({**counts, "A/train": 2}, held)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.variations.balance import check_counts
 from parapet.transforms.variations.envs import Thresholds, among_namesakes, level_of, place_in_order, size_of
+from parapet.transforms.variations.invariants import check_counts
 from parapet.transforms.variations.plan import parse_envs, parse_kinds, parse_rates
 
 RATES = ["0.1", "0.5", "0.8"]

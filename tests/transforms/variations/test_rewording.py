@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
 from parapet.transforms.perturb.edits import edited, moved
+from parapet.transforms.user_turns import Span as Place
+from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.kinds import Given, Settings, vary
 from parapet.transforms.variations.paraphrase import Answers, hidden, hidden_text, paraphrased, plain_text, revealed
 from parapet.transforms.variations.places import in_order
 from parapet.transforms.variations.rewording import reworded
 from parapet.transforms.variations.rewritten import Line, read_given, read_lines
-from parapet.transforms.variations.said import Said
-from parapet.transforms.variations.said import Span as Place
 
 WORDS = [
     "a",
@@ -40,14 +40,14 @@ WORDS = [
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
 
 
-def said(text: str, *values: str, at: tuple[tuple[int, int], ...] = (), **acts: str) -> Said:
+def said(text: str, *values: str, at: tuple[tuple[int, int], ...] = (), **acts: str) -> UserTurn:
     """A turn with spans of the values, first occurrences, or at the places; acts have values without a span."""
     places = at or tuple((text.index(value), text.index(value) + len(value)) for value in values)
     spans = [SlotSpan(slot=f"slot{i}", start=start, exclusive_end=end) for i, (start, end) in enumerate(places)]
     actions = [Action(act="INFORM", slot=slot, values=[value]) for slot, value in acts.items()]
     turn = Turn(speaker="USER", utterance=text, frames=[Frame(service="S_1", slots=spans, actions=actions)])
     found = tuple(Place("S_1", f"slot{i}", *place) for i, place in enumerate(places))
-    return Said("1", 0, text, found, (), frozenset(), ("S_1",), (), (), turn)
+    return UserTurn("1", 0, text, found, (), frozenset(), ("S_1",), (), (), turn)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.ood.texts import stopwords
 from parapet.transforms.perturb.protected import DECISIVE
 from parapet.transforms.text import words
+from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations.kinds import Settings, vary
-from parapet.transforms.variations.said import Said, said_by_user
 from parapet.transforms.variations.verbose import grammar
 
 # What states a wish, asks, answers, greets, thanks or judges, or names what a task is about.
@@ -48,14 +48,14 @@ def parts() -> list[str]:
     return sorted({part for of in sides for part in (*of.starts, *of.sentences, *of.adverbs, *of.tails)})
 
 
-def turns_of(root: Path, splits: Iterable[str]) -> Iterator[Said]:
+def turns_of(root: Path, splits: Iterable[str]) -> Iterator[UserTurn]:
     for file in read_corpus(root, list(splits)).files:
         for *_, dialogue in dialogues_of(file):
             assert not isinstance(dialogue, Exception)
-            yield from said_by_user(dialogue)
+            yield from user_turns(dialogue)
 
 
-def fillers_of(turn: Said, seed: str = "0") -> list[str]:
+def fillers_of(turn: UserTurn, seed: str = "0") -> list[str]:
     """Each with its side."""
     made = vary("verbose", turn, Settings(seed=seed))
     sides = [(one.kind, one.text) for one in made.operations if one.kind != "full_form"]
@@ -63,7 +63,7 @@ def fillers_of(turn: Said, seed: str = "0") -> list[str]:
     return [f"{kind}: {text[text.index(text.lstrip('.? ')) : text.rindex('.') + 1]}" for kind, text in sides]
 
 
-def label_of(turn: Said) -> str:
+def label_of(turn: UserTurn) -> str:
     """The acts; where there are none, the services that are spoken of."""
     return "+".join(sorted(turn.acts or turn.services))
 
@@ -100,7 +100,7 @@ def test_no_part_names_what_sgd_names(real_data: Path) -> None:
 
 def test_there_are_many() -> None:
     """Thousands of fillers, none of which dominates, and no sentence in them either."""
-    turn = Said("1", 0, "Two for Cala", (), (), frozenset(), ("S_1",), (), ())
+    turn = UserTurn("1", 0, "Two for Cala", (), (), frozenset(), ("S_1",), (), ())
     made = [filler for n in range(4000) for filler in fillers_of(turn, str(n))]
     often = Counter(made)
     assert len(often) > 4500
@@ -112,7 +112,7 @@ def test_there_are_many() -> None:
             assert sum(tail in filler for filler in made) / len(made) < 0.06, sentence
 
 
-def check_independence(turns: list[Said], seeds: Iterable[str], most: float = 1.03) -> None:
+def check_independence(turns: list[UserTurn], seeds: Iterable[str], most: float = 1.03) -> None:
     """Fillers share no more information with acts than shuffled acts do, and a classifier does not beat the majority.
 
     Its dialogues are not those that it learned from. What is frequent is a part of the grammar rather than a filler:

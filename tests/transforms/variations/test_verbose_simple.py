@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from parapet.transforms.perturb.edits import edited, moved
 from parapet.transforms.perturb.protected import value_ranges
+from parapet.transforms.user_turns import Span, UserTurn
 from parapet.transforms.variations.kinds import BY_RULES, Settings, vary, write_into
-from parapet.transforms.variations.said import Said, Span
 from parapet.transforms.variations.simple import simple_operations
 from parapet.transforms.variations.verbose import verbose_operations
 
 ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE", "SELECT", "THANK_YOU", "GOODBYE"]
 
 
-def said(text: str, acts: str = "", *values: str, position: int = 0, wrong: tuple[str, ...] = ()) -> Said:
+def said(text: str, acts: str = "", *values: str, position: int = 0, wrong: tuple[str, ...] = ()) -> UserTurn:
     spans = tuple(Span("S_1", "slot", text.index(v), text.index(v) + len(v)) for v in values)
     low = tuple(value.lower() for value in values)
-    return Said("1", position, text, spans, low, frozenset(acts.split()), ("S_1",), wrong, ())
+    return UserTurn("1", position, text, spans, low, frozenset(acts.split()), ("S_1",), wrong, ())
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_full_forms(text: str, inside: str) -> None:
 def test_a_phrase_never_has_a_value() -> None:
     """A corpus whose values are words of our phrases: they are passed over, or nothing is said."""
     words = ("talk", "words", "well", "i")
-    turn = Said("1", 0, "Go on.", (), words, frozenset({"INFORM"}), ("S_1",), (), ())
+    turn = UserTurn("1", 0, "Go on.", (), words, frozenset({"INFORM"}), ("S_1",), (), ())
     for n in range(30):
         for one in verbose_operations(turn, b"%d" % n)[0]:
             assert value_ranges(one.text, words) == []
@@ -164,7 +164,7 @@ def test_any_turn_keeps_its_spans(
     """Overlapping spans, spans off by one, cut clusters: all are where they were, with the text they had."""
     text = " ".join(words)
     spans = tuple(Span("S_1", "s", start, start + n) for start, n in drawn if start + n <= len(text))
-    turn = Said("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
+    turn = UserTurn("1", 0, text, spans, ("fresno", "that"), frozenset(acts), ("S_1",), (), ())
     made = vary(kind, turn, Settings(perturb_values=perturb_values))
     raw: dict[str, Any] = {
         "speaker": "USER",

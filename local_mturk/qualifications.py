@@ -1,0 +1,205 @@
+"""Qualification types, who has them, blocks, and messages to workers."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import orjson
+
+from parapet.local_mturk import errors, limits
+from parapet.local_mturk.listing import Answer, Params, page
+from parapet.local_mturk.requirements import SYSTEM_TYPES
+from parapet.local_mturk.store import Store
+
+_KEPT = ("Name", "Description", "Keywords", "QualificationTypeStatus", "RetryDelayInSeconds")
+_NOT_HERE = ("Test", "AnswerKey", "TestDurationInSeconds")
+
+
+def create_qualification_type(store: Store, params: Params) -> Answer:
+    """A type of the requester's own, under a name that no other has."""
+    limits.check("QualificationType", params)
+    _refuse_tests(params)
+    if store.one("SELECT 1 FROM qualification_types WHERE name = ?", params["Name"]):
+        raise errors.MTurkError(
+            "You have already created a QualificationType with this name. A QualificationType's name must be unique "
+            "among all of the QualificationTypes created by the same user.",
+            "QualificationTypeAlreadyExists",
+        )
+    kept = {name: params[name] for name in _KEPT if params.get(name) is not None}
+    kept |= {"IsRequestable": True, "AutoGranted": bool(params.get("AutoGranted"))}
+    if kept["AutoGranted"]:
+        kept["AutoGrantedValue"] = params.get("AutoGrantedValue", 1)
+    type_id = store.new_id()
+    sql = "INSERT INTO qualification_types (id, name, created, properties) VALUES (?, ?, ?, ?)"
+    store.do(sql, type_id, params["Name"], store.now(), orjson.dumps(kept).decode())
+    return {"QualificationType": _type_answer(_own_type(store, type_id))}
+
+
+def _refuse_tests(params: Params) -> None:
+    for name in _NOT_HERE:
+        if params.get(name) is not None:
+            raise errors.invalid_value(name, params[name], "The local MTurk has no qualification tests.")
+
+
+def _own_type(store: Store, type_id: str) -> sqlite3.Row:
+    row = store.one("SELECT * FROM qualification_types WHERE id = ?", type_id)
+    if row is None:
+        raise errors.no_qualification_type(type_id)
+    return row
+
+
+def _type_answer(row: sqlite3.Row) -> Answer:
+    return {"QualificationTypeId": row["id"], "CreationTime": row["created"], **orjson.loads(row["properties"])}
+
+
+def _system_type(type_id: str) -> Answer:
+    name = SYSTEM_TYPES[type_id]
+    return {
+        "QualificationTypeId": type_id,
+        "CreationTime": 0,
+        "Name": name,
+        "Description": name,
+        "QualificationTypeStatus": "Active",
+        "IsRequestable": False,
+        "AutoGranted": False,
+    }
+
+
+def get_qualification_type(store: Store, params: Params) -> Answer:
+    """A type, MTurk's own ones included."""
+    type_id = params["QualificationTypeId"]
+    known = type_id in SYSTEM_TYPES
+    return {"QualificationType": _system_type(type_id) if known else _type_answer(_own_type(store, type_id))}
+
+
+def update_qualification_type(store: Store, params: Params) -> Answer:
+    """Changes what may change of a type."""
+    limits.check("QualificationTypeUpdate", params)
+    _refuse_tests(params)
+    row = _own_type(store, params["QualificationTypeId"])
+    changed = {name: params[name] for name in (*_KEPT, "AutoGranted", "AutoGrantedValue") if name in params}
+    text = orjson.dumps({**orjson.loads(row["properties"]), **changed}).decode()
+    store.do("UPDATE qualification_types SET properties = ? WHERE id = ?", text, row["id"])
+    return {"QualificationType": _type_answer(_own_type(store, row["id"]))}
+
+
+def delete_qualification_type(store: Store, params: Params) -> Answer:
+    """Removes a type and everybody's qualifications of it."""
+    row = _own_type(store, params["QualificationTypeId"])
+    store.do("DELETE FROM qualifications WHERE type_id = ?", row["id"])
+    store.do("DELETE FROM qualification_types WHERE id = ?", row["id"])
+    return {}
+
+
+def list_qualification_types(store: Store, params: Params) -> Answer:
+    """The types whose name, description or keywords have the query in them."""
+    query = params.get("Query", "").lower()
+    # instr has no wildcards in it, unlike LIKE.
+    sql = (
+        "SELECT * FROM qualification_types WHERE instr(lower(name || ' ' || (properties ->> '$.Description') || ' ' || "
+        "coalesce(properties ->> '$.Keywords', '')), ?) > 0"
+    )
+    rows, answer = page(store, params, "ListQualificationTypes", sql, [query])
+    types = [_type_answer(row) for row in rows]
+    first_page = not params.get("NextToken")
+    if first_page and not params.get("MustBeOwnedByCaller") and not params["MustBeRequestable"]:
+        types += [_system_type(type_id) for type_id, name in SYSTEM_TYPES.items() if query in name.lower()]
+    return {**answer, "NumResults": len(types), "QualificationTypes": types}
+
+
+def associate_qualification(store: Store, params: Params) -> Answer:
+    """Gives a worker a qualification, or its one another value. Any worker id of the right form is somebody's."""
+    row = _own_type(store, params["QualificationTypeId"])
+    if orjson.loads(row["properties"])["QualificationTypeStatus"] != "Active":
+        # Assumption: the wording. The code is one of those that MTurk's Java library knows.
+        raise errors.MTurkError("The QualificationType is not active.", "InvalidQualificationTypeState")
+    store.do(
+        "INSERT INTO qualifications (type_id, worker_id, value, granted, status) VALUES (?, ?, ?, ?, 'Granted') "
+        "ON CONFLICT DO UPDATE SET value = excluded.value, granted = excluded.granted, status = 'Granted'",
+        row["id"],
+        params["WorkerId"],
+        params.get("IntegerValue", 1),
+        store.now(),
+    )
+    return {}
+
+
+def disassociate_qualification(store: Store, params: Params) -> Answer:
+    """Takes a qualification away."""
+    row = _granted(store, params)
+    store.do("UPDATE qualifications SET status = 'Revoked' WHERE n = ?", row["n"])
+    return {}
+
+
+def get_qualification_score(store: Store, params: Params) -> Answer:
+    """The value that a worker has."""
+    return {"Qualification": qualification_answer(_granted(store, params))}
+
+
+def _granted(store: Store, params: Params) -> sqlite3.Row:
+    type_id = _own_type(store, params["QualificationTypeId"])["id"]
+    sql = "SELECT * FROM qualifications WHERE type_id = ? AND worker_id = ? AND status = 'Granted'"
+    row = store.one(sql, type_id, params["WorkerId"])
+    if row is None:
+        raise errors.MTurkError("You requested a Qualification that does not exist.", "QualificationDoesNotExist")
+    return row
+
+
+def list_workers_with_qualification(store: Store, params: Params) -> Answer:
+    """Who has a qualification, or had it."""
+    type_id = _own_type(store, params["QualificationTypeId"])["id"]
+    sql = "SELECT * FROM qualifications WHERE type_id = ? AND status = ?"
+    values = [type_id, params.get("Status", "Granted")]
+    rows, answer = page(store, params, "ListWorkersWithQualificationType", sql, values)
+    return {**answer, "Qualifications": [qualification_answer(row) for row in rows]}
+
+
+def qualification_answer(row: sqlite3.Row) -> Answer:
+    """A qualification as the API shows it."""
+    return {
+        "QualificationTypeId": row["type_id"],
+        "WorkerId": row["worker_id"],
+        "GrantTime": row["granted"],
+        "IntegerValue": row["value"],
+        "Status": row["status"],
+    }
+
+
+def create_worker_block(store: Store, params: Params) -> Answer:
+    """Keeps a worker away from all HITs. Again with another reason is no error."""
+    limits.check("Block", params)
+    store.do("INSERT OR REPLACE INTO blocks (worker_id, reason) VALUES (?, ?)", params["WorkerId"], params["Reason"])
+    return {}
+
+
+def delete_worker_block(store: Store, params: Params) -> Answer:
+    """Lets a worker in again; one who was never blocked is no error."""
+    store.do("DELETE FROM blocks WHERE worker_id = ?", params["WorkerId"])
+    return {}
+
+
+def list_worker_blocks(store: Store, params: Params) -> Answer:
+    """Who is blocked, and why."""
+    rows, answer = page(store, params, "ListWorkerBlocks", "SELECT * FROM blocks WHERE 1", ())
+    return {**answer, "WorkerBlocks": [{"WorkerId": row["worker_id"], "Reason": row["reason"]} for row in rows]}
+
+
+def notify_workers(store: Store, params: Params) -> Answer:
+    """Keeps a message for workers. One who never did anything for this requester cannot be reached."""
+    limits.check("Notice", params)
+    failures: list[dict[str, Any]] = []
+    for worker_id in params["WorkerIds"]:
+        sql = "SELECT 1 FROM assignments WHERE worker_id = ? AND status IN ('Approved', 'Rejected')"
+        if not store.one(sql, worker_id):
+            failures.append(
+                {
+                    "NotifyWorkersFailureCode": "HardFailure",
+                    "NotifyWorkersFailureMessage": "No prior relationship with this worker.",
+                    "WorkerId": worker_id,
+                }
+            )
+            continue
+        sql = "INSERT INTO notices (worker_id, subject, text, sent) VALUES (?, ?, ?, ?)"
+        store.do(sql, worker_id, params["Subject"], params["MessageText"], store.now())
+    return {"NotifyWorkersFailureStatuses": failures}

@@ -1,0 +1,187 @@
+"""``parapet doctor``: which extras, models, credentials and plug-ins are there, and what each would enable."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.schemas.distribution import install_line
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from parapet.pipelines.doctor.findings import Finding
+    from parapet.transforms.checkpoints import Checkpoint
+
+Report = Mapping[str, Sequence["Finding"]]
+
+DESCRIPTION = """\
+Says what is installed and set up here: the core, extras, models, credentials, plug-ins, the machine. What is missing is
+told with what it would enable, and how to get it. Asks no network, writes nothing, shows no secret."""
+
+EXAMPLE = """\
+  parapet doctor
+  parapet doctor --model opus-mt-en-de roberta-large-mnli         # what these folders could be used for
+  parapet doctor --format json"""
+
+NOTE = "The status is 0 where the core works, whatever else is missing, and 1 where it does not."
+
+TRANSLATES = ("marian", "m2m_100")  # NLLB's is the architecture of M2M100
+
+
+def parser() -> StrictParser:
+    """The command line."""
+    made = StrictParser("doctor", DESCRIPTION, EXAMPLE, NOTE)
+    add = made.add_argument
+    add("--model", nargs="+", default=[], metavar="DIR", help="folders with models: which commands take them")
+    add("--format", choices=("text", "json"), default="text", help="of the report (default text)")
+    return made
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status: 1 where the core does not work."""
+    return run_checked(parser(), argv, lambda args: args, act, "nothing was written")
+
+
+def act(args: argparse.Namespace) -> int:
+    """Looks around and tells. Raises InputError where Parapet is not installed."""
+    from importlib.metadata import PackageNotFoundError
+
+    try:
+        found = look_around(args.model)
+    except PackageNotFoundError as error:
+        raise InputError(f"{error.name} is not installed: {install_line()}") from None
+    works = not any(one.state == "wrong" for one in found["core"])
+    if args.format == "json":
+        print(as_json(found, works))
+    elif not args.quiet or not works:
+        _print(found, works)
+    return 0 if works else EXIT_FAILURE
+
+
+def look_around(folders: Sequence[str]) -> Report:
+    """Everything, by section.
+
+    Args:
+      folders: with models.
+    """
+    from parapet.pipelines.doctor import credentials, machine, models, requirements
+
+    here = machine.machine(Path.cwd())
+    return {
+        "core": [here[0], *requirements.core()],
+        "extras": requirements.extras(),
+        "models": [*models.installed_models(), *(inspect(folder) for folder in folders)],
+        "credentials": credentials.credentials(),
+        "plug-ins": list(_plugins()),
+        "machine": here[1:],
+    }
+
+
+def _plugins() -> Iterator[Finding]:
+    from parapet.pipelines.doctor.findings import Finding
+    from parapet.transforms import plugins
+
+    for group, what in plugins.GROUPS.items():
+        for one in plugins.installed(group):
+            if one.built_in:
+                continue
+            yield Finding(one.name, "there", what, f"{one.distribution} {one.version} ({one.target})")
+
+
+def inspect(folder: str) -> Finding:
+    """Which commands take the model in a folder; where none does, why."""
+    from parapet.pipelines.doctor.findings import Finding
+    from parapet.transforms.checkpoints import opened, read_json
+
+    try:
+        if told := read_json(Path(folder), "model.json").get("model"):
+            return Finding(folder, "there", f"predict {told} --model {folder}", f"a model of 'parapet train {told}'")
+        checkpoint = opened(folder)
+    except InputError as error:
+        return Finding(folder, "wrong", detail=error.reason)
+    taken: list[str] = []
+    refused: list[str] = []
+    for flags, check in _uses(folder, checkpoint).items():
+        try:
+            check()
+            taken.append(flags)
+        except InputError as error:
+            refused.append(error.reason)
+    what = checkpoint.heads[0] if checkpoint.heads else f"a model of type {checkpoint.kind or 'unknown'!r}"
+    if taken:
+        return Finding(folder, "there", "; ".join(taken), what)
+    return Finding(folder, "wrong", detail=f"{what}: {'; '.join(dict.fromkeys(refused)) or 'no command takes it'}")
+
+
+def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
+    """The flags that could take such a model, to the check that their command makes."""
+    from parapet.evaluation.generation import nli
+    from parapet.evaluation.models.architectures import models_of
+    from parapet.transforms import checkpoints
+    from parapet.transforms.translation import local_folders
+
+    kind = checkpoint.kind
+    uses: dict[str, Callable[[], Any]] = {}
+    if kind in TRANSLATES or (Path(folder) / local_folders.CONVERTED).is_file():
+        uses[f"back_translate --engine local --model {folder}"] = lambda: local_folders.inspect(folder)
+    if any(head.endswith("ForSequenceClassification") for head in checkpoint.heads):
+        uses[f"evaluate --task generation --scorer nli --nli_model {folder}"] = lambda: nli.inspect(folder)
+    if models := models_of(kind):
+        uses[f"train {', '.join(models)} --checkpoint {folder}"] = lambda: checkpoints.inspect(folder, (kind,))
+    return uses
+
+
+def as_json(found: Report, works: bool) -> str:
+    """The report as JSON: sections, each a list of findings."""
+    import msgspec
+
+    return json.dumps({"core_works": works, **msgspec.to_builtins(dict(found))}, indent=2, ensure_ascii=False)
+
+
+def _print(found: Report, works: bool) -> None:
+    from rich.console import Console
+
+    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    for line, style in lines(found, works, plain):
+        console.print(line, style=style or None, markup=False)
+
+
+MARKS = {"there": ("✓", "ok", "green"), "missing": ("–", "--", "yellow"), "wrong": ("✗", "!!", "red")}
+
+
+def lines(found: Report, works: bool, plain: bool = False) -> Iterator[tuple[str, str]]:
+    """The report as lines, each with its style.
+
+    Args:
+      found: by section.
+      works: whether the core does.
+      plain: marks in ASCII.
+    """
+    for section, findings in found.items():
+        yield section.capitalize(), "bold"
+        width = max((len(one.name) for one in findings if len(one.name) < 20), default=0)
+        for one in findings:
+            mark, ascii_mark, colour = MARKS[one.state]
+            head = f"  {ascii_mark if plain else mark} {one.name:{width}}  {one.enables or one.detail}"
+            yield head.rstrip(), colour
+            margin = " " * (width + 6 + plain)
+            if one.enables and one.detail:
+                yield f"{margin}{one.detail}", "dim"
+            if one.next:
+                yield f"{margin}{'->' if plain else '→'} {one.next}", ""
+        if not findings:
+            yield "  none", "dim"
+        yield "", ""
+    states = [one.state for name, findings in found.items() if name != "core" for one in findings]
+    rest = f"{counted(states.count('missing'), 'thing')} not there, {states.count('wrong'):,} amiss"
+    yield (f"The core works; {rest}." if works else "The core does not work: see above."), "bold"
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,78 @@
+"""What may be in an HTMLQuestion, and what becomes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from parapet.local_mturk.errors import MTurkError
+from parapet.local_mturk.forms import read_form
+from parapet.local_mturk.question import MAX_BYTES, as_served, check_question, html_of
+from parapet.transforms.hits.question_xml import question_xml
+
+LIVE = "https://www.mturk.com/mturk/externalSubmit"
+SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"
+
+
+def page(action=LIVE, method="post", inside=""):
+    return f'<html><body><form action="{action}" method="{method}"><input name="a">{inside}</form></body></html>'
+
+
+def question(html=None):
+    return question_xml(page() if html is None else html).decode()
+
+
+BAD = [
+    (question().replace("</HTMLQuestion>", ""), "not well-formed"),
+    ("", "not well-formed"),
+    (question().replace("2011-11-11", "2005-10-01"), "Its root is"),
+    ("<HTMLQuestion/>", "Its root is"),
+    ('<!DOCTYPE x [<!ENTITY a "b">]>' + question(), "not well-formed"),
+    (question(page(inside="\U0001f600")), "four UTF-8 bytes (U+1F600)"),
+    (question(page(inside="a\x0bb")), "control character (U+000B)"),
+    (question(" "), "no HTMLContent"),
+    (question().replace("<FrameHeight>0</FrameHeight>", ""), "FrameHeight"),
+    (question().replace("<FrameHeight>0", "<FrameHeight>x"), "FrameHeight"),
+    (question("<p>hello"), "no form"),
+    (question(page(method="get")), "does not post"),
+    (question(page(action="https://example.com/mturk/externalSubmit")), "does not post"),
+    (question(page(action="")), "does not post"),
+]
+
+
+@pytest.mark.parametrize(("xml", "reason"), BAD)
+def test_a_question_that_cannot_be_a_hit(xml, reason):
+    with pytest.raises(MTurkError) as caught:
+        check_question(xml)
+    assert caught.value.turk_code == "InvalidParameterValue"
+    assert "is not valid for the parameter Question." in caught.value.message
+    assert reason in caught.value.message
+    assert len(caught.value.message) < 500
+
+
+def test_bytes_are_counted_not_letters():
+    fits = question(page(inside="\u20ac" * ((MAX_BYTES - len(question())) // 3)))
+    assert MAX_BYTES - 3 < len(fits.encode()) <= MAX_BYTES
+    check_question(fits)
+    with pytest.raises(MTurkError, match="bytes, and at most 65,535"):
+        check_question(fits.replace("<html>", "<html >  "))
+
+
+@pytest.mark.parametrize("action", [LIVE, SANDBOX])
+def test_served_pages_post_here_and_are_else_the_same(action):
+    html = page(action, inside=f"<p>See {action} ]]> &amp; \u00e9</p>")
+    check_question(question(html))
+    served = as_served(html_of(question(html)))
+    assert served == html.replace(f'action="{action}"', 'action="/mturk/externalSubmit"')
+
+
+def test_a_form_is_read_as_browsers_do():
+    form = read_form(
+        '<input name=before><FORM ACTION="/x" METHOD=POST><fieldset disabled><input name=a value="1 &amp; 2">'
+        "<textarea name=t>\nin it</textarea><input type=checkbox name=c><input type=submit name=s>"
+        "<select name=o><option>1</select><input></fieldset></form><input name=after>"
+    )
+    assert form is not None
+    assert (form.action, form.method) == ("/x", "post")
+    assert form.fields == {"a": "1 & 2", "t": "\nin it", "o": ""}
+    assert form.choices == {"c"}
+    assert read_form("<p>") is None
