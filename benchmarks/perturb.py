@@ -34,9 +34,9 @@ from parapet.transforms.entities.mentions import Table, keep_unclear, marked_in
 from parapet.transforms.entities.sources import Sources
 from parapet.transforms.entities.study import kinds_of, learn_training
 from parapet.transforms.entities.utterances import edits_of
-from parapet.transforms.perturb.drawing import key_of
 from parapet.transforms.perturb.edits import move_spans
 from parapet.transforms.perturb.typos import Rates, with_typos
+from parapet.transforms.seeding import key_of
 from parapet.transforms.user_turns import UserTurn, user_turns
 
 DIALOGUES_A_FILE = 128

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -288,8 +287,3 @@ def listed(given: str) -> list[str]:
 def domain_of(service: str) -> str:
     """``Restaurants`` of ``Restaurants_2``."""
     return _SUFFIX.sub("", service)
-
-
-def hashed(*parts: str) -> int:
-    """64 bits that look drawn, the same for the same parts."""
-    return int.from_bytes(hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()[:8], "big")

@@ -22,7 +22,7 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, storable_row
 from parapet.transforms import plugins
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.perturb.drawing import key_of
+from parapet.transforms.seeding import key_of
 
 if TYPE_CHECKING:
     import apache_beam as beam

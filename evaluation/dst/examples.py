@@ -9,7 +9,7 @@ import msgspec
 from parapet.evaluation.dst.files import Scored
 from parapet.evaluation.dst.frames import METRICS, Wrong
 from parapet.schemas.service import Service
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 
 SHOWN = 12
 _JOINT = METRICS.index("joint_goal_accuracy")
@@ -75,7 +75,7 @@ def worst_of(
             found.append(
                 Example(
                     drop,
-                    hashed(seed, "example", frame.dialogue_id, str(frame.turn), str(frame.frame)),
+                    stable_hash(seed, "example", frame.dialogue_id, str(frame.turn), str(frame.frame)),
                     frame.dialogue_id,
                     frame.turn,
                     frame.utterance,

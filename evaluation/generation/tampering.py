@@ -9,7 +9,7 @@ import msgspec
 
 from parapet.evaluation.generation.references import Act
 from parapet.evaluation.generation.turns import Pools
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 
 _NO_WORD = re.compile(r"[\W_]+")
 
@@ -36,7 +36,7 @@ def tampered(act: Act, pools: Pools, *drawn_by: str) -> Act | None:
     taken = {_plain(one) for one in (*act.values, *act.canonical)}
     chosen: list[tuple[str, str]] = []
     for i in range(len(act.values)):
-        one = _draw(pools.of.get(act.pool, ()), taken, hashed(*drawn_by, act.slot, str(i)))
+        one = _draw(pools.of.get(act.pool, ()), taken, stable_hash(*drawn_by, act.slot, str(i)))
         if one is None:
             return None
         chosen.append(one)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -27,7 +27,7 @@ def device_of(name: str) -> torch.device:
 
 def seed_all(*parts: str) -> None:
     """Seeds every generator of torch, on every device, from a key."""
-    torch.manual_seed(hashed(*parts) % 2**63)
+    torch.manual_seed(stable_hash(*parts) % 2**63)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 
 Row = TypeVar("Row")
 
@@ -25,5 +25,5 @@ def held_out(
     """
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row in rows:
-        parts[hashed(seed, "held out", dialogue(row)) / 2**64 < share].append(row)
+        parts[stable_hash(seed, "held out", dialogue(row)) / 2**64 < share].append(row)
     return parts

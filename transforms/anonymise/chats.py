@@ -16,8 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json_line
 from parapet.transforms.babi.reading import SILENCE, Fact, parse_dialogues
-from parapet.transforms.corpora import hashed
 from parapet.transforms.files import read_bytes
+from parapet.transforms.seeding import stable_hash
 
 JSON_LINES, CSV, BABI = "JSON lines", "CSV", "dialog bAbI"
 USER, BOT = "user", "bot"
@@ -197,9 +197,9 @@ def _of_rows(
     for chat_id, of_chat in groupby(rows, chat_of):
         same = list(of_chat)
         where = f"line {same[0][0]}"
-        if hashed(chat_id) in seen:
+        if stable_hash(chat_id) in seen:
             raise InputError("the rows of a chat do not stand together: sort the file by chat", file.name, where)
-        seen.add(hashed(chat_id))
+        seen.add(stable_hash(chat_id))
         if any(max(places.values()) >= len(row) for _, row in same):
             yield where, InputError("short_row: a row has fewer columns than the header")
             continue

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from itertools import combinations
 from math import comb
 
 from parapet.transforms.distance import Metric
+from parapet.transforms.seeding import stable_digest
 
 # Beyond this many subsets, the most distant five are approached one by one instead.
 _EXACT = 3_000
 
 
-def draw_key(seed: int, element_id: str, field: str, text: str) -> str:
-    """Where a text stands in the seeded draw: the same on any runner, and not moved by other answers."""
-    return hashlib.sha256(f"{seed}\0{element_id}\0{field}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def draw(texts: Sequence[str], seed: int, element_id: str, field: str) -> list[str]:
-    """All texts in the order of the draw: the first five are taken, the others wait."""
-    return sorted(texts, key=lambda text: draw_key(seed, element_id, field, text))
+    """All texts in random order, not moved by other answers: the first five are taken, the others wait."""
+    return sorted(texts, key=lambda text: stable_digest(str(seed), element_id, field, text))
 
 
 def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from parapet.transforms.corpora import hashed
 from parapet.transforms.crowd_variations.canonical import words_of
 from parapet.transforms.crowd_variations.vet import Answer
+from parapet.transforms.seeding import stable_hash
 
 # "Yes please" is a good answer to many turns.
 LEAST_WORDS, LEAST_SENTENCES = 4, 3
@@ -45,4 +45,4 @@ def is_repeated(worker: str, answer: Answer, found: Mapping[str, object]) -> boo
 
 
 def _digest(said: tuple[str, ...]) -> int:
-    return hashed(*said) >> 1  # fits into the 64 bits that Beam's coders have, sign included
+    return stable_hash(*said) >> 1  # fits into the 64 bits that Beam's coders have, sign included

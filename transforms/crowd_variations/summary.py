@@ -12,7 +12,6 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import DISPOSITIONS
 from parapet.schemas.rewritings import KINDS, Kind
-from parapet.transforms.corpora import hashed
 from parapet.transforms.crowd import summary as crowd_summary
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd_variations.asked import FIELD_OF
@@ -20,6 +19,7 @@ from parapet.transforms.crowd_variations.settle import Entry, Outcome, Short
 from parapet.transforms.distance import levenshtein
 from parapet.transforms.hits.rewriting import turn_task_id
 from parapet.transforms.hits.terms import REWRITES
+from parapet.transforms.seeding import stable_hash
 
 # ``service_name``, ``task``, ``field``, ``have`` and ``need`` are what 'parapet mturk topup' takes.
 SHORTFALL_COLUMNS = (
@@ -109,7 +109,7 @@ def _sums(entries: Iterable[Entry], numbers: Any) -> dict[Kind, tuple[int, int]]
 def _example(entry: Entry) -> Example:
     answer = entry.answer
     text = answer.text or entry.text
-    draw = hashed("example", entry.response_id)
+    draw = stable_hash("example", entry.response_id)
     return Example(draw, answer.kind, entry.disposition, _reason(entry), answer.turn.place, answer.turn.utterance, text)
 
 

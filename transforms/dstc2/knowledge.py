@@ -11,8 +11,8 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
 from parapet.transforms.babi import reading as babi
-from parapet.transforms.corpora import hashed
 from parapet.transforms.dstc2.calls import DONTCARE, Act, Call, Slots, one_line
+from parapet.transforms.seeding import stable_hash
 
 QUERY = ("food", "area", "pricerange")  # what an API call is made of, in its order
 # Slot of DSTC2 to relation of dialog bAbI, in the order of the published facts.
@@ -121,7 +121,7 @@ def ratings(found: Sequence[Restaurant], offers: Sequence[str], *key: str) -> li
     order = [name for name in dict.fromkeys(offers) if name in known]
     top = max(10, 4 + len(order))
     placed = {name: top - i for i, name in enumerate(order)}
-    return [Rated(one, placed[one.name] if one.name in placed else hashed(*key, one.name) % 5) for one in found]
+    return [Rated(one, placed[one.name] if one.name in placed else stable_hash(*key, one.name) % 5) for one in found]
 
 
 def facts_about(restaurant: Restaurant, rating: int | None = None) -> list[babi.Fact]:

@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 
-from parapet.transforms.corpora import hashed
 from parapet.transforms.entities import forms
 from parapet.transforms.entities.groups import Found, Group, Kinds
 from parapet.transforms.entities.kinds import CHOICE, FORMS
 from parapet.transforms.entities.sources import ATTEMPTS, Sources
 from parapet.transforms.entities.tokens import words
 from parapet.transforms.entities.training import Training
+from parapet.transforms.seeding import stable_hash
 
 _WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday
 _MINUTES = [minute for minute in range(-60, 61) if minute]
@@ -95,7 +95,7 @@ class Chooser:
 
     def _choice(self, group: Group) -> None:
         possible = sorted({value for slot in group.slots for value in self.kinds[slot].possible})
-        start = hashed(self.sources.seed, "value", self.id, group.key) % max(1, len(possible))
+        start = stable_hash(self.sources.seed, "value", self.id, group.key) % max(1, len(possible))
         for value in possible[start:] + possible[:start]:
             every = all(value in self.kinds[slot].possible for slot in group.slots)
             if every and self._take(group, value, _always(value), unseen=False):
@@ -109,7 +109,7 @@ class Chooser:
             if day is None:
                 group.reason = "unknown_form"
         known = [(group, day) for group, day in days if day is not None]
-        start = hashed(self.sources.seed, "weeks", self.id)
+        start = stable_hash(self.sources.seed, "weeks", self.id)
         for attempt in range(len(_WEEKS)):
             weeks = _WEEKS[(start + attempt) % len(_WEEKS)]
             for group, day in known:
@@ -145,7 +145,7 @@ class Chooser:
 
     def _order(self, minutes: list[int], key: str) -> list[int]:
         """By how many minutes a time may move, in the order in which they are tried."""
-        start = hashed(self.sources.seed, "minutes", self.id, key) % len(minutes)
+        start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(minutes)
         return minutes[start:] + minutes[:start]
 
     def _can_be(self, group: Group, old: int, new: int, size: int) -> bool:
@@ -180,7 +180,7 @@ class Chooser:
             if amount is None or any(one is None or float(one) != float(amount) for one in amounts):
                 return None, "unknown_form"
             step = self._step(group)
-            number = hashed(self.sources.seed, "value", self.id, group.key)
+            number = stable_hash(self.sources.seed, "value", self.id, group.key)
             drawn = itertools.islice(forms.other_amounts(amount, number, step), ATTEMPTS)
             return ((forms.said_price(new, group.canonical), _price(new)) for new in drawn), ""
         if group.kind != "phone":

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 from parapet.transforms.entities import names
 from parapet.transforms.entities.tokens import words
+from parapet.transforms.seeding import NumberRng
 
 _TITLES = ("dr ", "dr. ", "mr. ", "mrs. ", "ms. ", "prof. ")
 _MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
-
-
-class Draw:
-    """Choices out of one large number, one after the other."""
-
-    def __init__(self, number: int) -> None:
-        self.left = number
-
-    def of(self, choices: Sequence[str]) -> str:
-        """One of the choices."""
-        return choices[self.below(len(choices))]
-
-    def below(self, n: int) -> int:
-        """A number from 0 to n - 1."""
-        self.left, found = divmod(self.left, n)
-        return found
 
 
 def made(kind: str, like: str, number: int) -> str:
@@ -36,7 +21,7 @@ def made(kind: str, like: str, number: int) -> str:
       like: the value it stands for: a person of one name stays one, a place keeps the number of its house.
       number: 64 bits that look drawn.
     """
-    return _MAKERS[kind](Draw(number), like)
+    return _MAKERS[kind](NumberRng(number), like)
 
 
 def _joined(start: str, end: str) -> str:
@@ -44,23 +29,23 @@ def _joined(start: str, end: str) -> str:
     return start + (end[1:] if start[-2:] == end[0] * 2 else end)
 
 
-def _town(draw: Draw, _: str) -> str:
-    return _joined(draw.of(names.STARTS), draw.of(names.TOWN_ENDS))
+def _town(rng: NumberRng, _: str) -> str:
+    return _joined(rng.choice(names.STARTS), rng.choice(names.TOWN_ENDS))
 
 
-def _family(draw: Draw) -> str:
-    return _joined(draw.of(names.STARTS), draw.of(names.FAMILY_ENDS))
+def _family(rng: NumberRng) -> str:
+    return _joined(rng.choice(names.STARTS), rng.choice(names.FAMILY_ENDS))
 
 
-def _person(draw: Draw, like: str) -> str:
-    first = draw.of(names.FIRST)
+def _person(rng: NumberRng, like: str) -> str:
+    first = rng.choice(names.FIRST)
     title = like.split()[0] + " " if like.casefold().startswith(_TITLES) else ""
-    return f"{title}{first} {_family(draw)}" if len(words(like)) > 1 else first
+    return f"{title}{first} {_family(rng)}" if len(words(like)) > 1 else first
 
 
-def _address(draw: Draw, like: str) -> str:
-    number = 100 + draw.below(9800) if like[:1].isdigit() else 0
-    street = f"{_town(draw, like)} {draw.of(names.STREETS)}"
+def _address(rng: NumberRng, like: str) -> str:
+    number = 100 + rng.below(9800) if like[:1].isdigit() else 0
+    street = f"{_town(rng, like)} {rng.choice(names.STREETS)}"
     return f"{number} {street}" if number else street
 
 
@@ -70,36 +55,36 @@ def _last_word(like: str, known: Collection[str]) -> str:
     return last if last in known else ""
 
 
-def _business(draw: Draw, like: str) -> str:
+def _business(rng: NumberRng, like: str) -> str:
     house = _last_word(like, names.KNOWN_HOUSES)
     if house:
-        first = _town(draw, "") if draw.below(2) else f"{draw.of(names.ADJECTIVES)} {draw.of(names.NOUNS)}"
+        first = _town(rng, "") if rng.below(2) else f"{rng.choice(names.ADJECTIVES)} {rng.choice(names.NOUNS)}"
         return f"{first} {house}"
-    form = draw.below(4)
+    form = rng.below(4)
     if form == 0:
-        return f"The {draw.of(names.ADJECTIVES)} {draw.of(names.NOUNS)}"
+        return f"The {rng.choice(names.ADJECTIVES)} {rng.choice(names.NOUNS)}"
     if form == 1:
-        return f"{_family(draw)}'s {draw.of(names.HOUSES)}"
-    first = draw.of(names.NOUNS)
+        return f"{_family(rng)}'s {rng.choice(names.HOUSES)}"
+    first = rng.choice(names.NOUNS)
     if form == 2:
-        return f"{first} & {draw.of([noun for noun in names.NOUNS if noun != first])}"
-    return f"{draw.of(names.ADJECTIVES)} {first} {draw.of(names.HOUSES)}"
+        return f"{first} & {rng.choice([noun for noun in names.NOUNS if noun != first])}"
+    return f"{rng.choice(names.ADJECTIVES)} {first} {rng.choice(names.HOUSES)}"
 
 
-def _place(draw: Draw, like: str) -> str:
-    return f"{_town(draw, '')} {_last_word(like, names.KNOWN_SIGHTS) or draw.of(names.SIGHTS)}"
+def _place(rng: NumberRng, like: str) -> str:
+    return f"{_town(rng, '')} {_last_word(like, names.KNOWN_SIGHTS) or rng.choice(names.SIGHTS)}"
 
 
-def _title(draw: Draw, like: str) -> str:
+def _title(rng: NumberRng, like: str) -> str:
     if _MATCH.search(like):
-        return f"{_town(draw, '')} {_plural(draw.of(names.NOUNS))} Vs {_town(draw, '')} {_plural(draw.of(names.NOUNS))}"
-    form = draw.below(4)
-    adjective, noun = draw.of(names.ADJECTIVES), draw.of(names.NOUNS)
+        return f"{_town(rng, '')} {_plural(rng.choice(names.NOUNS))} Vs {_town(rng, '')} {_plural(rng.choice(names.NOUNS))}"
+    form = rng.below(4)
+    adjective, noun = rng.choice(names.ADJECTIVES), rng.choice(names.NOUNS)
     if form == 0:
         return f"The {adjective} {noun}"
     if form == 1:
-        return f"{draw.of(names.AFTER)} {adjective} {_plural(noun)}"
-    return f"{adjective} {noun}" if form == 2 else f"{draw.of(names.FIRST)}'s {noun}"
+        return f"{rng.choice(names.AFTER)} {adjective} {_plural(noun)}"
+    return f"{adjective} {noun}" if form == 2 else f"{rng.choice(names.FIRST)}'s {noun}"
 
 
 def _plural(noun: str) -> str:
@@ -108,29 +93,29 @@ def _plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
 
 
-def _task(draw: Draw, _: str) -> str:
+def _task(rng: NumberRng, _: str) -> str:
     """A chore of a list: of verbs and things drawn apart, most would make no sense."""
-    verb, things = names.CHORES[draw.below(len(names.CHORES))]
-    return f"{verb} the {draw.of(names.OWNERS)} {draw.of(things)}"
+    verb, things = names.CHORES[rng.below(len(names.CHORES))]
+    return f"{verb} the {rng.choice(names.OWNERS)} {rng.choice(things)}"
 
 
-def _car(draw: Draw, _: str) -> str:
-    model = draw.of(names.CARS)
-    return model if draw.below(2) else _joined(draw.of(names.STARTS), draw.of(names.CAR_ENDS))
+def _car(rng: NumberRng, _: str) -> str:
+    model = rng.choice(names.CARS)
+    return model if rng.below(2) else _joined(rng.choice(names.STARTS), rng.choice(names.CAR_ENDS))
 
 
-_MAKERS: dict[str, Callable[[Draw, str], str]] = {
+_MAKERS: dict[str, Callable[[NumberRng, str], str]] = {
     "address": _address,
-    "airport": lambda draw, like: f"{_town(draw, like)} Airport",
+    "airport": lambda rng, like: f"{_town(rng, like)} Airport",
     "business": _business,
     "car": _car,
     "city": _town,
-    "cuisine": lambda draw, _: draw.of(names.CUISINES),
-    "genre": lambda draw, _: draw.of(names.GENRES),
-    "music": lambda draw, _: draw.of(names.MUSIC),
+    "cuisine": lambda rng, _: rng.choice(names.CUISINES),
+    "genre": lambda rng, _: rng.choice(names.GENRES),
+    "music": lambda rng, _: rng.choice(names.MUSIC),
     "person": _person,
     "place": _place,
-    "station": lambda draw, like: f"{_town(draw, like)} Station",
+    "station": lambda rng, like: f"{_town(rng, like)} Station",
     "task": _task,
     "title": _title,
 }

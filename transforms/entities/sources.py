@@ -11,13 +11,13 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.transforms.corpora import hashed
 from parapet.transforms.dead_letters import percent
 from parapet.transforms.entities.forms import amount_of, day_of, digits_of, minutes_of
 from parapet.transforms.entities.groups import Group
 from parapet.transforms.entities.kinds import FORMS, KINDS, NAMES, is_none
 from parapet.transforms.entities.made import made
 from parapet.transforms.entities.training import Training
+from parapet.transforms.seeding import stable_hash
 
 GENERATED, CORPUS = "generated", "corpus"
 ATTEMPTS = 240  # to make a value that training does not have
@@ -49,7 +49,7 @@ class Sources(msgspec.Struct, frozen=True):
     def numbers(self, dialogue_id: str, group: Group) -> Iterator[int]:
         """Draws for a group's value, one for each attempt."""
         for attempt in range(ATTEMPTS):
-            yield hashed(self.seed, "value", dialogue_id, group.key, str(attempt))
+            yield stable_hash(self.seed, "value", dialogue_id, group.key, str(attempt))
 
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
         """Candidates for a group's value, in the order in which they are tried."""
@@ -59,7 +59,7 @@ class Sources(msgspec.Struct, frozen=True):
                 yield made(group.kind, group.canonical if attempt < ATTEMPTS // 2 else "", number)
             return
         pool = self.pools.get(self.pool_of(group) or "", [])
-        start = hashed(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
+        start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
         yield from pool[start:]
         yield from pool[:start]
 
@@ -74,7 +74,7 @@ def held_out(values: Iterable[tuple[str, str]], training: Training, seed: str) -
     """
     pools: dict[str, set[str]] = {kind: set() for kind in NAMES}
     for kind, value in values:
-        if kind in pools and hashed(seed, "held_out", value.casefold()) % 2 and not training.leaks(value):
+        if kind in pools and stable_hash(seed, "held_out", value.casefold()) % 2 and not training.leaks(value):
             pools[kind].add(value)
     return {kind: _distinct(pool) for kind, pool in pools.items()}
 

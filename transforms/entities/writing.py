@@ -17,12 +17,13 @@ from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, Dia
 from parapet.schemas.errors import InputError
 from parapet.schemas.errors import storable as safe
 from parapet.schemas.replacements import REPLACEMENTS
-from parapet.transforms.corpora import dialogues_of, hashed
+from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.files import HashingWriter, Written, staged, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturb.edits import Edit
+from parapet.transforms.seeding import stable_hash
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
 FOLDER = "replacements"
@@ -149,7 +150,7 @@ class FileOfSet:
                 self.tallies["place", place, ""] += row[place]
         for position, edits in made.changed:
             utterance = raw["turns"][position]["utterance"]
-            drawn = hashed("example", self.file.relative, dialogue.dialogue_id, str(position))
+            drawn = stable_hash("example", self.file.relative, dialogue.dialogue_id, str(position))
             example = {
                 "dialogue_id": safe(dialogue.dialogue_id),
                 "turn": position,

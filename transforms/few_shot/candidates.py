@@ -7,7 +7,8 @@ import hashlib
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame, is_marker
-from parapet.transforms.corpora import domain_of, hashed
+from parapet.transforms.corpora import domain_of
+from parapet.transforms.seeding import stable_hash
 from parapet.transforms.touching import Used
 
 TRAIN, TEST = "train", "test"
@@ -84,7 +85,7 @@ def _candidate(
     frames = [frame for turn in dialogue.turns for frame in turn.frames if domain_of(frame.service) == domain]
     said = "\0".join(turn.utterance for turn in dialogue.turns)
     return Candidate(
-        draw=hashed(seed, "few_shot", domain, dialogue.dialogue_id),
+        draw=stable_hash(seed, "few_shot", domain, dialogue.dialogue_id),
         dialogue_id=dialogue.dialogue_id,
         file=file,
         position=position,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue
 from parapet.transforms.hits.page_names import page_name
 from parapet.transforms.hits.rewriting import Rewriting, ask_turn, turn_task_id, user_turns
+from parapet.transforms.seeding import stable_digest
 
 
 class Scan(msgspec.Struct, frozen=True):
@@ -42,12 +42,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     def draws(self, seed: int, task_id: str) -> bool:
         """Whether a turn is among those drawn."""
-        return self.last is None or draw_key(seed, task_id) <= self.last
-
-
-def draw_key(seed: int, task_id: str) -> str:
-    """Where a turn stands in the draw: not moved by other turns, nor by the order of files."""
-    return hashlib.sha256(f"{seed}\0{task_id}".encode("utf-8", "surrogatepass")).hexdigest()
+        return self.last is None or stable_digest(str(seed), task_id) <= self.last
 
 
 def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | None, seed: int) -> Scan:
@@ -59,7 +54,9 @@ def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | N
         count += len(asked)
         found.names.append(page_name(dialogue.dialogue_id).lower())
         askable = asked if turns is None else [i for i in asked if isinstance(ask_turn(dialogue, i), Rewriting)]
-        keys = [] if turns is None else [draw_key(seed, turn_task_id(dialogue.dialogue_id, i)) for i in askable]
+        keys = (
+            [] if turns is None else [stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, i)) for i in askable]
+        )
         found.keys.append(keys)
     return msgspec.structs.replace(found, user_turns=count)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 
 # Each fits where the user goes on with the task, and where the dialogue ends: none asks a question that a user turn
 # after it would leave unanswered, none speaks of a domain.
@@ -24,4 +24,4 @@ FALLBACKS = (
 
 def fallback_of(seed: str, dialogue_id: str, turn: int) -> str:
     """The answer to the utterance that is injected for a dialogue's turn."""
-    return FALLBACKS[hashed(seed, "fallback", dialogue_id, str(turn)) % len(FALLBACKS)]
+    return FALLBACKS[stable_hash(seed, "fallback", dialogue_id, str(turn)) % len(FALLBACKS)]

@@ -8,7 +8,7 @@ from fractions import Fraction
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 from parapet.transforms.touching import domains_of
 
 PLACES = ("append", "between")
@@ -58,7 +58,7 @@ def places_of(dialogue: Dialogue, split: str, file: str, position: int, place: s
     """The places of a dialogue."""
     domains = domains_of(dialogue)
     for turn in turns_with_place(dialogue, place):
-        draw = hashed(seed, "place", split, dialogue.dialogue_id, str(turn))
+        draw = stable_hash(seed, "place", split, dialogue.dialogue_id, str(turn))
         yield Place(draw, split, file, position, turn, domains)
 
 

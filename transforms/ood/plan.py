@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import hashed, listed
+from parapet.transforms.corpora import listed
 from parapet.transforms.ood.matching import Matching
 from parapet.transforms.ood.places import PLACES, Place, set_name, wanted
 from parapet.transforms.ood.pool import Foreign
+from parapet.transforms.seeding import stable_hash
 
 # How often one of the corpus's own utterances may be used, see ``most_uses``.
 MOST_USES = 10
@@ -157,7 +158,7 @@ def _served(
 
 def _copies(recipe: Recipe, pool: Iterable[Foreign], turns: Mapping[str, int]) -> list[Foreign]:
     """The utterances in drawn order, as often as each may be used: all once, then those that may be used again."""
-    drawn = sorted(pool, key=lambda one: (hashed(recipe.seed, "foreign", one.key), one))
+    drawn = sorted(pool, key=lambda one: (stable_hash(recipe.seed, "foreign", one.key), one))
     uses = [1] * len(drawn)
     if recipe.own:
         for i, one in enumerate(drawn):

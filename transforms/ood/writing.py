@@ -15,7 +15,6 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.ood_turns import OOD_TURNS
-from parapet.transforms.corpora import hashed
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.ood.injecting import Row, injected
@@ -26,6 +25,7 @@ from parapet.transforms.ood.reading import sound_dialogues
 from parapet.transforms.ood.statistics import uses_in
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.seeding import stable_hash
 from parapet.transforms.set_files import SetFiles
 
 DEAD, COUNTS, USED, EXAMPLES = "dead", "counts", "used", "examples"
@@ -150,7 +150,7 @@ class FileOfSets:
             self.counts[f"{row['label']}/{name}/{self.split}"] += 1
             if row["label"] == "ood":
                 self.used.append((key_of(row["utterance"]), (name, self.split)))
-                place = hashed("example", self.file.relative, row["dialogue_id"], str(row["turn"]))
+                place = stable_hash("example", self.file.relative, row["dialogue_id"], str(row["turn"]))
                 self.examples.setdefault(name, []).append((place, example(new["turns"], row)))
 
 

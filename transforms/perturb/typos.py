@@ -14,10 +14,10 @@ from importlib import resources
 
 import msgspec
 
-from parapet.transforms.perturb.drawing import ALL, draws
 from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.perturb.keyboard import NEIGHBOURS
 from parapet.transforms.perturb.protected import DECISIVE, Range, is_decisive, protected_ranges, touches
+from parapet.transforms.seeding import DRAW_LIMIT, draws
 
 SHORTEST = 3  # letters of a word that may have a typo
 
@@ -66,7 +66,7 @@ def _orders(mix: tuple[tuple[str, float], ...]) -> Orders:
     orders = []
     for i, (_, weight) in enumerate((kind, weight) for kind, weight in mix if weight):
         below += weight
-        orders.append((round(below / total * ALL), kinds[i:] + kinds[:i]))
+        orders.append((round(below / total * DRAW_LIMIT), kinds[i:] + kinds[:i]))
     return tuple(orders)
 
 
@@ -100,8 +100,8 @@ def typo_operations(
         return []
     numbers = draws(key)
     draw = numbers.__next__
-    typo = int(rates.word * ALL)
-    either = typo + int(rates.abbreviation * ALL)
+    typo = int(rates.word * DRAW_LIMIT)
+    either = typo + int(rates.abbreviation * DRAW_LIMIT)
     drawn = [(i, number) for i, number in zip(range(len(words)), numbers) if number < either]  # noqa: B905
     if not drawn and not rates.at_least:
         return []
@@ -116,7 +116,7 @@ def typo_operations(
         if operation is not None and (not perturb_values or _inside(operation, spans)):
             found[i] = operation
     if len(found) < rates.at_least:
-        first = draw() * len(words) // ALL
+        first = draw() * len(words) // DRAW_LIMIT
         for i in range(first, first + len(words)):
             i %= len(words)
             if i not in found:
@@ -211,7 +211,7 @@ def _lost_space(utterance: str, words: Sequence[Range], i: int, kept: Sequence[R
 def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | None:
     """A typo of one kind somewhere after the first letter; None where each would give another word that decides."""
     places = len(word) - (2 if kind == "transposition" else 1)
-    first = draw() * places // ALL
+    first = draw() * places // DRAW_LIMIT
     for i in range(first, first + places):
         at = 1 + i % places
         before = word[at]
@@ -221,7 +221,7 @@ def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | Non
             text = before * 2
         elif kind == "neighbour":
             keys = NEIGHBOURS[before]
-            text = keys[draw() * len(keys) // ALL]
+            text = keys[draw() * len(keys) // DRAW_LIMIT]
         else:
             before = word[at : at + 2]
             text = before[::-1]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from parapet.transforms.reminders.phrases import Pattern, Value, templates
-from parapet.transforms.reminders.values import Dice
+from parapet.transforms.seeding import SeededRng
 from parapet.transforms.simulation.turns import Line, act, joined
 
 USER, SYSTEM = "USER", "SYSTEM"
@@ -44,16 +44,16 @@ class Act(msgspec.Struct, frozen=True):
         return act(self.name, self.slot, self.value.said, canonical=[self.value.canonical])
 
 
-def say(speaker: str, acts: Sequence[Act], intent: str, dice: Dice) -> Line:
+def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> Line:
     """One of the ways in which a turn's acts can be said.
 
     Args:
       speaker: ``USER`` or ``SYSTEM``.
       acts: of the turn, in the order in which they are said.
       intent: what the turn is about.
-      dice: which way.
+      rng: which way.
     """
-    return joined(*(_line(patterns, part, dice) for part, patterns in parts_of(speaker, acts, intent)))
+    return joined(*(_line(patterns, part, rng) for part, patterns in parts_of(speaker, acts, intent)))
 
 
 def parts_of(speaker: str, acts: Sequence[Act], intent: str) -> Iterator[tuple[Sequence[Act], list[Pattern]]]:
@@ -85,9 +85,9 @@ def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent
     return [one for one in texts.get(f"{key} @{intent}", texts.get(key, ())) if one.says(slots)]
 
 
-def _line(patterns: Sequence[Pattern], acts: Sequence[Act], dice: Dice) -> Line:
+def _line(patterns: Sequence[Pattern], acts: Sequence[Act], rng: SeededRng) -> Line:
     count = next((one.value.canonical for one in acts if one.slot == "count" and one.value), "")
-    return dice.of(patterns).line(values_of(acts), COUNTED[int(count)] if count else "")
+    return rng.choice(patterns).line(values_of(acts), COUNTED[int(count)] if count else "")
 
 
 def values_of(acts: Sequence[Act]) -> dict[str, Value]:

@@ -10,7 +10,7 @@ from parapet.transforms.reminders.goals import Goal, draw_goal
 from parapet.transforms.reminders.service import SERVICE, Calendar
 from parapet.transforms.reminders.system import System
 from parapet.transforms.reminders.user import User
-from parapet.transforms.reminders.values import Dice
+from parapet.transforms.seeding import SeededRng
 from parapet.transforms.simulation.turns import state, system_turn, user_turn
 
 LONGEST = 80  # turns; what takes longer goes round in circles
@@ -28,9 +28,9 @@ def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict
     Raises:
       RuntimeError: it does not end.
     """
-    dice = Dice(seed, "reminders", split, str(number), str(attempt))
-    goal = draw_goal(dice)
-    user, system = User(goal, dice), System(Calendar(goal.reminders), dice)
+    rng = SeededRng(seed, "reminders", split, str(number), str(attempt))
+    goal = draw_goal(rng)
+    user, system = User(goal, rng), System(Calendar(goal.reminders), rng)
     turns: list[dict[str, Any]] = []
     heard: list[Act] = []
     while not any(act.name == "GOODBYE" for act in heard):
@@ -40,11 +40,11 @@ def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict
         system.hear(said)
         values = {slot: [value.said] for slot, value in system.values.items()}
         asked = [act.slot for act in said if act.name == "REQUEST"]
-        line = say(USER, said, system.intent, dice)
+        line = say(USER, said, system.intent, rng)
         turns.append(user_turn(SERVICE, line, [act.as_action() for act in said], state(system.intent, values, asked)))
         reply = system.reply(said)
         heard = reply.acts
-        line = say(SYSTEM, heard, system.intent, dice)
+        line = say(SYSTEM, heard, system.intent, rng)
         turns.append(system_turn(SERVICE, line, [act.as_action() for act in heard], reply.call, reply.results))
     dialogue = {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}
     return dialogue, goal

@@ -21,7 +21,8 @@ from parapet.transforms.reminders.service import (
     TIME,
     Calendar,
 )
-from parapet.transforms.reminders.values import Dice, said_day, said_often, said_time
+from parapet.transforms.reminders.values import said_day, said_often, said_time
+from parapet.transforms.seeding import SeededRng
 
 NO_INTENT = "NONE"
 
@@ -48,15 +49,15 @@ class System:
 
     Args:
       calendar: the service.
-      dice: how it goes about things.
+      rng: how it goes about things.
 
     Attributes:
       intent: what the user wants done, or ``NONE``.
       values: of its slots, as the user has said or affirmed them.
     """
 
-    def __init__(self, calendar: Calendar, dice: Dice) -> None:
-        self.calendar, self.dice = calendar, dice
+    def __init__(self, calendar: Calendar, rng: SeededRng) -> None:
+        self.calendar, self.rng = calendar, rng
         self.intent, self.values = NO_INTENT, dict[str, Value]()
         self._said: list[Act] = []  # in the turn before
         self._found: list[dict[str, str]] = []  # the reminders to speak of, the one spoken of first
@@ -100,16 +101,16 @@ class System:
 
     def _ask(self, missing: list[str]) -> list[Act]:
         """Asks for what is missing: for one slot, or for two that go together."""
-        two = len(missing) > 1 and self.dice.often(35)
+        two = len(missing) > 1 and self.rng.chance(0.35)
         return [Act("REQUEST", slot) for slot in missing[: 1 + two]]
 
     def _confirm(self) -> list[Act]:
         """Says what it has understood; of what nobody has said, the default. Now and then it has misheard a value."""
-        values = {slot: self.values.get(slot) or said_often(self.dice, OFTEN[0]) for slot in CONFIRMED[self.intent]}
-        if not self._has_misheard and self.dice.often(8):
+        values = {slot: self.values.get(slot) or said_often(self.rng, OFTEN[0]) for slot in CONFIRMED[self.intent]}
+        if not self._has_misheard and self.rng.chance(0.08):
             self._has_misheard = True
-            slot = self.dice.of([slot for slot in values if slot != REPEATS])
-            other = another(self.dice, slot)
+            slot = self.rng.choice([slot for slot in values if slot != REPEATS])
+            other = another(self.rng, slot)
             if other.canonical != values[slot].canonical:
                 values[slot] = other
         return [Act("CONFIRM", slot, value) for slot, value in values.items()]
@@ -127,12 +128,12 @@ class System:
             acts.append(Act("INFORM_COUNT", "count", Value(count, count)))
         else:
             acts = [Act("NOTIFY_SUCCESS")]
-        if self.intent != FIND and not answer.failure and self.dice.often(40):
+        if self.intent != FIND and not answer.failure and self.rng.chance(0.4):
             acts.append(Act("REQ_MORE"))
         return Reply(acts, (self.intent, parameters), answer.results)
 
     def _offer(self, note: str) -> list[Act]:
-        slots = (NAME, TIME) if self.dice.often(50) else (NAME,)
+        slots = (NAME, TIME) if self.rng.chance(0.5) else (NAME,)
         return [Act("OFFER", slot, self._say(slot), note) for slot in slots]
 
     def _say(self, slot: str) -> Value:
@@ -141,4 +142,4 @@ class System:
         if slot == NAME:
             return Value(canonical, canonical)
         say = {DATE: said_day, TIME: said_time, REPEATS: said_often}[slot]
-        return say(self.dice, canonical)
+        return say(self.rng, canonical)

@@ -14,7 +14,7 @@ from parapet.transforms.reminders.acts import Act, values_of
 from parapet.transforms.reminders.goals import MIND, SLIP, Goal, Task
 from parapet.transforms.reminders.phrases import Value
 from parapet.transforms.reminders.service import NAME, OFTEN, SLOTS, TIME
-from parapet.transforms.reminders.values import Dice
+from parapet.transforms.seeding import SeededRng
 
 AGAIN, DENY = "again", "deny"  # notes of what is corrected by the way, and of what the system has got wrong
 
@@ -24,15 +24,15 @@ class User:
 
     Args:
       goal: what is wanted.
-      dice: how it is gone about.
+      rng: how it is gone about.
 
     Attributes:
       agenda: the acts to come, the next one last.
       task: the one that the user is at.
     """
 
-    def __init__(self, goal: Goal, dice: Dice) -> None:
-        self.goal, self.dice = goal, dice
+    def __init__(self, goal: Goal, rng: SeededRng) -> None:
+        self.goal, self.rng = goal, rng
         self.agenda = [Act("GOODBYE"), Act("THANK_YOU")]
         for task in reversed(goal.tasks):
             self.agenda += [Act("REQUEST", slot) for slot in reversed(task.requests)]
@@ -70,7 +70,7 @@ class User:
     def _answer(self, asked: Sequence[Act]) -> None:
         """Tells what is asked for; a slip that has been told may be corrected by the way."""
         slots = [act.slot for act in asked]
-        if self.task.astray == SLIP and self._wrong and self.dice.often(60):
+        if self.task.astray == SLIP and self._wrong and self.rng.chance(0.6):
             for slot in sorted(self._wrong):
                 self.agenda.append(Act("INFORM", slot, self._values[slot], AGAIN))
             self._wrong.clear()
@@ -126,24 +126,24 @@ class User:
         if first.name == "INFORM_INTENT":
             self._begin(next(self._coming))
             self._pop_while(acts, lambda act: act.name == "SELECT")
-            eager = self.dice.of((0, 60, 60, 80, 100))
-            self._pop_while(acts, lambda act: act.name == "INFORM" and self.dice.often(eager))
+            eager = self.rng.choice((0.0, 0.6, 0.6, 0.8, 1.0))
+            self._pop_while(acts, lambda act: act.name == "INFORM" and self.rng.chance(eager))
         elif first.name == "INFORM":
             self._pop_while(acts, lambda act: act.name == "INFORM" and (act.note == AGAIN or self._volunteers(act)))
         elif first.name == "NEGATE":
             self._pop_while(acts, lambda act: act.name == "INFORM" and act.note == first.note)
             if first.note == "more":
-                self._pop_while(acts, lambda act: act.name in ("THANK_YOU", "GOODBYE") and self.dice.often(60))
+                self._pop_while(acts, lambda act: act.name in ("THANK_YOU", "GOODBYE") and self.rng.chance(0.6))
         elif first.name == "THANK_YOU":
-            self._pop_while(acts, lambda act: act.name == "GOODBYE" and self.dice.often(55))
+            self._pop_while(acts, lambda act: act.name == "GOODBYE" and self.rng.chance(0.55))
         elif first.name == "REQUEST":
-            self._pop_while(acts, lambda act: act.name == "REQUEST" and self.dice.often(40))
+            self._pop_while(acts, lambda act: act.name == "REQUEST" and self.rng.chance(0.4))
         told = self.task.told
         self._wrong |= {act.slot for act in acts if act.slot in told and told[act.slot] == act.value}
         return acts
 
     def _volunteers(self, act: Act) -> bool:
-        return not act.note and self.dice.often(30)
+        return not act.note and self.rng.chance(0.3)
 
     def _begin(self, task: Task) -> None:
         self.task, self._values, self._seen = task, dict(task.values), 0

@@ -5,77 +5,50 @@ The clock stands where that of SGD does: today is March 1st, 2019, so that the t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date, timedelta
 from functools import cache
-from typing import TypeVar
 
 from parapet.transforms.entities.forms import ordinal
-from parapet.transforms.perturb.drawing import draws, key_of
 from parapet.transforms.reminders.phrases import Value, templates
+from parapet.transforms.seeding import SeededRng
 
 TODAY = date(2019, 3, 1)
 DAYS = 40  # from today on; short enough that most of the year is left for what training does not have
 MINUTES = tuple(range(6 * 60, 22 * 60 + 1, 5))
 
-T = TypeVar("T")
 
-
-class Dice:
-    """Choices that hang on a key alone.
-
-    Args:
-      parts: of the key: seed, split, number.
-    """
-
-    def __init__(self, *parts: str) -> None:
-        self._draws = draws(key_of(*parts))
-
-    def below(self, n: int) -> int:
-        """A number from 0 to n - 1; ``n`` is small beside 65,536."""
-        return next(self._draws) % n
-
-    def of(self, choices: Sequence[T]) -> T:
-        """One of the choices."""
-        return choices[self.below(len(choices))]
-
-    def often(self, percent: int) -> bool:
-        """Yes, in so many of 100 cases."""
-        return self.below(100) < percent
-
-
-def a_name(dice: Dice) -> Value:
+def a_name(rng: SeededRng) -> Value:
     """What a reminder is about."""
-    name = dice.of(templates().names)
+    name = rng.choice(templates().names)
     return Value(name, name)
 
 
-def a_day(dice: Dice) -> str:
+def a_day(rng: SeededRng) -> str:
     """A day, soon more often than late, as the service has it."""
-    return (TODAY + timedelta(days=dice.below(14 if dice.often(60) else DAYS))).isoformat()
+    return (TODAY + timedelta(days=rng.below(14 if rng.chance(0.6) else DAYS))).isoformat()
 
 
-def a_time(dice: Dice) -> str:
+def a_time(rng: SeededRng) -> str:
     """A time of the day, on the quarter of an hour more often than not, as the service has it."""
-    minutes = dice.of(MINUTES[::3] if dice.often(75) else MINUTES)
+    minutes = rng.choice(MINUTES[::3] if rng.chance(0.75) else MINUTES)
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
-def said_day(dice: Dice, canonical: str) -> Value:
+def said_day(rng: SeededRng, canonical: str) -> Value:
     """A day in one of the ways in which it can be said; half of the time by the month, if there are others."""
     relative, absolute = ways_of_day(canonical)
-    said, before = dice.of(relative if relative and dice.often(55) else absolute)
+    said, before = rng.choice(relative if relative and rng.chance(0.55) else absolute)
     return Value(said, canonical, before)
 
 
-def said_time(dice: Dice, canonical: str) -> Value:
+def said_time(rng: SeededRng, canonical: str) -> Value:
     """A time in one of the ways in which it can be said."""
-    return Value(dice.of(ways_of_time(canonical)), canonical)
+    return Value(rng.choice(ways_of_time(canonical)), canonical)
 
 
-def said_often(dice: Dice, canonical: str) -> Value:
+def said_often(rng: SeededRng, canonical: str) -> Value:
     """How often; the slot is categorical, so what it is called is its value."""
-    return Value(canonical, canonical, phrase=dice.of(templates().often[canonical]))
+    return Value(canonical, canonical, phrase=rng.choice(templates().often[canonical]))
 
 
 @cache

@@ -19,9 +19,9 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import listed
 from parapet.transforms.perturb.edits import Edit, edited, moved
-from parapet.transforms.restaurants.dice import Dice
 from parapet.transforms.restaurants.simulating import Made, Said, Spoken
 from parapet.transforms.restaurants.world import World
+from parapet.transforms.seeding import StratifiedRng
 from parapet.transforms.simulation.turns import Line
 
 KINDS = ("hesitation", "correction", "restart")
@@ -74,8 +74,8 @@ def disfluent(world: World, made: Made, split: str, rates: Mapping[str, float]) 
     spoken = []
     for i, one in enumerate(made.spoken):
         if one.user:
-            dice = Dice(world.seed, "babi_plus", made.dialogue_id, str(i))
-            line, kinds = _line(world, one.user, split, odds, dice)
+            rng = StratifiedRng(world.seed, "babi_plus", made.dialogue_id, str(i))
+            line, kinds = _line(world, one.user, split, odds, rng)
             for kind in kinds:
                 counts[kind] += 1
             one = Spoken(Said(one.user.act, line), one.bot, one.results)
@@ -94,44 +94,46 @@ def _can(kind: str, line: Line) -> bool:
     return bool(line.spans) if kind == "correction" else kind == "hesitation" or " " in line.utterance
 
 
-def _line(world: World, said: Said, split: str, odds: Mapping[str, float], dice: Dice) -> tuple[Line, list[str]]:
+def _line(
+    world: World, said: Said, split: str, odds: Mapping[str, float], rng: StratifiedRng
+) -> tuple[Line, list[str]]:
     """The turn with what is drawn, and the kinds of it."""
     text = said.line.utterance
     words = [word.span() for word in _WORD.finditer(text)]
-    kinds = [kind for kind in KINDS if dice.chance(odds[kind]) and _can(kind, said.line)]
+    kinds = [kind for kind in KINDS if rng.chance(odds[kind]) and _can(kind, said.line)]
     edits = []
     if "restart" in kinds:
-        broken_off = text[: words[dice.below(len(words) - 1)][1]]
-        edits.append(Edit(0, 0, f"{broken_off} {dice.pick(_words()['restart'])} "))
+        broken_off = text[: words[rng.below(len(words) - 1)][1]]
+        edits.append(Edit(0, 0, f"{broken_off} {rng.choice(_words()['restart'])} "))
     if "correction" in kinds:
-        edits.append(_correction(world, said, split, dice))
+        edits.append(_correction(world, said, split, rng))
     if "hesitation" in kinds:
-        at = dice.pick(words)[0]
-        edits.append(Edit(at, at, f"{dice.pick(_words()['hesitation'])} "))
+        at = rng.choice(words)[0]
+        edits.append(Edit(at, at, f"{rng.choice(_words()['hesitation'])} "))
     edits.sort(key=lambda edit: edit.start)  # those at one place keep the order of above
     return _edited(said.line, edits), kinds
 
 
-def _correction(world: World, said: Said, split: str, dice: Dice) -> Edit:
+def _correction(world: World, said: Said, split: str, rng: StratifiedRng) -> Edit:
     """A wrong value of the same half before a value, by itself or with the word before it, which is said again."""
     text = said.line.utterance
-    slot, start, end = dice.pick(said.line.spans)
-    wrong = _another(world, slot, split, text[start:end], dice)
+    slot, start, end = rng.choice(said.line.spans)
+    wrong = _another(world, slot, split, text[start:end], rng)
     begin = start
     word = text.rfind(" ", 0, max(start - 1, 0)) + 1
-    if dice.below(2) and not any(word < other <= start for _, _, other in said.line.spans):
+    if rng.below(2) and not any(word < other <= start for _, _, other in said.line.spans):
         begin = word
-    return Edit(begin, begin, f"{text[begin:start]}{wrong} {dice.pick(_words()['correction'])} ")
+    return Edit(begin, begin, f"{text[begin:start]}{wrong} {rng.choice(_words()['correction'])} ")
 
 
-def _another(world: World, slot: str, split: str, right: str, dice: Dice) -> str:
+def _another(world: World, slot: str, split: str, right: str, rng: StratifiedRng) -> str:
     """What might be said by mistake: nothing that the split does not have anyway."""
     if slot == "name":
         entities = world.parts[split].entities
-        i = dice.below(len(entities))
+        i = rng.below(len(entities))
         return entities[i - (entities[i].name == right)].name  # that, or its neighbour
     (values,) = (field.of_half(split == "oov") for field in world.ontology.fields if field.name == slot)
-    return dice.pick([value for value in values if value != right])
+    return rng.choice([value for value in values if value != right])
 
 
 def _edited(line: Line, edits: list[Edit]) -> Line:

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.restaurants.dice import Dice
 from parapet.transforms.restaurants.structure import Range
 from parapet.transforms.restaurants.world import Entity, Request, World
+from parapet.transforms.seeding import StratifiedRng
 from parapet.transforms.simulation.turns import Line, filled, joined
 
 TASKS = (1, 2, 3, 4, 5)
@@ -73,8 +73,8 @@ def simulate(world: World, task: int, split: str, number: int) -> Made:
 
     Of tasks 1 and 4 it differs as long as the split has anything else to say; the others never come near to that.
     """
-    dice = Dice(world.seed, f"task{task}", split, number=number)
-    making = _Making(world, dice, split)
+    rng = StratifiedRng(world.seed, f"task{task}", split, number=number)
+    making = _Making(world, rng, split)
     requests = making.make(task)
     return Made(f"{task}_{split}_{number:05}", tuple(requests), tuple(making.spoken))
 
@@ -86,7 +86,7 @@ def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], pat
         for split in splits:
             for n in range(least, most + 1):
                 try:
-                    _updated_from(world, Dice(world.seed, "check", split, str(n)), split, n, task == 5)
+                    _updated_from(world, StratifiedRng(world.seed, "check", split, str(n)), split, n, task == 5)
                 except LookupError:
                     reason = (
                         f"too few values: no two requests of {split} differ in {n} of the fields; "
@@ -98,8 +98,8 @@ def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], pat
 class _Making:
     """A dialogue while it is made."""
 
-    def __init__(self, world: World, dice: Dice, split: str) -> None:
-        self.world, self.dice, self.split = world, dice, split
+    def __init__(self, world: World, rng: StratifiedRng, split: str) -> None:
+        self.world, self.rng, self.split = world, rng, split
         self.part, self.structure = world.parts[split], world.ontology.structure
         self.user, self.bot = world.user_ways, world.bot_texts
         self.spoken: list[Spoken] = []
@@ -109,9 +109,9 @@ class _Making:
         if task == 4:
             return [self._by_name()]
         first, last = self._requests(task)
-        found = self.dice.shuffled(self.world.found[last]) if task in (3, 5) else []
+        found = self.rng.shuffled(self.world.found[last]) if task in (3, 5) else []
         self._add(self._say("greet"), "greet", results=found if task == 3 else ())
-        self._ask_for(first, _between(self.dice, self.structure.given_in(task)))
+        self._ask_for(first, _between(self.rng, self.structure.given_in(task)))
         if task != 3:
             self._call(first)
         if task in (2, 5):
@@ -128,28 +128,28 @@ class _Making:
 
     def _requests(self, task: int) -> tuple[Request, Request]:
         if task in (2, 5):
-            aside = self.dice.aside()  # what is drawn there may fit no two requests
+            aside = self.rng.fork()  # what is drawn there may fit no two requests
             n = _between(aside, self.structure.updates_in(task))
             pair = _updated_from(self.world, aside, self.split, n, task == 5)
-            self.dice.enter(repr(pair))
+            self.rng.enter(repr(pair))
             return pair
         among = self.part.rich if task == 3 else self.part.requests
         if task == 3 and self.part.options:
             numbers, shares = zip(*self.part.options, strict=True)
-            among = self.dice.weighted(numbers, shares)
-        request = self.dice.pick(among)
+            among = self.rng.weighted(numbers, shares)
+        request = self.rng.choice(among)
         return request, request
 
     def _ask_for(self, request: Request, n: int) -> None:
         """The user's request with ``n`` of the fields, and the bot's questions for the others."""
         values = self._values(request)
-        given = self.dice.subset(list(values), n)
+        given = self.rng.sample(list(values), n)
         self._add(self._say("request", [(name, values[name]) for name in given]), "acknowledge")
         answer: Said | None = None
         for name in values:
             if name not in given:
                 self._add(answer, f"ask.{name}")
-                way = self.dice.pick(self.user[f"answer.{name}"])
+                way = self.rng.choice(self.user[f"answer.{name}"])
                 answer = Said(f"answer.{name}", filled(way, values))
         self._add(answer, "search")
 
@@ -159,7 +159,7 @@ class _Making:
     def _update(self, first: Request, last: Request) -> None:
         values = self._values(last)
         changed = [name for name, old in self._values(first).items() if values[name] != old]
-        for name in self.dice.shuffled(changed):
+        for name in self.rng.shuffled(changed):
             self._add(self._say("update", [(name, values[name])]), "updated")
         self._add(self._say("no_more"), "search_again")
         self._add(None, "call_again", values)
@@ -169,14 +169,14 @@ class _Making:
         ordered = sorted(found, key=lambda entity: -entity.rating)
         for i, entity in enumerate(ordered):
             self._add(None, "next_option" if i else "option", {"name": entity.name}, () if i else results)
-            if entity is ordered[-1] or self.dice.chance(self.structure.accepted):
+            if entity is ordered[-1] or self.rng.chance(self.structure.accepted):
                 break
             self._add(self._say("reject"), "another")
         self._add(self._say("accept"), "reserve")
         return entity
 
     def _by_name(self) -> Request:
-        entity = self.dice.pick(self.part.entities)
+        entity = self.rng.choice(self.part.entities)
         self._add(self._say("greet"), "greet", results=[entity])
         self._add(self._say("request", [("name", entity.name)]), "reserve_by_name")
         self._inform(entity)
@@ -185,17 +185,17 @@ class _Making:
     def _inform(self, entity: Entity) -> None:
         """Questions about what was reserved, and answers."""
         extras = self.world.ontology.extras
-        asked = extras if self.dice.chance(self.structure.all_extras) else [self.dice.pick(extras)]
+        asked = extras if self.rng.chance(self.structure.all_extras) else [self.rng.choice(extras)]
         known = self.world.facts(entity)
-        for extra in self.dice.shuffled(asked):
-            question = Said(f"question.{extra}", Line(self.dice.pick(self.user[f"question.{extra}"])))
+        for extra in self.rng.shuffled(asked):
+            question = Said(f"question.{extra}", Line(self.rng.choice(self.user[f"question.{extra}"])))
             self._add(question, f"give.{extra}", {extra: known[extra]})
 
     def _say(self, act: str, phrases: Sequence[tuple[str, str]] = ()) -> Said:
         """One of the user's ways to do something, with a phrase for each of some values."""
-        lines = [Line(self.dice.pick(self.user[act]))]
+        lines = [Line(self.rng.choice(self.user[act]))]
         for name, value in phrases:
-            lines.append(filled(self.dice.pick(self.user[f"phrase.{name}"]), {name: value}))
+            lines.append(filled(self.rng.choice(self.user[f"phrase.{name}"]), {name: value}))
         return Said(act, joined(*lines))
 
     def _add(
@@ -208,20 +208,20 @@ class _Making:
         return dict(zip(self.world.names, request, strict=True))
 
 
-def _between(dice: Dice, numbers: Range) -> int:
+def _between(rng: StratifiedRng, numbers: Range) -> int:
     least, most = numbers
-    return least + dice.below(most - least + 1)
+    return least + rng.below(most - least + 1)
 
 
-def _updated_from(world: World, dice: Dice, split: str, n: int, rich: bool) -> tuple[Request, Request]:
+def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bool) -> tuple[Request, Request]:
     """Two requests of a split that differ in ``n`` fields; the second finds enough to offer, where ``rich``."""
     part, fields = world.parts[split], world.ontology.fields
     for _ in range(_TRIES):
-        last = dice.pick(part.rich if rich else part.requests)
+        last = rng.choice(part.rich if rich else part.requests)
         first = list(last)
-        for i in dice.subset(range(len(fields)), n):
+        for i in rng.sample(range(len(fields)), n):
             others = [value for value in fields[i].of_half(split == "oov") if value != last[i]]
-            first[i] = dice.pick(others)
+            first[i] = rng.choice(others)
         if world.of_request[tuple(first)] == split:
             return tuple(first), last
     raise LookupError(f"no two requests of {split} differ in {n} fields")

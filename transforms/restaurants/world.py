@@ -15,9 +15,9 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi.reading import Fact
-from parapet.transforms.corpora import hashed
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.patterns import CALLS
+from parapet.transforms.seeding import stable_hash
 
 SPLITS = ("train", "dev", "test", "oov")
 _DEALT = ("train", "test", "train", "dev")  # to which requests are dealt in turn
@@ -76,7 +76,7 @@ class World:
         for entity in itertools.chain(*self.halves):
             self.found.setdefault(entity.request, []).append(entity)
         seen, unseen = (self._requests(unseen) for unseen in (False, True))
-        seen.sort(key=lambda one: (-len(self.found.get(one, ())), hashed(seed, "request", *one), one))
+        seen.sort(key=lambda one: (-len(self.found.get(one, ())), stable_hash(seed, "request", *one), one))
         cut: dict[str, list[Request]] = {split: [] for split in SPLITS[:-1]}
         for i, request in enumerate(seen):
             cut[_DEALT[i % len(_DEALT)]].append(request)
@@ -98,7 +98,7 @@ class World:
             for rating in range(1, ontology.ratings + 1):
                 name = f"{ontology.entity}_{'_'.join(values)}_{rating}stars"
                 for field, choice in drawn.items():
-                    of_field[field] = choice[hashed(self.seed, "kb", name, field) % len(choice)]
+                    of_field[field] = choice[stable_hash(self.seed, "kb", name, field) % len(choice)]
                 yield Entity(name, tuple(of_field[field] for field in self.names), rating)
 
     def _requests(self, unseen: bool) -> list[Request]:

@@ -16,7 +16,6 @@ from parapet.schemas.dialogue_files import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi.reading import parse_dialogues
 from parapet.transforms.babi.writing import dialogue_text
-from parapet.transforms.corpora import hashed
 from parapet.transforms.files import HashingWriter, Written, staged
 from parapet.transforms.restaurants.bot import Rules, solve
 from parapet.transforms.restaurants.disfluencies import disfluent
@@ -27,6 +26,7 @@ from parapet.transforms.restaurants.sgd import sgd_dialogue
 from parapet.transforms.restaurants.simulating import Made, simulate
 from parapet.transforms.restaurants.statistics import Key, tally
 from parapet.transforms.restaurants.world import candidates
+from parapet.transforms.seeding import stable_hash
 from parapet.transforms.set_files import SetFiles
 
 COUNTS, TALLIES, SEEN, EXAMPLES, SIGNATURES = "counts", "tallies", "seen", "examples", "signatures"
@@ -173,7 +173,7 @@ class ShardFiles:
 
     def _solve(self, text: bytes, made: Made, plus: bool) -> None:
         """Has the bot of rules solve a dialogue as it is written; one without disfluencies it must solve."""
-        if hashed(self.simulation.seed, "solve", made.dialogue_id) >= self.simulation.solved * 2**64:
+        if stable_hash(self.simulation.seed, "solve", made.dialogue_id) >= self.simulation.solved * 2**64:
             return
         (dialogue,) = parse_dialogues(text)
         right = solve(self.maker.rules, dialogue)

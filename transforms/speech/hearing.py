@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
-from parapet.transforms.corpora import hashed
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech import noise as noises
 from parapet.transforms.speech.audio import digest, read_sound, sound_bytes
 from parapet.transforms.speech.engine import RATE, Recogniser, Synthesiser
@@ -76,7 +76,7 @@ class Sound(msgspec.Struct, frozen=True):
         """Of all that shapes what is heard."""
         engines = [self.synthesiser.name, self.recogniser.name]
         rules = [noises.VERSION, self.rules.id]
-        what = [*rules, *engines, self.noise.name, hashed(self.seed), utterance.voice, utterance.text, snr]
+        what = [*rules, *engines, self.noise.name, stable_hash(self.seed), utterance.voice, utterance.text, snr]
         return hashlib.sha256(msgspec.json.encode(what)).hexdigest()
 
 

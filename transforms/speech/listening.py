@@ -11,7 +11,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.alignment import align
 from parapet.transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps, with_levels
 from parapet.transforms.speech.hearing import Heard, Hearer, Sound, Unheard
@@ -117,7 +117,7 @@ class Sample(beam.PTransform):
 
 def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
     """An order of (voice, text) that looks drawn and is always the same."""
-    return hashed("sample", *text), text
+    return stable_hash("sample", *text), text
 
 
 def sum_tuples(values: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

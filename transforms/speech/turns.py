@@ -10,7 +10,8 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import dialogues_of, hashed
+from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
 
 DRAWS = 10_000  # a turn's draw is one of so many
@@ -76,12 +77,12 @@ def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[UserTurn]:
 
 def voice_of(dialogue_id: str, speakers: Speakers) -> str:
     """The voice of a dialogue's user."""
-    return speakers.voices[hashed(speakers.seed, "voice", dialogue_id) % len(speakers.voices)]
+    return speakers.voices[stable_hash(speakers.seed, "voice", dialogue_id) % len(speakers.voices)]
 
 
 def draw_of(dialogue_id: str, turn: int, speakers: Speakers) -> int:
     """A turn's draw, 0 to 9,999."""
-    return hashed(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
+    return stable_hash(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
 
 
 def shard_of(utterance: Utterance) -> str:

@@ -18,11 +18,12 @@ from parapet.schemas.asr_turns import ASR_TURNS
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import dialogues_of, hashed
+from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.refusals import Refused, Stopped
+from parapet.transforms.seeding import stable_hash
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.speech.audio import sound_bytes
 from parapet.transforms.speech.calibrate import Calibration, Setting
@@ -203,7 +204,7 @@ class FileOfSets:
             words += row["words"]
             errors += sum(row[name] for name in ("substitutions", "deletions", "insertions"))
             if row["wer"]:
-                place = hashed("example", self.file.relative, dialogue.dialogue_id, str(turn.position))
+                place = stable_hash("example", self.file.relative, dialogue.dialogue_id, str(turn.position))
                 self.examples[one.name].append((place, {"dialogue_id": dialogue.dialogue_id, **row}))
             if self.sets.audio and row["status"] == "heard":
                 self._write_audio(one, position, dialogue.dialogue_id, row)

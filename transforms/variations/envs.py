@@ -15,7 +15,7 @@ import apache_beam as beam
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.perturb.drawing import key_of, place_of
+from parapet.transforms.seeding import key_of, short_digest
 from parapet.transforms.user_turns import user_turns
 from parapet.transforms.variations.kinds import Given, Settings, vary
 
@@ -24,12 +24,12 @@ _SIZE, _DRAWN = 24, 16  # bytes of a place, and of what is drawn of it
 
 def place_in_order(seed: str, dialogue_id: str, turn: int, among: bytes) -> bytes:
     """A turn's place. What :func:`among_namesakes` gives decides between two dialogues of one id, and only there."""
-    return place_of(key_of(seed, "env", dialogue_id, str(turn))) + among
+    return short_digest(key_of(seed, "env", dialogue_id, str(turn))) + among
 
 
 def among_namesakes(file: str, position: int) -> bytes:
     """The place of a dialogue among those of its id."""
-    return place_of(key_of(file, str(position)))[: _SIZE - _DRAWN]
+    return short_digest(key_of(file, str(position)))[: _SIZE - _DRAWN]
 
 
 def placed(

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.perturb.drawing import key_of
 from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.perturb.protected import Range
 from parapet.transforms.perturb.typos import Operation, Rates, typo_operations
+from parapet.transforms.seeding import key_of
 from parapet.transforms.user_turns import Span, UserTurn
 from parapet.transforms.variations.made import RULES, Made
 from parapet.transforms.variations.paraphrase import Answers, paraphrased, pivot_of

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from parapet.transforms.back_translate.texts import ENGLISH
-from parapet.transforms.perturb.drawing import ALL, draws, key_of
+from parapet.transforms.seeding import DRAW_LIMIT, draws, key_of
 from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.made import Made
 from parapet.transforms.variations.places import LOST, UNCLEAR, Anchor, anchors_of
@@ -53,7 +53,7 @@ class Hidden(msgspec.Struct, frozen=True):
 def pivot_of(said: UserTurn, pivots: Sequence[str], seed: str) -> str:
     """The language that a turn goes through: one of them, drawn."""
     key = key_of(seed, "pivot", said.dialogue_id, str(said.position))
-    return pivots[next(draws(key)) * len(pivots) // ALL]
+    return pivots[next(draws(key)) * len(pivots) // DRAW_LIMIT]
 
 
 def plain_text(said: UserTurn) -> str:

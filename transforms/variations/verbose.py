@@ -15,9 +15,9 @@ from importlib import resources
 
 import msgspec
 
-from parapet.transforms.perturb.drawing import ALL, draws
 from parapet.transforms.perturb.protected import Range, touches, value_ranges
 from parapet.transforms.perturb.typos import Draw, Operation
+from parapet.transforms.seeding import DRAW_LIMIT, draws
 from parapet.transforms.user_turns import UserTurn
 
 _GREETING = re.compile(
@@ -68,10 +68,10 @@ class Grammar(msgspec.Struct, frozen=True):
     def filler(self, draw: Draw) -> str:
         """A sentence with a start, a tail or both; in two of three that have a place for an adverb, with one."""
         sentence = _drawn(self.sentences, draw)
-        adverb = _drawn(self.adverbs, draw) if draw() * 3 // ALL else ""
+        adverb = _drawn(self.adverbs, draw) if draw() * 3 // DRAW_LIMIT else ""
         sentence = " ".join(sentence.replace("{}", adverb).split())
         start, tail = _drawn(self.starts, draw), _drawn(self.tails, draw)
-        sides = draw() * 3 // ALL
+        sides = draw() * 3 // DRAW_LIMIT
         start, tail = "" if sides == 1 else start, "" if sides == 0 else tail
         text = ", ".join(filter(None, (start, sentence, tail)))
         return f"{text[0].upper()}{text[1:]}."
@@ -88,7 +88,7 @@ def grammar(side: str) -> Grammar:
 
 
 def _drawn(parts: Sequence[str], draw: Draw) -> str:
-    return parts[draw() * len(parts) // ALL]
+    return parts[draw() * len(parts) // DRAW_LIMIT]
 
 
 def verbose_operations(said: UserTurn, key: bytes) -> tuple[list[Operation], str]:
@@ -101,7 +101,7 @@ def verbose_operations(said: UserTurn, key: bytes) -> tuple[list[Operation], str
     if not any(map(str.isalpha, utterance)):
         return [], "no_word"
     draw = draws(key).__next__
-    sides = draw() * 4 // ALL  # both of two turns in four, else one of them
+    sides = draw() * 4 // DRAW_LIMIT  # both of two turns in four, else one of them
     kept = said.protected()
     before, after = _opener(said, _filler("opener", said, draw), kept), _closer(said, _filler("closer", said, draw))
     if before and after:

@@ -10,7 +10,7 @@ import msgspec
 from parapet.evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
 from parapet.evaluation.dst.model import Model
 from parapet.evaluation.models.dst.data import Labelled
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 
 
 def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:
@@ -42,7 +42,7 @@ def some(frames: Sequence[Labelled], most: int, seed: str) -> list[Labelled]:
     sizes = Counter(_dialogue(one) for one in frames)
     chosen: set[tuple[str, str]] = set()
     room = most
-    for key in sorted(sizes, key=lambda key: hashed(seed, "dev", *key)):
+    for key in sorted(sizes, key=lambda key: stable_hash(seed, "dev", *key)):
         if sizes[key] <= room or not chosen:
             chosen.add(key)
             room -= sizes[key]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parapet.evaluation.models.batching import Rows, by_length
-from parapet.transforms.corpora import hashed
+from parapet.transforms.seeding import stable_hash
 
 DIGITS = 9  # what is behind them depends on padding
 
@@ -100,6 +100,8 @@ def drawn(logits: Tensor, sampling: Sampling, keys: Sequence[str]) -> Tensor:
     probabilities = order.values.softmax(1)
     before = probabilities.cumsum(1) - probabilities
     kept = (probabilities * (before < sampling.top_p)).cumsum(1)
-    shares = torch.tensor([hashed(sampling.seed, key) / 2**64 for key in keys], dtype=kept.dtype, device=kept.device)
+    shares = torch.tensor(
+        [stable_hash(sampling.seed, key) / 2**64 for key in keys], dtype=kept.dtype, device=kept.device
+    )
     place = (kept <= shares[:, None] * kept[:, -1:]).sum(1, keepdim=True).clamp(max=kept.shape[1] - 1)
     return order.indices.gather(1, place).squeeze(1)

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import hashed
 from parapet.transforms.ood.fallbacks import FALLBACKS
 from parapet.transforms.ood.injecting import injected, kept_frames
 from parapet.transforms.ood.places import Place, turns_with_place, wanted
 from parapet.transforms.ood.plan import Injection, Recipe, most_uses, parse_rates, plan
 from parapet.transforms.ood.pool import foreign
 from parapet.transforms.ood.texts import key_of
+from parapet.transforms.seeding import stable_hash
 
 STATE = {"active_intent": "Find", "requested_slots": ["price"], "slot_values": {"city": ["Ulm"]}, "note": 1}
 
@@ -134,7 +134,7 @@ RECIPE = Recipe(("0.1", "0.5"), "between", "s", ("test", "train"), True)
 
 
 def places(split: str, domain: str, n: int) -> list[Place]:
-    return [Place(hashed(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
+    return [Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
 
 
 def test_a_plan_is_nested_and_disjoint() -> None:
@@ -171,7 +171,7 @@ def test_too_few(n: int, pool: int, told: str) -> None:
 def test_own_utterances_are_used_again_after_all_others() -> None:
     """400 user turns: each may be used ten times; twice in no dialogue, and a third time only where all have two."""
     there = [
-        Place(hashed(str(i)), "train", "train/a.json", i // 4, i % 4, ("A",) if i % 3 else ("A", "B"))
+        Place(stable_hash(str(i)), "train", "train/a.json", i // 4, i % 4, ("A",) if i % 3 else ("A", "B"))
         for i in range(400)
     ]
     pool = [foreign(f"of c {i}", f"c:{i}", ("C",), ("train",)) for i in range(40)]

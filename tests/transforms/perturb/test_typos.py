@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.perturb.drawing import draws, key_of
 from parapet.transforms.perturb.edits import edited, moved
 from parapet.transforms.perturb.keyboard import NEIGHBOURS, ROWS
 from parapet.transforms.perturb.protected import DECISIVE, is_decisive, protected_ranges, sayable, value_ranges
 from parapet.transforms.perturb.typos import MIX, Operation, Rates, abbreviations, typo_operations, with_typos
+from parapet.transforms.seeding import draws, key_of
 
 MANY = Rates(word=0.6, abbreviation=0.3, at_least=2)
 TEXTS = st.lists(

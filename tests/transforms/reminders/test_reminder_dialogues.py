@@ -36,7 +36,8 @@ from parapet.transforms.reminders.service import (
 from parapet.transforms.reminders.simulate import digest_of, simulate
 from parapet.transforms.reminders.system import System
 from parapet.transforms.reminders.user import User
-from parapet.transforms.reminders.values import DAYS, MINUTES, TODAY, Dice, ways_of_day, ways_of_time
+from parapet.transforms.reminders.values import DAYS, MINUTES, TODAY, ways_of_day, ways_of_time
+from parapet.transforms.seeding import SeededRng
 
 TUESDAY = Value("Tuesday", "2019-03-05", "on ")
 FIVE = Value("5 pm", "17:00")
@@ -84,7 +85,7 @@ def test_what_users_do_is_there() -> None:
 
 def test_the_agenda_answers_denies_and_asks() -> None:
     goal = Goal((RENT,), (Task(SET, {NAME: FERNS, DATE: TUESDAY, TIME: FIVE}, requests=(REPEATS,)),), ())
-    user = User(goal, Dice("x"))
+    user = User(goal, SeededRng("x"))
     assert user.agenda[0] == Act("GOODBYE")
     assert user.speak([])[0] == Act("INFORM_INTENT", "intent", Value(SET, SET))
     user.agenda = [one for one in user.agenda if one.name != "INFORM"]
@@ -99,7 +100,7 @@ def test_the_agenda_answers_denies_and_asks() -> None:
 
 
 def test_the_system_asks_confirms_calls_and_tells() -> None:
-    system = System(Calendar((RENT,)), Dice("y"))
+    system = System(Calendar((RENT,)), SeededRng("y"))
     turn = [Act("INFORM_INTENT", "intent", Value(MOVE, MOVE)), Act("INFORM", DATE, TUESDAY)]
     system.hear(turn)
     assert Act("REQUEST", NAME) in system.reply(turn).acts
@@ -155,7 +156,7 @@ def test_every_text_can_be_said() -> None:
             slipped = [Act("NEGATE", note="slip"), *(Act("INFORM", one.slot, one.value, "slip") for one in told)]
             begun = [Act("INFORM_INTENT", "intent", Value(intent, intent)), *told]
             for turn in (told, begun, denied, *([] if intent == CANCEL else [slipped])):
-                line = say("USER", turn, intent, Dice(intent, str(chosen)))
+                line = say("USER", turn, intent, SeededRng(intent, str(chosen)))
                 said = {line.utterance[start:end] for _, start, end in line.spans}
                 assert said == {one.value.said for one in told if one.value and one.slot != REPEATS}
 

@@ -6,7 +6,6 @@ import itertools
 import re
 from collections import Counter
 from hashlib import blake2b
-from math import prod
 from typing import Any
 
 import msgspec
@@ -20,7 +19,6 @@ from parapet.schemas.service import parse_service
 from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact, parse_dialogues
 from parapet.transforms.babi.writing import dialogue_text
 from parapet.transforms.restaurants.bot import Bot, Rules, solve
-from parapet.transforms.restaurants.dice import Dice
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
 from parapet.transforms.restaurants.leakage import Seen, intersections, note
 from parapet.transforms.restaurants.ontology import default_ontology
@@ -366,43 +364,3 @@ def test_splits_that_are_not_apart_are_told() -> None:
     note(WORLD, "oov", simulate(WORLD, 5, "dev", 0), seen)
     with pytest.raises(RuntimeError, match=r"dev\+oov, name, cuisine, location, phone, address"):
         intersections(WORLD, seen)
-
-
-@given(st.integers(1, 5000), st.text(max_size=5), st.integers(0, 10**6))
-def test_dice(n: int, key: str, number: int) -> None:
-    dice = Dice("seed", key, number=number)
-    assert 0 <= dice.below(n) < n
-    assert sorted(dice.shuffled(range(n % 50))) == list(range(n % 50))
-    assert len(set(dice.subset(range(n), 3))) == min(n, 3)
-    assert [Dice("seed", key).below(n) for _ in range(2)] == [Dice("seed", key).below(n)] * 2
-    assert not dice.chance(0)
-    assert dice.chance(1)
-    assert dice.weighted("abc", (0.0, 1.0, 0.0)) == "b"
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.text(max_size=5))
-def test_each_way_is_taken_before_one_is_taken_again(sizes: list[int], key: str) -> None:
-    """How many branches there are may depend on the branch before, as far as its number is even or odd."""
-
-    def way(number: int) -> tuple[int, ...]:
-        dice, found = Dice(key, number=number), [0]
-        for size in sizes:
-            found.append(dice.below(size + found[-1] % 2))
-        return tuple(found)
-
-    least = prod(sizes)
-    ways = [way(number) for number in range(2 * least)]
-    assert len(set(ways[:least])) == least
-    if len(sizes) == 1:
-        assert set(Counter(ways).values()) == {2}
-
-
-def test_dice_are_fair() -> None:
-    """The outcome of one number is that of no other; over numbers and keys each is as frequent."""
-    counts = Counter(Dice(str(key), number=7).below(5) for key in range(2000))
-    assert max(counts.values()) - min(counts.values()) < 120  # a standard deviation of the difference is 28
-    happened = sum(Dice("key", number=number).chance(0.25) for number in range(500))
-    assert abs(happened - 125) < 40
-    outcomes = Counter(Dice("key", number=number).weighted("ab", (3, 1)) for number in range(2000))
-    assert abs(outcomes["a"] - 1500) < 80

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import dialogues_of, hashed
+from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.speech.spoken import load_normalisation
 from parapet.transforms.speech.turns import (
     DRAWS,
@@ -48,15 +48,6 @@ def file_of(place: Path, data: Any, split: str = "test") -> DialogueFile:
     path = place / "dialogues_001.json"
     path.write_bytes(data if isinstance(data, bytes) else json.dumps(data).encode())
     return DialogueFile(split, path.name, str(path), path.stat().st_size)
-
-
-@given(st.lists(ANY_ID, max_size=4), st.lists(ANY_ID, max_size=4))
-@example(["a", "b"], ["a\0b"])
-def test_hashes_are_of_all_parts(first, second) -> None:
-    """Parts are told apart by a NUL, which ids and seeds of people do not have."""
-    plain = hashlib.sha256("\0".join(first).encode("utf-8", "surrogatepass")).digest()
-    assert hashed(*first) == int.from_bytes(plain[:8], "big")
-    assert (hashed(*first) == hashed(*second)) == ("\0".join(first) == "\0".join(second))
 
 
 @settings(deadline=None)

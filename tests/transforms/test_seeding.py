@@ -1,0 +1,82 @@
+"""Seeded randomness: the numbers are fixed for good, and distributed as they should be."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from itertools import islice
+from math import prod
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from parapet.transforms.seeding import NumberRng, SeededRng, StratifiedRng, draws, key_of, stable_digest, stable_hash
+
+ANY_TEXT = st.text(alphabet=st.characters(codec=None, categories=None), max_size=8)
+
+
+@given(st.lists(ANY_TEXT, max_size=4), st.lists(ANY_TEXT, max_size=4))
+@example(["a", "b"], ["a\0b"])
+def test_hashes_depend_on_all_parts(first: list[str], second: list[str]) -> None:
+    """Parts are separated by a NUL, which people's ids and seeds do not contain."""
+    digest = hashlib.sha256("\0".join(first).encode("utf-8", "surrogatepass"))
+    assert stable_digest(*first) == digest.hexdigest()
+    assert stable_hash(*first) == int.from_bytes(digest.digest()[:8], "big")
+    assert (stable_hash(*first) == stable_hash(*second)) == ("\0".join(first) == "\0".join(second))
+
+
+def test_numbers_are_fixed() -> None:
+    """Releases depend on them: a change here changes every published set."""
+    assert stable_digest("0", "e", "names", "é") == "9ecca69a1b78bbc9949aeb6e809adfaf91f37a65b2a9dc88707a90c696c3ebd0"
+    assert stable_digest("1", "2", "3", "4") != stable_digest("12", "", "3", "4")
+    assert list(islice(draws(key_of("0", "typos", "1_00000", "4")), 30, 34)) == [64750, 9298, 11351, 21016]
+    assert [SeededRng("0", "x").below(100), NumberRng(12345).below(100)] == [26, 45]
+    assert [StratifiedRng("seed", "task2", number=n).below(7) for n in range(7)] == [4, 0, 3, 6, 2, 5, 1]
+
+
+def test_chances() -> None:
+    rng = SeededRng("seed")
+    assert not any(rng.chance(0) for _ in range(200))
+    assert all(rng.chance(1) for _ in range(200))
+    assert abs(sum(rng.chance(0.25) for _ in range(1000)) - 250) < 60
+    assert [NumberRng(23).choice("abcde"), NumberRng(23).chance(0.24), NumberRng(23).chance(0.23)] == ["d", True, False]
+
+
+@given(st.integers(1, 5000), st.text(max_size=5), st.integers(0, 10**6))
+def test_stratified_choices(n: int, key: str, number: int) -> None:
+    rng = StratifiedRng("seed", key, number=number)
+    assert 0 <= rng.below(n) < n
+    assert sorted(rng.shuffled(range(n % 50))) == list(range(n % 50))
+    assert len(set(rng.sample(range(n), 3))) == min(n, 3)
+    assert [StratifiedRng("seed", key).below(n) for _ in range(2)] == [StratifiedRng("seed", key).below(n)] * 2
+    assert not rng.chance(0)
+    assert rng.chance(1)
+    assert rng.weighted("abc", (0.0, 1.0, 0.0)) == "b"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.text(max_size=5))
+def test_each_path_is_taken_before_one_is_taken_again(sizes: list[int], key: str) -> None:
+    """How many branches there are may depend on the branch before, as far as its number is even or odd."""
+
+    def path(number: int) -> tuple[int, ...]:
+        rng, found = StratifiedRng(key, number=number), [0]
+        for size in sizes:
+            found.append(rng.below(size + found[-1] % 2))
+        return tuple(found)
+
+    least = prod(sizes)
+    paths = [path(number) for number in range(2 * least)]
+    assert len(set(paths[:least])) == least
+    if len(sizes) == 1:
+        assert set(Counter(paths).values()) == {2}
+
+
+def test_stratified_choices_are_fair() -> None:
+    """The outcome of one number is that of no other; over numbers and keys each is as frequent."""
+    counts = Counter(StratifiedRng(str(key), number=7).below(5) for key in range(2000))
+    assert max(counts.values()) - min(counts.values()) < 120  # a standard deviation of the difference is 28
+    happened = sum(StratifiedRng("key", number=number).chance(0.25) for number in range(500))
+    assert abs(happened - 125) < 40
+    outcomes = Counter(StratifiedRng("key", number=number).weighted("ab", (3, 1)) for number in range(2000))
+    assert abs(outcomes["a"] - 1500) < 80
