@@ -77,7 +77,7 @@ def _place(rng: NumberRng, like: str) -> str:
 
 def _title(rng: NumberRng, like: str) -> str:
     if _MATCH.search(like):
-        return f"{_town(rng, '')} {_plural(rng.choice(names.NOUNS))} Vs {_town(rng, '')} {_plural(rng.choice(names.NOUNS))}"
+        return " Vs ".join(f"{_town(rng, '')} {_plural(rng.choice(names.NOUNS))}" for _ in range(2))
     form = rng.below(4)
     adjective, noun = rng.choice(names.ADJECTIVES), rng.choice(names.NOUNS)
     if form == 0:
