@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks.compose import differ
 from parapet.schemas import layout
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 BYTES_OF_A_FILE = 2_800_000  # SGD: 386 MB in 137 files
 TWO_PROCESSES = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]

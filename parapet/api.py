@@ -13,7 +13,7 @@ from parapet.transforms.corpora import Corpus, read_corpus
 if TYPE_CHECKING:
     from parapet.transforms.perturbation import Perturbation
     from parapet.transforms.perturbed import PerturbedCorpus
-    from parapet.transforms.rewrite.renaming import RenamedCorpus, Variants
+    from parapet.transforms.variants.corpus import RenamedCorpus, Variants
 
 
 def load_corpus(root: str | Path | None = None, *, name: str = "original") -> Corpus:
@@ -156,6 +156,6 @@ def apply_variants(
       >>> next(v1.dialogues("test"))["services"]
       ['Repairs_11']
     """
-    from parapet.transforms.rewrite.renaming import renamed_corpora
+    from parapet.transforms.variants.corpus import renamed_corpora
 
     return renamed_corpora(corpus_from(corpus), variants, names)

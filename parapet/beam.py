@@ -31,12 +31,13 @@ from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.dead_letters import dead_dialogue, id_of
 from parapet.transforms.perturbation import Perturbation, apply, options_named, perturbation_of, set_of
-from parapet.transforms.rewrite.places import Known
-from parapet.transforms.rewrite.plan import Variant
-from parapet.transforms.rewrite.renaming import places_of, rename, renamed_corpora
+from parapet.transforms.variants.corpus import renamed_corpora
+from parapet.transforms.variants.dialogues import places_of, rename
+from parapet.transforms.variants.matching import Variant
+from parapet.transforms.variants.names import Known
 
 if TYPE_CHECKING:
-    from parapet.transforms.rewrite.renaming import Variants
+    from parapet.transforms.variants.corpus import Variants
 
 __all__ = ["DEAD_LETTERS", "ROWS", "ApplyVariants", "Perturb", "ScoreStates"]
 

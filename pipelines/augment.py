@@ -74,7 +74,7 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's do match."""
     from parapet.transforms.augment import plan, sets
     from parapet.transforms.augment.corrupt import Rates
-    from parapet.transforms.rewrite.plan import check_matched
+    from parapet.transforms.variants.matching import check_matched
 
     check_apart(args.output, sgd=args.sgd, backtrans=args.backtrans, oracle=args.oracle)
     folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(args, kind))}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tallies
-    from parapet.transforms.rewrite.plan import Plan
+    from parapet.transforms.variants.matching import Plan
 
 EXAMPLE = "  parapet rewrite --sgd sgd --variants sgd/sgd_x/data --output sgd_x_dialogues"
 
@@ -58,8 +58,8 @@ def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads and matches the schemas. Raises InputError where none of a variant's services match."""
-    from parapet.transforms.rewrite.plan import check_matched, make_plan
-    from parapet.transforms.rewrite.variants import find_mapping, find_variants
+    from parapet.transforms.variants.folders import find_mapping, find_variants
+    from parapet.transforms.variants.matching import check_matched, make_plan
 
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
     wanted = [name for name in args.variant.split(",") if name]
@@ -83,9 +83,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from parapet.transforms import files
     from parapet.transforms.dead_letters import DeadLettersFile
-    from parapet.transforms.rewrite import rewriting
-    from parapet.transforms.rewrite.names import mapping_bytes
-    from parapet.transforms.rewrite.variants import MAPPING
+    from parapet.transforms.variants import rewriting
+    from parapet.transforms.variants.folders import MAPPING, mapping_bytes
 
     plan: Plan = args.plan
     files.prepare(args.output, "rewrite")

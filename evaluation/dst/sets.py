@@ -13,7 +13,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, as_path, is_there, read_root
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import read_corpus
-from parapet.transforms.rewrite.variants import find_variants
+from parapet.transforms.variants.folders import find_variants
 
 ORIGINAL = "original"
 RELEASE = "MANIFEST.json"  # what tells a release from a corpus

@@ -12,7 +12,7 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import SINGLE, read_root
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.rewrite.variants import find_variants
+from parapet.transforms.variants.folders import find_variants
 
 ORIGINAL = "original"
 

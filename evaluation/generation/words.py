@@ -11,8 +11,8 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SplitSchemas
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.rewrite.names import by_position
 from parapet.transforms.table1 import name_suffix
+from parapet.transforms.variants.names import by_position
 
 Kind = Literal["boolean", "categorical", "free", "marker", "none"]
 BOOLEANS = ("true", "false")

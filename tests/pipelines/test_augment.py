@@ -21,7 +21,7 @@ from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.dialogue_table import dialogue_of
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 ALL = "none,backtrans,oracle,corrupted,backtrans+oracle"
 VERSIONS = {

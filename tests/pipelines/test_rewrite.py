@@ -21,7 +21,7 @@ from two_workers import TWO_WORKERS
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.pipelines.main import main
 from parapet.schemas import layout
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 
 def variant_of(raw: dict[str, Any], variant: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from parapet.pipelines.main import PIPELINES, main
 from parapet.pipelines.train import MODELS
 from parapet.schemas import layout
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 
 @pytest.fixture(scope="module")

@@ -19,10 +19,10 @@ from parapet.schemas.dialogue_files import read_each
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import read_root, sample_root
 from parapet.transforms.dead_letters import read_dead_letters
-from parapet.transforms.rewrite.names import by_position, known_names
-from parapet.transforms.rewrite.plan import Variant
-from parapet.transforms.rewrite.renaming import places_of
-from parapet.transforms.rewrite.rewriting import text_under
+from parapet.transforms.variants.dialogues import places_of
+from parapet.transforms.variants.matching import Variant
+from parapet.transforms.variants.names import by_position, known_names
+from parapet.transforms.variants.rewriting import text_under
 
 HALF = "\ud800"
 Way = tuple[Any, ...]

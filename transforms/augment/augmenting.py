@@ -20,10 +20,9 @@ from parapet.transforms.augment.tables import Part, ShardKey, batch_of, row_of, 
 from parapet.transforms.corpora import read_file
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import HashingWriter, Written, staged
-from parapet.transforms.rewrite.places import Places
-from parapet.transforms.rewrite.plan import Variant
-from parapet.transforms.rewrite.renaming import places_of
-from parapet.transforms.rewrite.rewriting import text_under
+from parapet.transforms.variants.dialogues import Places, places_of
+from parapet.transforms.variants.matching import Variant
+from parapet.transforms.variants.rewriting import text_under
 
 ROWS, DEAD, COUNTS, IDS = "rows", "dead", "counts", "ids"
 

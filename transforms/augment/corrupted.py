@@ -22,7 +22,7 @@ from parapet.transforms.augment.corrupt import (
     split_name,
 )
 from parapet.transforms.naming import Conventions
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 _ATTEMPTS = 20
 

@@ -11,8 +11,7 @@ import orjson
 from parapet.transforms.augment.corrupt import OPERATIONS
 from parapet.transforms.augment.corrupted import counts_of
 from parapet.transforms.augment.plan import Plan
-from parapet.transforms.rewrite.names import mapping_bytes
-from parapet.transforms.rewrite.variants import MAPPING
+from parapet.transforms.variants.folders import MAPPING, mapping_bytes
 
 CORRUPTIONS = "corruptions"
 CHANGES = "changes.jsonl"

@@ -26,11 +26,10 @@ from parapet.transforms.augment.corrupt import Operation, Rates, vocabulary_of
 from parapet.transforms.augment.corrupted import Change, Corruption, corrupted
 from parapet.transforms.augment.sets import Kind
 from parapet.transforms.naming import conventions_of
-from parapet.transforms.rewrite.names import Mapped, Names, by_position, known_names, marker_names
-from parapet.transforms.rewrite.places import Known
-from parapet.transforms.rewrite.plan import Variant, match_services
-from parapet.transforms.rewrite.variants import find_mapping, find_variants
 from parapet.transforms.table1 import name_suffix
+from parapet.transforms.variants.folders import Mapped, find_mapping, find_variants
+from parapet.transforms.variants.matching import Variant, match_services
+from parapet.transforms.variants.names import Known, Names, by_position, known_names, marker_names
 
 ORIGINAL = "original"
 

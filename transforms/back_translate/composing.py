@@ -11,7 +11,7 @@ from parapet.schemas.service import parse_service
 from parapet.schemas.translation import BackTranslation
 from parapet.transforms.back_translate.texts import Asked, asked_of
 from parapet.transforms.naming import Convention, Conventions, join_words, name_words
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 MAX_NAME_WORDS = 10  # a longer one is a sentence: the longest name of SGD-X has seven words
 

@@ -22,10 +22,10 @@ from parapet.transforms.back_translate.texts import ENGLISH, texts_of
 from parapet.transforms.dead_letters import DEAD_LETTERS, Tally, check_bad
 from parapet.transforms.naming import Conventions
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.rewrite.names import by_position, mapping_bytes
-from parapet.transforms.rewrite.variants import MAPPING
 from parapet.transforms.translation.memory import MEMORY_FILE, by_languages, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.variants.folders import MAPPING, mapping_bytes
+from parapet.transforms.variants.names import by_position
 
 AUDIT_FILE = "translations.parquet"
 KEPT = "translated (what was translated is kept: run the same command again for the rest)"

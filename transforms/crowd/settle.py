@@ -27,7 +27,7 @@ from parapet.transforms.crowd.select import draw, most_diverse
 from parapet.transforms.crowd.vetting_rules import rules_of
 from parapet.transforms.distance import Method
 from parapet.transforms.naming import Conventions
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 NEEDED = len(VARIANTS)
 

@@ -15,7 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.rewrite.variants import find_variants
+from parapet.transforms.variants.folders import find_variants
 
 
 class Source(msgspec.Struct, frozen=True):

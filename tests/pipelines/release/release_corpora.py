@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.responses import AuditRow, audit_table
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 TOML = """
 name = "small"

@@ -14,7 +14,7 @@ from parapet.schemas.service import parse_service
 from parapet.transforms.augment.corrupt import OPERATIONS, Operation, Rates, vocabulary_of
 from parapet.transforms.augment.corrupted import REASONS, Corruption, corrupted, counts_of
 from parapet.transforms.naming import Convention, Conventions
-from parapet.transforms.rewrite.names import by_position
+from parapet.transforms.variants.names import by_position
 
 
 def service_of(slots: list[str], intents: list[str]) -> dict[str, Any]:

@@ -11,40 +11,13 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, read_root, schema_bytes
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.rewrite.names import Mapped, known_names
-from parapet.transforms.rewrite.places import Known, Places
-from parapet.transforms.rewrite.plan import Variant, check_matched, match_variant, names_of
-from parapet.transforms.rewrite.variants import find_mapping, find_variants
+from parapet.transforms.variants.dialogues import places_of, rename
+from parapet.transforms.variants.folders import Mapped, find_mapping, find_variants
+from parapet.transforms.variants.matching import Variant, check_matched, match_variant, names_of
+from parapet.transforms.variants.names import known_names
 
 Services = Sequence[Mapping[str, Any]]
 Variants = Mapping[str, Mapping[str, Services]]  # name to split to services
-
-
-def places_of(dialogue: Any, known: Known) -> Places | InputError:
-    """The places of a dialogue, or why it has none."""
-    try:
-        return Places(dialogue, known)
-    except InputError as error:
-        return error
-
-
-def rename(variant: Variant, places: Places | InputError) -> Any:
-    """A dialogue under the names of a variant: the one that the places are of, in place.
-
-    Args:
-      variant: the variant.
-      places: of the dialogue, or why it has none.
-
-    Raises:
-      InputError: why the variant cannot have the dialogue.
-    """
-    if isinstance(places, InputError):
-        raise places
-    for service in places.services:
-        if service in variant.bad:
-            raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
-    places.write(variant.names)
-    return places.dialogue
 
 
 class RenamedCorpus(Corpus):

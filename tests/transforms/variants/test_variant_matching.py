@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from rewrite_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
+from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.rewrite.names import Names, mapping_bytes
-from parapet.transforms.rewrite.plan import Plan, make_plan
-from parapet.transforms.rewrite.variants import find_mapping, find_variants
+from parapet.transforms.variants.folders import find_mapping, find_variants, mapping_bytes
+from parapet.transforms.variants.matching import Plan, make_plan
+from parapet.transforms.variants.names import Names
 
 RAW: list[dict[str, Any]] = msgspec.to_builtins([TAXI, BUS])
 

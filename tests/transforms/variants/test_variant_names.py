@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from rewrite_corpora import NAMES, TAXI, TAXI_NAMES
+from variant_corpora import NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.rewrite import names as rules
+from parapet.transforms.variants import names as rules
+from parapet.transforms.variants.folders import mapping_bytes, read_mapping
 
 
 def variant(**changes: Any) -> Service:
@@ -66,8 +67,8 @@ def test_a_mapping_that_does_not_hold(kind: str, change: dict[str, Any], reason:
 
 def test_a_mapping_comes_back_from_its_file() -> None:
     mapped = {"v2": NAMES, "v1": {"Taxi_1": TAXI_NAMES}}
-    data = rules.mapping_bytes(mapped)
-    assert rules.read_mapping(b"\xef\xbb\xbf" + data, "m") == mapped
+    data = mapping_bytes(mapped)
+    assert read_mapping(b"\xef\xbb\xbf" + data, "m") == mapped
     assert list(msgspec.json.decode(data)) == ["v1", "v2"]
     assert data.endswith(b"}\n")
 
@@ -85,7 +86,7 @@ def test_a_mapping_comes_back_from_its_file() -> None:
 )
 def test_a_file_that_is_no_mapping(data: bytes, said: str) -> None:
     with pytest.raises(InputError) as caught:
-        rules.read_mapping(data, "m.json")
+        read_mapping(data, "m.json")
     assert said in str(caught.value)
 
 

@@ -1,15 +1,21 @@
-"""Finds the variants below a folder, and the mapping that goes with them."""
+"""Folders of variants: the variants below one, and the ``mapping.json`` that goes with them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS, as_path, is_root, is_there, variant_roots
-from parapet.transforms.rewrite.names import Mapped, read_mapping
+import msgspec
+
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import SPLITS, as_path, is_root, is_there, parse_json, variant_roots
+from parapet.transforms.variants.names import Names
 
 MAPPING = "mapping.json"
+
+Mapped = dict[str, dict[str, Names]]  # variant, original service, names: what mapping.json holds
+
+_decoder = msgspec.json.Decoder(Mapped)
 
 
 def find_variants(folder: str | Path, wanted: Collection[str] = (), flag: str = "--variants") -> dict[str, Path]:
@@ -61,3 +67,22 @@ def find_mapping(folder: str | Path, given: str) -> Mapped | None:
             return None
         raise InputError("there is no such file", path, "--mapping")
     return read_mapping(path.read_bytes(), path)
+
+
+def read_mapping(data: bytes, path: object) -> Mapped:
+    """Reads a ``mapping.json``. Raises InputError with file, place and reason."""
+    parse_json(data, path)
+    try:
+        return _decoder.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except msgspec.ValidationError as error:
+        reason, at = reason_and_place(error)
+        raise InputError(reason, path, at) from None
+    except msgspec.DecodeError as error:
+        raise InputError(str(error), path) from None
+
+
+def mapping_bytes(mapped: Mapped) -> bytes:
+    """A ``mapping.json``: two spaces, sorted variants and services, names in the order of the schema, a newline."""
+    ordered = {variant: dict(sorted(names.items())) for variant, names in sorted(mapped.items())}
+    text = msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
+    return text.encode()

@@ -4,7 +4,7 @@ import json
 from parapet.schemas.elements import elements_of
 from parapet.schemas.layout import read_root, read_schema_file
 from parapet.schemas.service import parse_service
-from parapet.transforms.variants import compose_variant
+from parapet.transforms.variants.names import compose_variant
 
 RAW = {
     "owner": "someone",

@@ -1,4 +1,4 @@
-"""The new names of one service in one variant: matched by position or by a recorded mapping, and checked."""
+"""The names of a service in a variant: matched with the original's by position or mapping, and given to its schema."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import MARKERS
-from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import parse_json
-from parapet.schemas.service import Intent, Service, Slot
+from parapet.schemas.errors import InputError
+from parapet.schemas.service import Intent, Service, Slot, variant_service_name
+
+_SLOT_REFERENCES = ("required_slots", "optional_slots", "result_slots")
+
+# Service to its slots and its intents.
+Known = Mapping[str, tuple[frozenset[str], frozenset[str]]]
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -26,30 +30,6 @@ class Names(msgspec.Struct, frozen=True):
     service: str
     intents: dict[str, str]
     slots: dict[str, str]
-
-
-Mapped = dict[str, dict[str, Names]]  # variant, original service, names: what mapping.json holds
-
-_decoder = msgspec.json.Decoder(Mapped)
-
-
-def read_mapping(data: bytes, path: object) -> Mapped:
-    """Reads a ``mapping.json``. Raises InputError with file, place and reason."""
-    parse_json(data, path)
-    try:
-        return _decoder.decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except msgspec.DecodeError as error:
-        raise InputError(str(error), path) from None
-
-
-def mapping_bytes(mapped: Mapped) -> bytes:
-    """A ``mapping.json``: two spaces, sorted variants and services, names in the order of the schema, a newline."""
-    ordered = {variant: dict(sorted(names.items())) for variant, names in sorted(mapped.items())}
-    text = msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
-    return text.encode()
 
 
 def by_position(original: Service, variant: Service) -> Names:
@@ -127,6 +107,38 @@ def _listed(names: Iterable[Any]) -> str:
     return ", ".join(map(repr, names))
 
 
-def renamed_record(record: Mapping[str, Any], slots: Mapping[str, str]) -> dict[str, Any]:
-    """A record with new keys, all at once: names may swap, or be one another's."""
-    return dict(zip(map(slots.__getitem__, record), record.values(), strict=True))
+def compose_variant(
+    raw: Mapping[str, Any], variant: int | str, names: Mapping[str, str], descriptions: Mapping[str, str]
+) -> dict[str, Any]:
+    """The service as variant ``variant``; keys of other programs, and the order of keys, stay.
+
+    Args:
+      raw: the service as its file has it.
+      variant: 1 to 5; ``X_1`` becomes ``X_11``.
+      names: form field (``intent_0``, ``slot_3``) to new name, for every intent and slot.
+      descriptions: form field, ``service`` included, to new description.
+    """
+    slots = {slot["name"]: names[f"slot_{i}"] for i, slot in enumerate(raw["slots"])}
+    service = dict(raw)
+    service["service_name"] = variant_service_name(raw["service_name"], variant)
+    service["description"] = descriptions["service"]
+    service["slots"] = [
+        {**slot, "name": names[f"slot_{i}"], "description": descriptions[f"slot_{i}"]}
+        for i, slot in enumerate(raw["slots"])
+    ]
+    service["intents"] = [
+        {
+            **intent,
+            "name": names[f"intent_{i}"],
+            "description": descriptions[f"intent_{i}"],
+            **{key: _renamed(intent[key], slots) for key in _SLOT_REFERENCES if key in intent},
+        }
+        for i, intent in enumerate(raw["intents"])
+    ]
+    return service
+
+
+def _renamed(references: Any, slots: Mapping[str, str]) -> Any:
+    if isinstance(references, dict):
+        return {slots[name]: value for name, value in references.items()}
+    return [slots[name] for name in references]

@@ -7,11 +7,10 @@ from typing import Any
 
 from parapet.schemas.dialogue import is_marker, typed
 from parapet.schemas.errors import InputError
-from parapet.transforms.rewrite.names import Names, renamed_record
+from parapet.transforms.variants.matching import Variant
+from parapet.transforms.variants.names import Known, Names
 
 NO_INTENT = "NONE"
-
-Known = Mapping[str, tuple[frozenset[str], frozenset[str]]]  # service: its slots, its intents
 
 
 class _OfService:
@@ -168,10 +167,10 @@ class Places:
             for holder, key, values in of.offered:
                 holder[key] = [intents.get(value, value) for value in values]
             for holder, key, record in of.records:
-                holder[key] = renamed_record(record, slots)
+                holder[key] = _renamed(record, slots)
             for frame, keys, rows in of.results:
                 if keys is None:
-                    frame["service_results"] = [renamed_record(record, slots) for record in rows]
+                    frame["service_results"] = [_renamed(record, slots) for record in rows]
                 else:
                     columns = [slots[key] for key in keys]
                     frame["service_results"] = [dict(zip(columns, row, strict=True)) for row in rows]
@@ -224,3 +223,35 @@ def _not_sgd(dialogue: Any, place: str) -> InputError:
     except InputError as error:
         return InputError(error.reason, "", error.where or place)
     return InputError("not_sgd: not the form of an SGD dialogue", "", place)
+
+
+def _renamed(record: Mapping[str, Any], slots: Mapping[str, str]) -> dict[str, Any]:
+    """A record with new keys, all at once: names may swap, or be one another's."""
+    return dict(zip(map(slots.__getitem__, record), record.values(), strict=True))
+
+
+def places_of(dialogue: Any, known: Known) -> Places | InputError:
+    """The places of a dialogue, or why it has none."""
+    try:
+        return Places(dialogue, known)
+    except InputError as error:
+        return error
+
+
+def rename(variant: Variant, places: Places | InputError) -> Any:
+    """A dialogue under the names of a variant: the one that the places are of, in place.
+
+    Args:
+      variant: the variant.
+      places: of the dialogue, or why it has none.
+
+    Raises:
+      InputError: why the variant cannot have the dialogue.
+    """
+    if isinstance(places, InputError):
+        raise places
+    for service in places.services:
+        if service in variant.bad:
+            raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
+    places.write(variant.names)
+    return places.dialogue

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rewrite_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
+from variant_corpora import BUS, DIALOGUE, NAMES, SERVICES, TAXI, changed
 
 from benchmarks.rewrite_reference import rename
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.rewrite.names import Names, known_names
-from parapet.transforms.rewrite.places import Places
+from parapet.transforms.variants.dialogues import Places
+from parapet.transforms.variants.names import Names, known_names
 
 KNOWN = known_names(SERVICES.values())
 

@@ -17,9 +17,8 @@ from parapet.schemas.layout import as_path
 from parapet.transforms.corpora import read_file
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import HashingWriter, Written, staged
-from parapet.transforms.rewrite.places import Places
-from parapet.transforms.rewrite.plan import Split, Variant
-from parapet.transforms.rewrite.renaming import places_of, rename
+from parapet.transforms.variants.dialogues import Places, places_of, rename
+from parapet.transforms.variants.matching import Split, Variant
 
 DEAD = "dead"
 COUNTS = "counts"

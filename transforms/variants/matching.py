@@ -11,25 +11,11 @@ import msgspec
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import (
-    SINGLE,
-    SplitSchemas,
-    as_path,
-    counterpart,
-    read_root,
-    services_by_name,
-)
+from parapet.schemas.layout import SINGLE, SplitSchemas, as_path, counterpart, read_root, services_by_name
 from parapet.schemas.service import Service
-from parapet.transforms.rewrite.names import (
-    Mapped,
-    Names,
-    by_mapping,
-    by_position,
-    known_names,
-    marker_names,
-)
-from parapet.transforms.rewrite.places import Known
 from parapet.transforms.table1 import name_suffix
+from parapet.transforms.variants.folders import Mapped
+from parapet.transforms.variants.names import Known, Names, by_mapping, by_position, known_names, marker_names
 
 
 class Variant(msgspec.Struct, frozen=True):

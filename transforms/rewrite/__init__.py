@@ -1,1 +1,0 @@
-"""Dialogues under the names of schema variants."""
