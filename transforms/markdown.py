@@ -50,6 +50,18 @@ def code(value: str) -> Markdown:
     return Markdown(f"`{plain}`") if shows else text(value)
 
 
+def inline(value: str) -> Markdown:
+    """Text of one's own as Markdown in one line: what is between backticks is code, the rest shows as it is."""
+    pieces = re.split(r"(`[^`|]+`)", one_line(value))
+    shown = [piece if i % 2 else _spaced(piece, first=i == 0) for i, piece in enumerate(pieces)]
+    return Markdown("".join(shown))
+
+
+def _spaced(piece: str, first: bool) -> str:
+    """Escaped, with the spaces at its ends."""
+    return text(piece) + piece[len(piece.rstrip()) :] if first else piece.translate(_ESCAPES)
+
+
 def link(label: str, url: str) -> Markdown:
     """A link to a web address; only its label where the address is none."""
     if not is_url(url):

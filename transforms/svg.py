@@ -7,13 +7,17 @@ same numbers. Labels are escaped here, so the results are safe to put into a pag
 from __future__ import annotations
 
 import math
+import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeGuard
 
 import msgspec
 from markupsafe import Markup, escape
 
-WIDTH = 360  # user units; a column of the report is about as many pixels wide, so text keeps its size
+from parapet.transforms import text as texts
+
+WIDTH, WIDE = 360.0, 720.0  # user units; a column of the page, or all of it, is about as many pixels wide
 _LETTER = 6.1  # mean width of a letter at the plots' font size
 _CONTROLS = dict.fromkeys([*range(32), 127, *range(0xD800, 0xE000)], " ")
 
@@ -26,13 +30,13 @@ class Series(msgspec.Struct, frozen=True):
     Attributes:
       name: for the legend.
       values: one per category; None where there is none.
-      style: the class that gives the colour: ``s1``, ``s2`` or ``ref`` (dashed, without numbers).
+      style: the class that gives the colour; by position where it is empty.
       intervals: (low, high) of each value, drawn as a line beside it; none where it is empty.
     """
 
     name: str
     values: tuple[float | None, ...]
-    style: str = "s1"
+    style: str = ""
     intervals: tuple[tuple[float, float] | None, ...] = ()
 
 
@@ -45,13 +49,13 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def number(digits: int) -> Format:
-    """Formats with so many digits behind the point, thousands parted by commas."""
+    """Formats with so many decimal places, thousands separated by commas."""
     return lambda value: f"{value:,.{digits}f}"
 
 
 def percent(value: float) -> str:
-    """A share as whole per cent: 0.646 is ``65%``."""
-    return f"{100 * value:.0f}%"
+    """A share as whole percent."""
+    return texts.percent(value, 0)
 
 
 def lines(
@@ -67,7 +71,7 @@ def lines(
       series: what is drawn; each has a value, or None, per category.
       form: formats the values at the points; the axis has plain numbers.
     """
-    legend, top = _legend(series)
+    legend, top = _legend([one.name for one in series], lambda i, x, y: _mark(i, x, y), WIDTH)
     left, right, height, inset = 36.0, WIDTH - 4.0, 168.0, 20.0
     bottom = top + height
     ceiling = _ceiling(value for one in series for value in _known([*one.values, *_tops(one)]))
@@ -114,29 +118,189 @@ def _line(
 def bars(
     key: str, title: str, description: str, categories: Sequence[str], series: Sequence[Series], form: Format
 ) -> Markup:
-    """Grouped horizontal bars, one group per category; long labels have room. Arguments as for :func:`lines`."""
-    legend, top = _legend(series)
-    left = min(120.0, 14 + _LETTER * max((len(category) for category in categories), default=0))
-    ceiling = _ceiling(value for one in series for value in _known(one.values))
-    scale = (WIDTH - left - 48) / ceiling
-    thickness, gap = (15.0, 9.0) if len(series) == 1 else (13.0, 10.0)
-    group = thickness * len(series) + gap
-    body = [legend]
-    for i, category in enumerate(categories):
-        middle = top + group * i + (group - gap) / 2
-        body.append(_text(left - 8, middle + 4, _shorten(category, int((left - 10) / _LETTER)), "label", anchor="end"))
+    """Grouped horizontal bars, one group per category; long labels are wrapped. Arguments as for :func:`lines`."""
+    styles = [one.style or f"s{i % 4 + 1}" for i, one in enumerate(series)]
+
+    def swatch(i: int, x: float, y: float) -> Markup:
+        return _tag("rect", style=f"bar {styles[i]}", x=x - 6, y=y - 5, width=12, height=10)
+
+    legend, top = _legend([one.name for one in series], swatch, WIDTH)
+    names = [_wrapped(category, 24) for category in categories]
+    known = [value for one in series for value in _known(one.values)]
+    left = 14 + _LETTER * max((_measure(line) for lines in names for line in lines), default=0)
+    room = 10 + _LETTER * max((len(form(value)) for value in known), default=1)
+    scale = (WIDTH - left - room) / _ceiling(known)
+    thickness = 15.0 if len(series) == 1 else 13.0
+    body, y = [legend], top
+    for i, lines_of_name in enumerate(names):
+        height = max(thickness * len(series), 13.0 * len(lines_of_name)) + 9
+        for j, line in enumerate(lines_of_name):
+            at = y + (height - 9) / 2 + 4 + 13 * (j - (len(lines_of_name) - 1) / 2)
+            body.append(_text(left - 8, at, line, "label", anchor="end"))
         for j, one in enumerate(series):
-            value, y = one.values[i], top + group * i + thickness * j
+            value, at = one.values[i], y + (height - 9 - thickness * len(series)) / 2 + thickness * j
             if not _is_known(value):
-                body.append(_text(left + 4, y + thickness - 3, "–", "value"))
+                body.append(_text(left + 4, at + thickness - 3, "–", "value"))
                 continue
-            width = scale * value
-            tip = _title(f"{one.name}, {category}: {form(value)}")
-            body.append(_tag("rect", tip, f"bar {one.style}", x=left, y=y, width=width, height=thickness - 1.5))
-            body.append(_text(left + width + 5, y + thickness - 2.5, form(value), "value"))
-    bottom = top + group * len(categories)
-    body.append(_tag("line", style="axis", x1=left, x2=left, y1=top - 3, y2=bottom - gap + 3))
-    return _image(key, title, description, bottom, body)
+            width = max(scale * value, 0.0)
+            tip = _title(f"{f'{one.name}, ' if one.name else ''}{categories[i]}: {form(value)}")
+            body.append(_tag("rect", tip, f"bar {styles[j]}", x=left, y=at, width=width, height=thickness - 1.5))
+            body.append(_text(left + width + 5, at + thickness - 2.5, form(value), "value"))
+        y += height
+    body.append(_tag("line", style="axis", x1=left, x2=left, y1=top - 3, y2=y - 6))
+    return _image(key, title, description, y, body)
+
+
+class Dot(msgspec.Struct, frozen=True):
+    """One share with its interval, for :func:`dots`.
+
+    Attributes:
+      label: of its row: the name of a set, say.
+      value: a share, 1 for all; None where it is not defined.
+      low: where its interval begins; None where it has none.
+      high: where it ends.
+      group: what distinguishes the dots of one row by colour and shape: seen and unseen services, or the system.
+    """
+
+    label: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    group: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Where the value lies, if that is known."""
+        known = _is_known(self.low) and _is_known(self.high)
+        return (self.low, self.high) if known else None  # type: ignore[return-value]
+
+
+def dots(key: str, title: str, description: str, drawn: Sequence[Dot]) -> Markup:
+    """Shares in percent as dots with their intervals: a row for each label, below one another the groups of a row.
+
+    Args:
+      key: unique in the page; the ids of title and description are made from it.
+      title: what the chart shows.
+      description: what is to be seen in it, in words.
+      drawn: the dots; labels and groups are in the order in which they come first.
+    """
+    labels, groups = list(dict.fromkeys(dot.label for dot in drawn)), list(dict.fromkeys(dot.group for dot in drawn))
+    legend, top = _legend(groups, _mark, WIDE)
+    names = {label: _wrapped(label, 30) for label in labels}
+    left = 14 + _LETTER * max((_measure(line) for lines in names.values() for line in lines), default=0)
+    ends = [100 * end for dot in drawn for end in (dot.value, dot.low, dot.high) if _is_known(end)]
+    step, low, high = _ticks(ends)
+    scale = (WIDE - 76 - left) / (high - low)
+
+    def place(share: float) -> float:
+        return left + scale * (100 * share - low)
+
+    body, y = [], top
+    for label in labels:
+        row = [dot for dot in drawn if dot.label == label]
+        height = max(15.0 * len(row), 13.0 * len(names[label])) + 9
+        for i, line in enumerate(names[label]):
+            at = y + height / 2 + 4 + 13 * (i - (len(names[label]) - 1) / 2)
+            body.append(_text(left - 10, at, line, "label", anchor="end"))
+        for i, dot in enumerate(row):
+            at = y + height / 2 + 15 * (i - (len(row) - 1) / 2)
+            body.append(_dot(dot, groups.index(dot.group), place, place(low / 100), at))
+        y += height
+        body.append(_tag("line", style="grid", x1=left, x2=WIDE, y1=y, y2=y))
+    scales = []
+    for i in range(round((high - low) / step) + 1):
+        x = left + scale * step * i
+        scales.append(_tag("line", style="axis" if i == 0 else "grid", x1=x, x2=x, y1=top, y2=y))
+        scales.append(_text(x, y + 17, f"{low + step * i:g}%", "tick", anchor="middle"))
+    return _image(key, title, description, y + 26, [legend, *scales, *body], WIDE)
+
+
+def _dot(dot: Dot, group: int, place: Callable[[float], float], start: float, y: float) -> Markup:
+    """A dot, its interval, and its value behind both."""
+    if not _is_known(dot.value):
+        return _text(start + 6, y + 4, "–", "value")
+    value, interval = texts.percent(dot.value), dot.interval
+    between = f" ({texts.percent(interval[0])} to {texts.percent(interval[1])})" if interval else ""
+    tip = _title(f"{f'{dot.group}, ' if dot.group else ''}{dot.label}: {value}{between}")
+    low, high = (place(end) for end in interval or (dot.value, dot.value))
+    drawn = [_tag("line", style=f"whisker s{group % 4 + 1}", x1=low, x2=high, y1=y, y2=y)] if interval else []
+    drawn.append(_mark(group, place(dot.value), y, tip))
+    drawn.append(_text(max(high, place(dot.value)) + 8, y + 4, value, "value"))
+    return Markup("").join(drawn)
+
+
+def _mark(group: int, x: float, y: float, tip: Markup | None = None) -> Markup:
+    """A dot of a group: its colour and its shape; of a fifth group the colour comes again with another shape."""
+    shape, style = (group + group // 4) % 4, f"dot s{group % 4 + 1}"
+    if shape == 0:
+        return _tag("circle", tip, style, cx=x, cy=y, r=4.5)
+    if shape == 1:
+        return _tag("rect", tip, style, x=x - 4, y=y - 4, width=8, height=8)
+    corners = [(0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)] if shape == 2 else [(0, -5), (5, 4), (-5, 4)]
+    points = " ".join(f"{_n(x + dx)},{_n(y + dy)}" for dx, dy in corners)
+    return _tag("polygon", tip, style, {"points": points})
+
+
+def _ticks(values: Sequence[float]) -> tuple[float, float, float]:
+    """The step between ticks, and where an axis with zero begins and ends."""
+    lowest, highest = min([0.0, *values]), max([0.0, *values])
+    step = _step(max(highest - lowest, 0.1))
+    return step, step * math.floor(lowest / step + 1e-9), step * max(math.ceil(highest / step - 1e-9), 1)
+
+
+def _step(reach: float) -> float:
+    """A round number of which at most five fit into a range."""
+    unit = 10.0 ** math.floor(math.log10(reach))
+    return next(unit * m for m in (0.2, 0.25, 0.5, 1, 2, 2.5) if reach / (unit * m) <= 5.0001)
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """The points of one line of :func:`curves`, from left to right."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+def curves(
+    key: str, title: str, description: str, drawn: Sequence[Curve], axes: tuple[str, str], form: Format
+) -> Markup:
+    """Lines through points over a numeric axis.
+
+    Args:
+      key: unique in the page.
+      title: what the chart shows.
+      description: what is to be seen in it, in words.
+      drawn: the lines, each with a colour and a mark of its own.
+      axes: what is along the horizontal and the vertical one.
+      form: formats the values.
+    """
+    legend, top = _legend([curve.name for curve in drawn], _mark, WIDTH)
+    top += 18
+    points = [(x, y) for curve in drawn for x, y in curve.points if math.isfinite(x) and math.isfinite(y)]
+    first, last = min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=1.0)
+    ceiling = _ceiling(y for _, y in points)
+    left = 14 + _LETTER * max(len(form(ceiling * i / 4)) for i in range(5))
+    right, bottom = WIDTH - 14.0, top + 168.0
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        along = (x - first) / (last - first) if last > first else 0.5
+        return left + 8 + (right - left - 8) * along, bottom - (bottom - top) * y / ceiling
+
+    body = [legend, _text(2, top - 14, axes[1], "label"), _text(right, bottom + 34, axes[0], "label", anchor="end")]
+    for i in range(5):
+        y = bottom - (bottom - top) * i / 4
+        body.append(_tag("line", style="grid", x1=left, x2=right, y1=y, y2=y))
+        body.append(_text(left - 6, y + 4, form(ceiling * i / 4), "tick", anchor="end"))
+    step = _step(last - first) if last > first else 1.0
+    for i in range(math.ceil(first / step - 1e-9), math.floor(last / step + 1e-9) + 1) if points else ():
+        body.append(_text(place(step * i, 0)[0], bottom + 17, f"{step * i:g}", "tick", anchor="middle"))
+    for group, curve in enumerate(drawn):
+        known = [(x, y) for x, y in curve.points if math.isfinite(x) and math.isfinite(y)]
+        path = " ".join(",".join(map(_n, place(x, y))) for x, y in known)
+        body.append(_tag("polyline", style=f"line s{group % 4 + 1}", attributes={"points": path}))
+        for x, y in known if len(known) <= 40 else []:
+            body.append(_mark(group, *place(x, y), _title(f"{curve.name}, {x:.4g}: {form(y)}")))
+    return _image(key, title, description, bottom + 40, body, WIDTH)
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -193,8 +357,11 @@ def stacked(key: str, title: str, description: str, parts: Sequence[Part]) -> Ma
     return _svg("stacked", key, title, description, drawn, {"width": "100%", "height": "26"})
 
 
-def _image(key: str, title: str, description: str, height: float, body: Sequence[Markup]) -> Markup:
-    return _svg("plot", key, title, description, body, {"viewBox": f"0 0 {WIDTH} {_n(height)}"})
+def _image(
+    key: str, title: str, description: str, height: float, body: Sequence[Markup], width: float = WIDTH
+) -> Markup:
+    style = "plot wide" if width > WIDTH else "plot"
+    return _svg(style, key, title, description, body, {"viewBox": f"0 0 {_n(width)} {_n(height)}"})
 
 
 def _svg(style: str, key: str, title: str, description: str, body: Sequence[Markup], size: Mapping[str, str]) -> Markup:
@@ -204,18 +371,20 @@ def _svg(style: str, key: str, title: str, description: str, body: Sequence[Mark
     return _tag("svg", labels + Markup("").join(body), style, {**accessible, **size})
 
 
-def _legend(series: Sequence[Series]) -> tuple[Markup, float]:
-    """The legend, and where the plot may begin below it; a single series needs none."""
-    if len(series) < 2:
+def _legend(names: Sequence[str], swatch: Callable[[int, float, float], Markup], width: float) -> tuple[Markup, float]:
+    """The legend, and where the chart may begin below it; a single name needs none."""
+    if len(names) < 2:
         return Markup(""), 16.0
-    drawn, x, y = [], 4.0, 12.0
-    for one in series:
-        width = 30 + _LETTER * len(one.name)
-        if x + width > WIDTH and x > 4:
-            x, y = 4.0, y + 18
-        drawn.append(_tag("rect", style=f"bar {one.style}", x=x, y=y - 9, width=12, height=10))
-        drawn.append(_text(x + 18, y, one.name, "label"))
-        x += width
+    drawn, x, y = [], 8.0, 12.0
+    for i, name in enumerate(names):
+        for j, line in enumerate(_wrapped(name, int((width - 30) / _LETTER))):
+            taken = 36 + _LETTER * _measure(line)
+            if (x + taken > width and x > 8) or j:
+                x, y = 8.0, y + 18
+            if j == 0:
+                drawn.append(swatch(i, x + 2, y - 4))
+            drawn.append(_text(x + 14, y, line, "label"))
+            x += taken
     return Markup("").join(drawn), y + 22
 
 
@@ -242,6 +411,17 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 def _shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: max(length - 1, 1)] + "…"
+
+
+def _measure(text: str) -> int:
+    """How many letters wide a text is: those of East Asian scripts take two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """A label in lines of at most so many letters; nothing is cut off."""
+    wide = _measure(text) > len(text)
+    return textwrap.wrap(text.translate(_CONTROLS), width // 2 if wide else width, break_on_hyphens=False) or [""]
 
 
 def _escape(text: str) -> Markup:

@@ -1,7 +1,8 @@
-"""Cleaning of typed text, and its words."""
+"""Text: cleaning what people typed, its words, and numbers as text."""
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from functools import lru_cache
@@ -55,3 +56,18 @@ def as_description(text: str, original: str) -> str:
 def cached_words(text: str) -> tuple[str, ...]:
     """:func:`words`, remembered: prompts and originals are asked for again and again."""
     return words(text)
+
+
+def percent(value: float | None, digits: int = 1, signed: bool = False) -> str:
+    """A share in percent: 0.646 is ``64.6%``; a dash where it is not defined."""
+    return "–" if value is None or not math.isfinite(value) else f"{100 * value:{'+' if signed else ''}.{digits}f}%"
+
+
+def number(value: float | None, digits: int = 0, signed: bool = False) -> str:
+    """A number with its decimal places, thousands separated by commas: ``1,234.5``; a dash where it is not defined."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:{'+' if signed else ''},.{digits}f}"
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """``1 service``, ``2 services``; ``plural`` where it takes more than an s."""
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"

@@ -1,0 +1,196 @@
+"""The page and the card of every command: all sections are there, and no text of strangers is markup."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from html.parser import HTMLParser
+
+from markdown_it import MarkdownIt
+
+from parapet.transforms.report import (
+    Bars,
+    Curve,
+    Dot,
+    Dots,
+    Example,
+    Examples,
+    Line,
+    Lines,
+    Part,
+    Report,
+    Series,
+    Table,
+    Text,
+    Tile,
+    card,
+    edited,
+    edited_words,
+    page,
+)
+
+HOSTILE = '<script>alert(1)</script>\'" onload="x" ](javascript:x) |*_`<b>` \ud800\x00\n# h'
+
+
+class Page(HTMLParser):
+    """The tags of a page, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def report(text: str) -> Report:
+    """Every section, with a text in every place."""
+    return Report(
+        command=text,
+        title=text,
+        headline=text,
+        lead=text,
+        tiles=[Tile(text, text)],
+        sections=[
+            Table(title=text, columns=[text, text], rows=[[text, text]], note=text, total_rows=1),
+            Dots(title=text, dots=[Dot(text, 0.5, 0.4, 0.6, text), Dot(text, None, group="b")], note=text),
+            Bars(title=text, categories=[text], series=[Series(text, (1.0,)), Series("b", (None,))], note=text),
+            Lines(title=text, x_label=text, y_label=text, series=[Curve(text, [(0, 1), (1, 2)])], note=text),
+            Examples(title=text, examples=[Example(text, [Line(text, [Part(text, text, text, text)])])], note=text),
+            Text(title=text, paragraphs=[text]),
+        ],
+        terms={text: text},
+        notes=[text],
+        links={"review.html": text, "statistics.json": text},
+    )
+
+
+def test_no_text_is_markup_in_the_page() -> None:
+    hostile, plain = Page(page(report(HOSTILE))), Page(page(report("plain `<b>` text\nsmall")))
+    allowed = {name for name, _ in plain.tags}
+    assert {name for name, _ in hostile.tags} <= allowed
+    assert "script" not in allowed
+    for _, attributes in hostile.tags:
+        assert not any(name.startswith("on") for name in attributes)
+    assert {attributes.get("href") for name, attributes in hostile.tags if name == "a"} == {
+        "review.html",
+        "statistics.json",
+    }
+    assert hostile.text.count("<script>alert(1)</script>") > 30
+    page(report(HOSTILE)).encode()
+
+
+def test_no_text_is_markup_in_the_card() -> None:
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(card(report(HOSTILE)))
+    inside = [child for token in tokens for child in token.children or []]
+    assert not [token for token in [*tokens, *inside] if token.type in ("html_block", "html_inline", "link_open")]
+    assert sum(token.type == "table_open" for token in tokens) == 1
+    titles = [tokens[i + 1].content for i, token in enumerate(tokens) if token.type == "heading_open"]
+    assert titles[-2:] == ["Terms", "Files"]
+    assert len(titles) == 5  # the report's, the table's, the text's
+    card(report(HOSTILE)).encode()
+
+
+def test_page_shows_what_the_report_has() -> None:
+    shown = page(
+        Report(
+            command="evaluate",
+            title="Dialogue state tracking",
+            headline="How ours tracks states",
+            lead="See `review.html` and `--decisions`.",
+            tiles=[Tile("JGA", "61.2%")],
+            sections=[
+                Table(title="Sets", columns=["Set", "JGA"], rows=[["SR-10", "40.0%\n38.0% to 42.0%"]]),
+                Dots(title="JGA by set", dots=[Dot("SR-10", 0.4, 0.38, 0.42, "Seen"), Dot("SR-10", 0.3, group="New")]),
+            ],
+            links={"review.html": "what to decide", "metrics.json": "all numbers"},
+        )
+    )
+    assert 'See <a href="review.html">review.html</a> and <code>--decisions</code>.' in shown
+    assert "<dt>JGA</dt><dd>61.2%</dd>" in shown
+    assert '<th scope="row">SR-10</th>' in shown
+    assert '<td class="n">40.0%<small>38.0% to 42.0%</small></td>' in shown
+    assert "SR-10, Seen 40.0% (38.0% to 42.0%); SR-10, New 30.0%" in shown
+    nav, _, footer = shown.partition("<footer>")
+    assert "what to decide" in nav
+    assert '<li><a href="metrics.json">metrics.json</a>: all numbers</li>' in footer
+
+
+def test_long_tables_are_cut_and_say_where_the_rest_is() -> None:
+    table = Table(title="Slots", columns=["Slot"], rows=[[f"slot {i}"] for i in range(1203)])
+    many = Report(command="x", title="X", headline="X", sections=[table])
+    assert "slot 999<" in page(many)
+    assert "slot 1000<" not in page(many)
+    assert "203 more rows are in <code>statistics.json</code>." in page(many)
+    assert "| slot 99 |" in card(many)
+    assert "| slot 100 |" not in card(many)
+    assert "1,103 more rows are in `statistics.json`." in card(many)
+
+
+def test_card_has_tables_notes_and_terms() -> None:
+    text = card(
+        Report(
+            command="ood",
+            title="Out-of-domain turns",
+            headline="not in the card",
+            lead="Injected turns.",
+            sections=[
+                Table(title="Sets", columns=["Set", "Split", "Turns"], rows=[["a|b", "dev", "12"]], text_columns=2),
+                Table(title="Page only", columns=["x"], rows=[["y"]], in_card=False),
+            ],
+            terms={"Rate": "Injected turns per `in_domain` turn."},
+            notes=["Seed: `parapet`."],
+            links={"SET/turns": "a row for every user turn"},
+        ),
+        [Text(title="Method", paragraphs=["At the end."])],
+    )
+    assert text == (
+        "# Out-of-domain turns\n\nInjected turns.\n\n- Seed: `parapet`.\n\n## Method\n\n- At the end.\n\n## Sets\n\n"
+        "| Set | Split | Turns |\n| --- | --- | --: |\n| a\\|b | dev | 12 |\n\n## Terms\n\n"
+        "- **Rate**: Injected turns per `in_domain` turn.\n\n## Files\n\n- `SET/turns`: a row for every user turn\n"
+    )
+
+
+def test_edits_of_a_text_are_marked() -> None:
+    parts = edited("I want tea", [(2, 6, "wnat", "letters swapped"), (10, 10, " please", "")])
+    assert parts == [Part("I ", "want", "wnat", "letters swapped"), Part(" tea", "", " please")]
+    assert edited("", []) == [Part("")]
+    shown = page(
+        Report(
+            command="x",
+            title="X",
+            headline="X",
+            sections=[Examples(title="Turns", examples=[Example("1_0, turn 2", [Line("User", parts)])])],
+        )
+    )
+    assert (
+        'I <del title="letters swapped">want</del><ins title="letters swapped">wnat</ins> tea<ins> please</ins></dd>'
+        in shown
+    )
+
+
+def test_aligned_words_are_marked_and_keep_their_spaces() -> None:
+    parts = edited_words([("one", "one"), ("two", "too"), ("", "x"), ("y", "")])
+    assert parts == [Part("one"), Part(" ", "two", "too"), Part(" ", "", "x"), Part(" ", "y")]
+
+
+def test_labels_of_charts_are_whole_and_do_not_overlap() -> None:
+    sets = ["original", "typos-env1", "a-set-with-a-name-that-is-longer-than-the-others-and-wrapped", "SR-10"]
+    groups = ["All services", "Seen services", "Unseen services"]
+    dots = [Dot(name, 0.2 * i, 0.1 * i, 0.3 * i, group) for name in sets for i, group in enumerate(groups, 1)]
+    shown = page(Report(command="x", title="X", headline="X", sections=[Dots(title="JGA", dots=dots)]))
+    labels = re.findall(r'<text class="label"[^>]* x="([\d.]+)" y="([\d.]+)">([^<]*)</text>', shown)
+    assert "".join(text for _, _, text in labels) == "".join([*groups, *sets])
+    lines = sorted(float(y) for x, y, _ in labels if float(x) > 100 and float(y) > 20)
+    assert min(b - a for a, b in itertools.pairwise(lines)) >= 13
+    values = [float(y) for y in re.findall(r'<text class="value"[^>]* y="([\d.]+)">', shown)]
+    assert min(b - a for a, b in itertools.pairwise(values)) >= 15
+    # Each group has a colour and a shape of its own.
+    drawn = set(re.findall(r'<(circle|rect|polygon) class="dot (s\d)"', shown))
+    assert drawn == {("circle", "s1"), ("rect", "s2"), ("polygon", "s3")}
+    assert re.findall(r'<text class="tick"[^>]*>([^<]*)</text>', shown) == ["0%", "20%", "40%", "60%", "80%", "100%"]

@@ -1,0 +1,305 @@
+"""The one report page and the one card (README.md): numbers, tables, charts and examples, and what they mean.
+
+Values are formatted by who makes the report (``percent``, ``number`` and ``counted`` of ``parapet.transforms.text``).
+Whatever the text is, page and card show it as it is: it is escaped here, once. In leads, notes and paragraphs what is
+between backticks is shown as code, as a link where :attr:`Report.links` has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import assert_never
+
+import msgspec
+from markupsafe import Markup, escape
+
+from parapet.transforms import markdown, svg
+from parapet.transforms.pages import render
+from parapet.transforms.svg import Curve as Curve
+from parapet.transforms.svg import Dot as Dot
+from parapet.transforms.svg import Series as Series
+from parapet.transforms.text import number, percent
+
+MAX_ROWS = 1000  # of a table in the page; a longer one is slow to open
+MAX_CARD_ROWS = 100  # of a table in a card
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+class Tile(msgspec.Struct, frozen=True):
+    """One of the few numbers at the top of the page."""
+
+    label: str
+    value: str
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A table.
+
+    Attributes:
+      title: what it shows.
+      columns: the headings.
+      rows: with a cell for each column, formatted. What follows a line break in a cell is small print.
+      note: a sentence above it.
+      text_columns: how many of the first columns are text; the others are numbers, and set to the right.
+      total_rows: how many of the last rows sum up the others.
+      in_card: whether the card has it, too.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    text_columns: int = 1
+    total_rows: int = 0
+    in_card: bool = True
+
+
+class Dots(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of shares in percent with their intervals: a row a set, a dot a group (seen, unseen; or a system)."""
+
+    title: str
+    dots: Sequence[Dot]
+    note: str = ""
+
+
+class Bars(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of bars, grouped by category.
+
+    Attributes:
+      title: what it shows.
+      categories: one for each group of bars.
+      series: numbers, or shares where ``percent`` is set: one for each category.
+      note: a sentence above it.
+      percent: whether the numbers are shares, 1 for all.
+      digits: decimal places.
+    """
+
+    title: str
+    categories: Sequence[str]
+    series: Sequence[Series]
+    note: str = ""
+    percent: bool = False
+    digits: int = 0
+
+
+class Lines(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart of lines over a numeric axis; ``percent`` and ``digits`` as for :class:`Bars`, of the vertical axis."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Curve]
+    note: str = ""
+    percent: bool = False
+    digits: int = 0
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a line: ``text`` as it is, then what was ``removed`` from here, then what was ``added`` instead."""
+
+    text: str = ""
+    removed: str = ""
+    added: str = ""
+    hint: str = ""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of an example; ``label`` is the speaker, or what the line is."""
+
+    label: str
+    parts: Sequence[Part]
+
+
+class Example(msgspec.Struct, frozen=True):
+    """An example: where it is (``dialogue 1_00000, turn 3``), and its lines."""
+
+    place: str
+    lines: Sequence[Line]
+
+
+class Examples(msgspec.Struct, frozen=True, kw_only=True):
+    """Some examples, with edits marked."""
+
+    title: str
+    examples: Sequence[Example]
+    note: str = ""
+
+
+class Text(msgspec.Struct, frozen=True, kw_only=True):
+    """Paragraphs, in the card as a list."""
+
+    title: str
+    paragraphs: Sequence[str]
+    in_card: bool = True
+
+
+Section = Table | Dots | Bars | Lines | Examples | Text
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run reports; :func:`page` and :func:`card` are made from it.
+
+    Attributes:
+      command: that made it: ``evaluate``.
+      title: of the page's window and of the card.
+      headline: the page's heading: the result, or what the output is.
+      lead: a sentence or two below it.
+      tiles: the few numbers that matter most.
+      sections: in order.
+      terms: term to meaning.
+      notes: sentences that must be seen before the numbers.
+      links: files of the run to what is in them; pages are listed first.
+    """
+
+    command: str
+    title: str
+    headline: str
+    lead: str = ""
+    tiles: Sequence[Tile] = ()
+    sections: Sequence[Section] = ()
+    terms: Mapping[str, str] = {}
+    notes: Sequence[str] = ()
+    links: Mapping[str, str] = {}
+
+
+def edited(text: str, edits: Iterable[tuple[int, int, str, str]]) -> list[Part]:
+    """A text with its edits marked.
+
+    Args:
+      text: before the edits.
+      edits: (start, end, what stands there now, a hint), in order and without overlap.
+    """
+    parts, at = [], 0
+    for start, end, added, hint in edits:
+        parts.append(Part(text[at:start], text[start:end], added, hint))
+        at = end
+    return [*parts, Part(text[at:])] if text[at:] or not parts else parts
+
+
+def edited_words(pairs: Iterable[tuple[str, str]]) -> list[Part]:
+    """Aligned words with their edits marked.
+
+    Args:
+      pairs: (before, after): the same where a word is unchanged, "" where one was inserted or deleted.
+    """
+    parts: list[Part] = []
+    for before, after in pairs:
+        space = " " if parts else ""
+        parts.append(Part(space + before) if before == after else Part(space, before, after))
+    return parts
+
+
+def page(report: Report) -> str:
+    """The report as a page of HTML that needs nothing from the network. Half surrogates become question marks."""
+    sections = [_Shown(section, _svg(section, f"chart-{i}")) for i, section in enumerate(report.sections)]
+    pages = {href: what for href, what in report.links.items() if href.split("#")[0].endswith(".html")}
+    text = render(
+        "report.html.jinja",
+        title=report.title,
+        brand=report.command,
+        headline=report.headline,
+        lead=report.lead,
+        report=report,
+        sections=sections,
+        pages=pages,
+        files={href: what for href, what in report.links.items() if href not in pages},
+        inline=lambda text: _inline(text, report.links),
+        max_rows=MAX_ROWS,
+    )
+    return text.encode("utf-8", "replace").decode()
+
+
+def card(report: Report, extra: Sequence[Section] = ()) -> str:
+    """The report as Markdown, for the README.md of a set: without tiles and charts.
+
+    Args:
+      report: the report of which the page is made.
+      extra: sections that only the card has, before the others.
+    """
+    blocks = [f"# {markdown.text(report.title)}", markdown.inline(report.lead)]
+    blocks.append(markdown.bullets(map(markdown.inline, report.notes)))
+    for section in [*extra, *report.sections]:
+        blocks += _card_section(section)
+    if report.terms:
+        meanings = (f"**{markdown.text(term)}**: {markdown.inline(what)}" for term, what in report.terms.items())
+        blocks += ["## Terms", markdown.bullets(map(markdown.Markdown, meanings))]
+    if report.links:
+        files = (f"{markdown.code(path)}: {markdown.inline(what)}" for path, what in report.links.items())
+        blocks += ["## Files", markdown.bullets(map(markdown.Markdown, files))]
+    return ("\n\n".join(block for block in blocks if block) + "\n").encode("utf-8", "replace").decode()
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    section: Section
+    svg: Markup | None
+
+    @property
+    def kind(self) -> str:
+        return type(self.section).__name__.lower()
+
+
+def _svg(section: Section, key: str) -> Markup | None:
+    """The chart of a section, if it is one."""
+    match section:
+        case Dots():
+            said = "; ".join(_said(dot) for dot in section.dots)
+            return svg.dots(key, section.title, said, section.dots)
+        case Bars():
+            form = _form(section.percent, section.digits)
+            said = "; ".join(
+                f"{category}: "
+                + ", ".join(f"{one.name} {_value(one.values[i], form)}".strip() for one in section.series)
+                for i, category in enumerate(section.categories)
+            )
+            return svg.bars(key, section.title, said, section.categories, section.series, form)
+        case Lines():
+            form, axes = _form(section.percent, section.digits), (section.x_label, section.y_label)
+            said = "; ".join(
+                f"{curve.name}: " + ", ".join(f"{x:.4g} {form(y)}" for x, y in curve.points) for curve in section.series
+            )
+            return svg.curves(key, section.title, said, section.series, axes, form)
+        case Table() | Examples() | Text():
+            return None
+        case _:
+            assert_never(section)
+
+
+def _form(is_share: bool, digits: int) -> Callable[[float], str]:
+    return lambda value: percent(value, digits) if is_share else number(value, digits)
+
+
+def _value(value: float | None, form: Callable[[float], str]) -> str:
+    return "–" if value is None else form(value)
+
+
+def _said(dot: Dot) -> str:
+    between = f" ({percent(dot.low)} to {percent(dot.high)})" if dot.interval else ""
+    return f"{dot.label}{f', {dot.group}' if dot.group else ''} {percent(dot.value)}{between}"
+
+
+def _inline(text: str, links: Mapping[str, str]) -> Markup:
+    """Text with code, and links to the files of the run."""
+    parts = []
+    for i, part in enumerate(_CODE.split(text)):
+        if i % 2 and part in links:
+            parts.append(Markup('<a href="{0}">{0}</a>').format(part))
+        else:
+            parts.append(Markup("<code>{}</code>").format(part) if i % 2 else escape(part))
+    return Markup("").join(parts)
+
+
+def _card_section(section: Section) -> list[str]:
+    heading = f"## {markdown.text(section.title)}"
+    match section:
+        case Table() if section.in_card and section.rows:
+            rows = [[cell.replace("\n", " · ") for cell in row] for row in section.rows[:MAX_CARD_ROWS]]
+            numbers = len(section.columns) - section.text_columns
+            more = len(section.rows) - MAX_CARD_ROWS
+            hidden = f"{more:,} more rows are in `statistics.json`." if more > 0 else ""
+            table = markdown.table(section.columns, rows, numbers)
+            return [heading, markdown.inline(section.note), table, markdown.inline(hidden)]
+        case Text() if section.in_card:
+            return [heading, markdown.bullets(map(markdown.inline, section.paragraphs))]
+        case _:
+            return []
