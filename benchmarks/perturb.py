@@ -31,9 +31,9 @@ from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.entities.choosing import Chooser
 from parapet.transforms.entities.groups import Found, Group, found_in
 from parapet.transforms.entities.mentions import Table, keep_unclear, marked_in
+from parapet.transforms.entities.replacing import edits_of
 from parapet.transforms.entities.sources import Sources
 from parapet.transforms.entities.study import kinds_of, learn_training
-from parapet.transforms.entities.utterances import edits_of
 from parapet.transforms.perturb.edits import move_spans
 from parapet.transforms.perturb.typos import Rates, with_typos
 from parapet.transforms.seeding import key_of

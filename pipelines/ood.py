@@ -80,7 +80,7 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
     from parapet.transforms.corpora import read_corpus
     from parapet.transforms.ood.language import schemas_of
     from parapet.transforms.ood.plan import Recipe, parse_rates
-    from parapet.transforms.ood.reading import check_places_of
+    from parapet.transforms.ood.planning import check_places_of
     from parapet.transforms.ood.sources import list_sources, plugin_of
 
     own = args.source == OWN
@@ -126,8 +126,8 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
 
     from parapet.transforms import files
     from parapet.transforms.dead_letters import DeadLettersFile
-    from parapet.transforms.ood import outputs, reading, writing
-    from parapet.transforms.ood.injections import PlanInjections
+    from parapet.transforms.ood import outputs, planning, writing
+    from parapet.transforms.ood.planning import PlanInjections
 
     files.prepare(args.output, "ood")
     recipe = args.recipe
@@ -155,7 +155,7 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
         )
     )
     dead = (written[writing.DEAD], planned.dead) | "Dead" >> beam.Flatten()
-    letters = dead | "Dead letters" >> DeadLettersFile(counts, reading.tallies, args.max_bad)
+    letters = dead | "Dead letters" >> DeadLettersFile(counts, planning.tallies, args.max_bad)
     others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
     (
         (written.written, others)
@@ -185,7 +185,7 @@ def header(args: argparse.Namespace) -> dict[str, Any]:
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
     """Says what each set came to."""
     from parapet.transforms.files import read_written
-    from parapet.transforms.ood.reading import tallies
+    from parapet.transforms.ood.planning import tallies
 
     numbers = json.loads(read_written(args.output, "statistics.json"))
     if not args.quiet:

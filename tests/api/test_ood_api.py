@@ -15,7 +15,7 @@ from test_same_as_commands import SPLITS, data_of, run
 
 import parapet
 from parapet.schemas.layout import sample_root
-from parapet.transforms.ood.places import wanted
+from parapet.transforms.ood.plan import wanted
 
 WHO, DID, WHAT = (
     ("uncle", "beekeeper", "goalkeeper", "volcano", "orchestra", "penguin", "librarian", "glacier"),

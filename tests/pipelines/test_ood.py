@@ -17,7 +17,7 @@ from parapet.pipelines.ood import run as run_ood
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.ood_turns import OOD_TURNS
-from parapet.transforms.ood.fallbacks import FALLBACKS
+from parapet.transforms.ood.injecting import FALLBACKS
 from parapet.transforms.ood.texts import key_of
 
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}

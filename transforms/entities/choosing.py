@@ -10,8 +10,7 @@ from parapet.transforms.entities import forms
 from parapet.transforms.entities.groups import Found, Group, Kinds
 from parapet.transforms.entities.kinds import CHOICE, FORMS
 from parapet.transforms.entities.sources import ATTEMPTS, Sources
-from parapet.transforms.entities.tokens import words
-from parapet.transforms.entities.training import Training
+from parapet.transforms.entities.vocabulary import Training, words
 from parapet.transforms.seeding import stable_hash
 
 _WEEKS = range(5, 46)  # so that a date moves by one to ten months, and keeps its weekday

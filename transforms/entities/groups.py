@@ -10,7 +10,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Frame, is_marker
 from parapet.transforms.entities.forms import minutes_of
 from parapet.transforms.entities.kinds import CHOICE, CLOSED, OTHER, REPLACED, SlotKind, is_none, kind_of_value
-from parapet.transforms.entities.tokens import folded, words
+from parapet.transforms.entities.vocabulary import folded, words
 from parapet.transforms.speech.spoken import Normalisation, load_normalisation, spoken_words
 
 Slot = tuple[str, str]  # service, slot

@@ -14,7 +14,7 @@ from parapet.transforms.entities import names
 from parapet.transforms.entities.forms import is_relative
 from parapet.transforms.entities.groups import Found, Group, Slot
 from parapet.transforms.entities.kinds import CHOICE, FORMS
-from parapet.transforms.entities.tokens import WORD, folded, is_number, plain
+from parapet.transforms.entities.vocabulary import WORD, folded, is_number, plain
 
 _PIECE = re.compile(r"\w+")
 

@@ -1,9 +1,14 @@
-"""The words and syllables that made-up names consist of, and some that no name may be, as ``names.toml`` has them."""
+"""Made-up names by kind: from one number, one name. Their words and syllables are in ``names.toml``."""
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Callable, Collection
 from importlib import resources
+
+from parapet.transforms.entities.vocabulary import words
+from parapet.transforms.seeding import NumberRng
 
 
 def _load() -> dict[str, list[str]]:
@@ -34,3 +39,115 @@ GENRES = _words["genres"]
 MUSIC = _words["music"]
 COMMON = frozenset(_words["common"])
 BEFORE_DATE = frozenset(_words["before_date"])
+
+
+_TITLES = ("dr ", "dr. ", "mr. ", "mrs. ", "ms. ", "prof. ")
+_MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
+
+
+def made_up_name(kind: str, like: str, number: int) -> str:
+    """A name of a kind.
+
+    Args:
+      kind: one of ``kinds.NAMES``.
+      like: the value it stands for: a person of one name stays one, a place keeps the number of its house.
+      number: 64 bits that look drawn.
+    """
+    return _MAKERS[kind](NumberRng(number), like)
+
+
+def _joined(start: str, end: str) -> str:
+    """Two syllables; no letter stands three times."""
+    return start + (end[1:] if start[-2:] == end[0] * 2 else end)
+
+
+def _town(rng: NumberRng, _: str) -> str:
+    return _joined(rng.choice(STARTS), rng.choice(TOWN_ENDS))
+
+
+def _family(rng: NumberRng) -> str:
+    return _joined(rng.choice(STARTS), rng.choice(FAMILY_ENDS))
+
+
+def _person(rng: NumberRng, like: str) -> str:
+    first = rng.choice(FIRST)
+    title = like.split()[0] + " " if like.casefold().startswith(_TITLES) else ""
+    return f"{title}{first} {_family(rng)}" if len(words(like)) > 1 else first
+
+
+def _address(rng: NumberRng, like: str) -> str:
+    number = 100 + rng.below(9800) if like[:1].isdigit() else 0
+    street = f"{_town(rng, like)} {rng.choice(STREETS)}"
+    return f"{number} {street}" if number else street
+
+
+def _last_word(like: str, known: Collection[str]) -> str:
+    """What kind of house or sight a name ends with, or nothing."""
+    last = like.split()[-1].title() if len(like.split()) > 1 else ""
+    return last if last in known else ""
+
+
+def _business(rng: NumberRng, like: str) -> str:
+    house = _last_word(like, KNOWN_HOUSES)
+    if house:
+        first = _town(rng, "") if rng.below(2) else f"{rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}"
+        return f"{first} {house}"
+    form = rng.below(4)
+    if form == 0:
+        return f"The {rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}"
+    if form == 1:
+        return f"{_family(rng)}'s {rng.choice(HOUSES)}"
+    first = rng.choice(NOUNS)
+    if form == 2:
+        return f"{first} & {rng.choice([noun for noun in NOUNS if noun != first])}"
+    return f"{rng.choice(ADJECTIVES)} {first} {rng.choice(HOUSES)}"
+
+
+def _place(rng: NumberRng, like: str) -> str:
+    return f"{_town(rng, '')} {_last_word(like, KNOWN_SIGHTS) or rng.choice(SIGHTS)}"
+
+
+def _title(rng: NumberRng, like: str) -> str:
+    if _MATCH.search(like):
+        return " Vs ".join(f"{_town(rng, '')} {_plural(rng.choice(NOUNS))}" for _ in range(2))
+    form = rng.below(4)
+    adjective, noun = rng.choice(ADJECTIVES), rng.choice(NOUNS)
+    if form == 0:
+        return f"The {adjective} {noun}"
+    if form == 1:
+        return f"{rng.choice(AFTER)} {adjective} {_plural(noun)}"
+    return f"{adjective} {noun}" if form == 2 else f"{rng.choice(FIRST)}'s {noun}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
+
+
+def _task(rng: NumberRng, _: str) -> str:
+    """A chore of a list: of verbs and things drawn apart, most would make no sense."""
+    verb, things = CHORES[rng.below(len(CHORES))]
+    return f"{verb} the {rng.choice(OWNERS)} {rng.choice(things)}"
+
+
+def _car(rng: NumberRng, _: str) -> str:
+    model = rng.choice(CARS)
+    return model if rng.below(2) else _joined(rng.choice(STARTS), rng.choice(CAR_ENDS))
+
+
+_MAKERS: dict[str, Callable[[NumberRng, str], str]] = {
+    "address": _address,
+    "airport": lambda rng, like: f"{_town(rng, like)} Airport",
+    "business": _business,
+    "car": _car,
+    "city": _town,
+    "cuisine": lambda rng, _: rng.choice(CUISINES),
+    "genre": lambda rng, _: rng.choice(GENRES),
+    "music": lambda rng, _: rng.choice(MUSIC),
+    "person": _person,
+    "place": _place,
+    "station": lambda rng, like: f"{_town(rng, like)} Station",
+    "task": _task,
+    "title": _title,
+}

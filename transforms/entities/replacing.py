@@ -1,25 +1,194 @@
-"""One dialogue with other values: found, chosen, written everywhere, and checked."""
+"""One dialogue with other values: chosen, written into utterances and frames, and checked."""
 
 from __future__ import annotations
 
 import pickle
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, is_marker
+from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
 from parapet.schemas.errors import InputError
-from parapet.transforms.entities.checking import check_replaced
-from parapet.transforms.entities.choosing import Chooser, leaks
-from parapet.transforms.entities.groups import Found, Group, Kinds, Slot, found_in, reason_of
-from parapet.transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind
-from parapet.transforms.entities.mentions import Mention, keep_unclear
+from parapet.transforms.entities import names
+from parapet.transforms.entities.choosing import Chooser, in_case_of, leaks
+from parapet.transforms.entities.forms import is_relative
+from parapet.transforms.entities.groups import Found, Group, Kinds, Slot, annotated, found_in, reason_of
+from parapet.transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none
+from parapet.transforms.entities.mentions import Mention, Table, keep_unclear
 from parapet.transforms.entities.sources import Sources
-from parapet.transforms.entities.training import Training
-from parapet.transforms.entities.utterances import edits_of, text_for
+from parapet.transforms.entities.vocabulary import Training, folded, is_number, words
 from parapet.transforms.perturb.edits import Edit, move_spans
+
+_ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
+_OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")
+_THE = re.compile(r"\bthe\s+$", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"(?:next|this|coming|\w+day\b)", re.IGNORECASE)  # "the next Wednesday bus" keeps its article
+_WORD_BEFORE = re.compile(r"(?<![\w'’])([\w'’]+)\s+$")
+_VOWEL = re.compile(r"[aeiouáéíóúàèìòùâêîôûäëïöü]|8|11(?!\d)|18(?!\d)|hour|hono|honest|heir", re.IGNORECASE)
+_CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\b|once\b|ouija)", re.IGNORECASE)
+
+
+def article_of(text: str) -> str:
+    """``a`` or ``an``, as English says it before a text."""
+    start = text.lstrip("\"'“‘($#")
+    if _CONSONANT.match(start):
+        return "a"
+    return "an" if _VOWEL.match(start) else "a"
+
+
+def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
+    """The edits that replace the mentions whose groups have something to replace them, in order.
+
+    Args:
+      utterance: what is said.
+      mentions: the values in it, in order; those of groups that are kept change nothing.
+
+    Raises:
+      InputError: values overlap.
+    """
+    edits: list[Edit] = []
+    free = 0  # what is before belongs to another mention
+    for mention in mentions:
+        new = text_for(mention)
+        if new is None:
+            free = max(free, mention.end)
+            continue
+        if mention.start < free:
+            raise InputError(f"overlapping: {mention.text!r} is said inside another value")
+        edits += _around(utterance, mention, new, free)
+        edits.append(Edit(mention.start, mention.end, new))
+        free = mention.end
+    return edits
+
+
+def text_for(mention: Mention) -> str | None:
+    """What a mention becomes, in its own case; None where it stays."""
+    group = mention.group
+    if group is None or group.reason or not group.replacement:
+        return None
+    shown = group.shown.get(mention.text)
+    return in_case_of(group.shown[mention.like], mention.text) if shown is None else shown
+
+
+def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]:
+    before = utterance[free : mention.start]
+    if mention.group and mention.group.kind == "date" and new[:1].isalpha():
+        the = None if _ATTRIBUTE.match(mention.text) else _THE.search(before)
+        start = free + the.start() if the else mention.start
+        word = _WORD_BEFORE.search(utterance[:start])
+        bare = is_relative(mention.text) and not mention.text.casefold().startswith("on ")
+        on = "on " if bare and word and word[1].casefold() not in names.BEFORE_DATE else ""
+        return [Edit(start, mention.start, on)] if the or on else []
+    # An article ends with one of these letters, and most of what stands before a value does not.
+    article = _ARTICLE.search(before) if before.rstrip(_OPENING)[-1:] in _LAST else None
+    if article is None:
+        return []
+    wanted = article_of(new)
+    # "a 11:45 am" has no article, but an "at" that lost a letter.
+    if wanted == article[1].casefold() or article_of(mention.text) != article[1].casefold():
+        return []
+    place = free + article.start()
+    return [Edit(place, place + len(article[1]), wanted.capitalize() if article[1][0] == "A" else wanted)]
+
+
+def check_replaced(
+    before: Dialogue, raw: dict[str, Any], found: Found, mentions: Sequence[Sequence[Mention]], table: Table
+) -> None:
+    """Checks spans, what is left of old values, and whether states follow from what was said, as before.
+
+    Args:
+      before: the dialogue as it was.
+      raw: as it is now, as its file has it.
+      found: its values.
+      mentions: of each turn, the values in its utterance.
+      table: by which they were found.
+
+    Raises:
+      InputError: something does not hold.
+    """
+    after = typed(raw)
+    _check_spans(after, found)
+    _check_left(after, table, mentions)
+    _check_states(before, after, found)
+
+
+def _check_spans(dialogue: Dialogue, found: Found) -> None:
+    """Every span is a value of its slot somewhere in the dialogue, or what one that is kept is called."""
+    values: dict[Slot, set[str]] = {}
+    for turn in dialogue.turns:
+        for frame in turn.frames:
+            for name, same, canonical in annotated(frame):
+                values.setdefault((frame.service, name), set()).update(
+                    folded(value) for value in (*same, canonical or "")
+                )
+    for position, turn in enumerate(dialogue.turns):
+        for frame in turn.frames:
+            for span in frame.slots:
+                if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
+                    text = turn.utterance[span.start : span.exclusive_end]
+                    slot = (frame.service, span.slot)
+                    if {folded(text), found.spoken.get((slot, text), folded(text))}.isdisjoint(values.get(slot, ())):
+                        reason = f"bad_span: {text!r} is no value of {span.slot!r} after the replacement"
+                        raise InputError(reason, "", f"turns[{position}]")
+
+
+def _check_left(after: Dialogue, table: Table, mentions: Sequence[Sequence[Mention]]) -> None:
+    """No value that was replaced is still said."""
+    for position, (turn, of_turn) in enumerate(zip(after.turns, mentions, strict=True)):
+        if not of_turn:
+            continue  # as it was
+        for mention in table.unmarked(turn.utterance):
+            if mention.group and mention.group.replacement and not _inside_kept(mention, of_turn):
+                reason = f"left_behind: {mention.text!r} is still said"
+                raise InputError(reason, "", f"turns[{position}]")
+
+
+def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
+    """Whether it is a part of a value that is kept: the city in the name of a station."""
+    return any(
+        (one.group is None or not one.group.replacement) and mention.text.casefold() in one.text.casefold()
+        for one in of_turn
+    )
+
+
+def _check_states(before: Dialogue, after: Dialogue, found: Found) -> None:
+    """A value of the state that had been said is so after, too: what a tracker can know stays what it can know."""
+    of = found.by_surface()
+    said_before, said_after = " ", " "
+    done: set[tuple[str, str, tuple[str, ...]]] = set()
+    for position, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
+        said_before += f"{' '.join(words(old.utterance))} "
+        said_after += f"{' '.join(words(new.utterance))} "
+        for service, slot, listed, now in _states(old, new):
+            group = next((of[value] for value in listed if value in of), None)
+            if group is None or not group.replacement or (service, slot, tuple(listed)) in done:
+                continue
+            done.add((service, slot, tuple(listed)))
+            if _said(listed, said_before, group) and not _said(now, said_after, group):
+                reason = f"state_differs: the value of {slot!r} had been said, and now is not"
+                raise InputError(reason, "", f"turns[{position}]")
+
+
+def _states(old: Turn, new: Turn) -> Any:
+    for one, other in zip(old.frames, new.frames, strict=True):
+        if one.state and other.state:
+            for slot, listed in one.state.slot_values.items():
+                yield one.service, slot, listed, other.state.slot_values[slot]
+
+
+def _said(values: Sequence[str], text: str, group: Group) -> bool:
+    """Whether one of the values has been said; of a bare number, or a day without its month, nobody can tell."""
+    for value in values:
+        found = words(value)
+        if is_none(value) or not found or is_number(found[0]) or (group.kind == "date" and is_relative(value)):
+            continue
+        if f" {' '.join(found)} " in text:
+            return True
+    return False
+
 
 # Where values stand: what is said, spans, and the parts of frames.
 PLACES = ("utterances", "spans", "state", "actions", "service_call", "results")

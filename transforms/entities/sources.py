@@ -15,8 +15,8 @@ from parapet.transforms.dead_letters import percent
 from parapet.transforms.entities.forms import amount_of, day_of, digits_of, minutes_of
 from parapet.transforms.entities.groups import Group
 from parapet.transforms.entities.kinds import FORMS, KINDS, NAMES, is_none
-from parapet.transforms.entities.made import made
-from parapet.transforms.entities.training import Training
+from parapet.transforms.entities.names import made_up_name
+from parapet.transforms.entities.vocabulary import Training
 from parapet.transforms.seeding import stable_hash
 
 GENERATED, CORPUS = "generated", "corpus"
@@ -56,7 +56,7 @@ class Sources(msgspec.Struct, frozen=True):
         if self.makes(group):
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a value of its own: then no new name can end with it as the old one does.
-                yield made(group.kind, group.canonical if attempt < ATTEMPTS // 2 else "", number)
+                yield made_up_name(group.kind, group.canonical if attempt < ATTEMPTS // 2 else "", number)
             return
         pool = self.pools.get(self.pool_of(group) or "", [])
         start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0

@@ -15,7 +15,7 @@ from parapet.transforms.entities.groups import Kinds, Slot, found_in, values_of
 from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
 from parapet.transforms.entities.replacing import Replacer
 from parapet.transforms.entities.sources import CORPUS, GENERATED, Sources, check_enough, held_out, read_gazetteer
-from parapet.transforms.entities.training import Training, texts_of, training_of
+from parapet.transforms.entities.vocabulary import Training, texts_of, training_of
 
 
 class Config(NamedTuple):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from parapet.transforms.ood.fallbacks import FALLBACKS
+from parapet.transforms.ood.injecting import FALLBACKS
 from parapet.transforms.ood.plan import MOST_USES, TURNS_A_USE, Recipe
 
 _PLACES = {

@@ -12,8 +12,7 @@ from parapet.transforms.corpora import Corpus
 from parapet.transforms.ood import OWN
 from parapet.transforms.ood.injecting import injected
 from parapet.transforms.ood.language import Schemas, schemas_of
-from parapet.transforms.ood.places import PLACES
-from parapet.transforms.ood.plan import Injection, Recipe, parse_rates
+from parapet.transforms.ood.plan import PLACES, Injection, Recipe, parse_rates
 from parapet.transforms.ood.sources import list_sources
 from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated, share_of
 
@@ -73,8 +72,7 @@ class OutOfDomain(Perturbation):
         import apache_beam as beam
 
         from parapet.transforms.dead_letters import DeadLettersFile
-        from parapet.transforms.ood.injections import PlanInjections
-        from parapet.transforms.ood.reading import of_source
+        from parapet.transforms.ood.planning import PlanInjections, of_source
 
         planned = files | "Injections" >> PlanInjections(self.recipe, self.sources, self.schemas)
         _ = planned.dead | "Check source" >> DeadLettersFile(planned.counts, of_source, self.max_bad)
@@ -87,7 +85,7 @@ class OutOfDomain(Perturbation):
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: list[Injection] | None) -> Perturbed:
         """The dialogue with the injections that the set has, and a row for every user turn."""
-        from parapet.transforms.ood.reading import check_unicode
+        from parapet.transforms.ood.planning import check_unicode
 
         if error := check_unicode(dialogue):
             raise error

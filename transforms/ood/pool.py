@@ -8,8 +8,7 @@ import msgspec
 
 from parapet.schemas.errors import is_unicode
 from parapet.transforms.ood.language import Languages, Saying
-from parapet.transforms.ood.near import InDomain
-from parapet.transforms.ood.texts import key_of
+from parapet.transforms.ood.texts import InDomain, key_of
 
 LONGEST = 400  # characters; what is longer is no turn of a dialogue
 

@@ -16,7 +16,7 @@ from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, pa
 from parapet.transforms import plugins
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.files import read_bytes
-from parapet.transforms.ood.places import user_turns_of
+from parapet.transforms.ood.plan import user_turns_of
 from parapet.transforms.ood.pool import Foreign, foreign
 from parapet.transforms.touching import domains_of
 

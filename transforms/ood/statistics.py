@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.ood.places import set_name, wanted
-from parapet.transforms.ood.plan import Recipe
+from parapet.transforms.ood.plan import Recipe, set_name, wanted
 from parapet.transforms.ood.pool import IN_DOMAIN, STATUSES
 
 MOST_IN_DOMAIN = 0.5

@@ -18,10 +18,9 @@ from parapet.schemas.ood_turns import OOD_TURNS
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.ood.injecting import Row, injected
-from parapet.transforms.ood.places import wanted
-from parapet.transforms.ood.plan import Injection, Recipe, most_uses
+from parapet.transforms.ood.plan import Injection, Recipe, most_uses, wanted
+from parapet.transforms.ood.planning import sound_dialogues
 from parapet.transforms.ood.pool import STATUSES
-from parapet.transforms.ood.reading import sound_dialogues
 from parapet.transforms.ood.statistics import uses_in
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.parquet import parquet_bytes

@@ -10,7 +10,7 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.transforms.entities.kinds import SlotKind
 from parapet.transforms.entities.replacing import Replaced, Replacer, replaced
 from parapet.transforms.entities.sources import Sources
-from parapet.transforms.entities.training import training_of
+from parapet.transforms.entities.vocabulary import training_of
 
 SERVICE = "Trips_1"
 KINDS = {

@@ -17,10 +17,9 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.transforms.corpora import read_corpus
-from parapet.transforms.entities.checking import check_replaced
 from parapet.transforms.entities.groups import found_in
 from parapet.transforms.entities.mentions import keep_unclear
-from parapet.transforms.entities.replacing import Replacer, replaced
+from parapet.transforms.entities.replacing import Replacer, check_replaced, replaced
 from parapet.transforms.entities.sources import Sources
 from parapet.transforms.entities.study import kinds_of, learn_training
 

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from parapet.schemas.errors import InputError
 from parapet.transforms.entities import forms
 from parapet.transforms.entities.kinds import NAMES, kind_of, kind_of_value
-from parapet.transforms.entities.made import made
+from parapet.transforms.entities.names import made_up_name
+from parapet.transforms.entities.replacing import article_of
 from parapet.transforms.entities.sources import check_enough, held_out, read_gazetteer
-from parapet.transforms.entities.tokens import words
-from parapet.transforms.entities.training import training_of
-from parapet.transforms.entities.utterances import article_of
+from parapet.transforms.entities.vocabulary import training_of, words
 
 
 @pytest.mark.parametrize(
@@ -156,18 +155,18 @@ def test_kinds_of_single_values() -> None:
 
 @given(st.sampled_from(NAMES), st.text(max_size=20), st.integers(0, 2**64 - 1))
 def test_made_names(kind: str, like: str, number: int) -> None:
-    name = made(kind, like, number)
-    assert name == made(kind, like, number)
+    name = made_up_name(kind, like, number)
+    assert name == made_up_name(kind, like, number)
     assert words(name)
     assert not re.search(r"(.)\1\1", re.sub(r"\d", "", name))
 
 
 def test_names_keep_what_they_are() -> None:
     for number in range(40):
-        assert made("place", "Hyde Park", number * 7919).endswith(" Park")
-        assert made("business", "Millfield Library", number * 7919).endswith(" Library")
-        assert len(made("person", "Diego", number).split()) == 1
-        assert len(made("person", "Iain Softley", number).split()) == 2
+        assert made_up_name("place", "Hyde Park", number * 7919).endswith(" Park")
+        assert made_up_name("business", "Millfield Library", number * 7919).endswith(" Library")
+        assert len(made_up_name("person", "Diego", number).split()) == 1
+        assert len(made_up_name("person", "Iain Softley", number).split()) == 2
 
 
 def test_dates_and_times() -> None:

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.transforms.ood.fallbacks import FALLBACKS
-from parapet.transforms.ood.injecting import injected, kept_frames
-from parapet.transforms.ood.places import Place, turns_with_place, wanted
-from parapet.transforms.ood.plan import Injection, Recipe, most_uses, parse_rates, plan
+from parapet.transforms.ood.injecting import FALLBACKS, injected, kept_frames
+from parapet.transforms.ood.plan import Injection, Place, Recipe, most_uses, parse_rates, plan, turns_with_place, wanted
 from parapet.transforms.ood.pool import foreign
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.seeding import stable_hash

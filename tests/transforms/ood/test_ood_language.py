@@ -17,9 +17,8 @@ from parapet.schemas.layout import read_root
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.ood.language import Languages, Saying, saying_of, schemas_of
-from parapet.transforms.ood.near import InDomain
 from parapet.transforms.ood.pool import Foreign, foreign, judged, merged
-from parapet.transforms.ood.texts import key_of, stopwords
+from parapet.transforms.ood.texts import InDomain, key_of, stopwords
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
 

@@ -7,9 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.ood.near import InDomain
 from parapet.transforms.ood.pool import foreign, judged, merged
-from parapet.transforms.ood.texts import key_of, stopwords
+from parapet.transforms.ood.texts import InDomain, key_of, stopwords
 
 words = st.lists(st.sampled_from(list("abcdefghij")), min_size=1, max_size=12).map(" ".join)
 domains = st.sampled_from([("Bars",), ("Cars",), ("Bars", "Cars"), ("Dogs",)])

@@ -1,13 +1,14 @@
-"""The corpus and the source, read: places, in-domain turns, foreign utterances."""
+"""From dialogue files to what is injected where: corpus and source are read, utterances judged, places served."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
+import msgspec
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
@@ -16,15 +17,24 @@ from parapet.schemas.errors import InputError, is_unicode, storable
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues
 from parapet.transforms.ood.language import Languages, Saying, Schemas, saying_of
-from parapet.transforms.ood.near import InDomain
-from parapet.transforms.ood.places import places_of, turns_with_place, user_turns_of
-from parapet.transforms.ood.plan import Recipe, check_places
+from parapet.transforms.ood.plan import (
+    Injection,
+    Place,
+    Recipe,
+    check_places,
+    places_of,
+    plan,
+    turns_with_place,
+    user_turns_of,
+)
 from parapet.transforms.ood.pool import KEPT, Foreign, foreign, judged, merged
 from parapet.transforms.ood.sources import SourceFile, read_source, source_id
-from parapet.transforms.ood.texts import key_of
+from parapet.transforms.ood.statistics import check_foreign
+from parapet.transforms.ood.texts import InDomain, key_of, stopwords
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
 
+_PLANNED = "planned_turns/"
 PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
 
 
@@ -94,7 +104,7 @@ def read_file(file: DialogueFile, recipe: Recipe) -> Iterator[Foreign | TaggedOu
                 continue
             found += _found(file, position, dialogue, recipe, listed)
             if listed:
-                counts[f"planned_turns/{file.split or 'all'}"] += len(user_turns_of(dialogue))
+                counts[f"{_PLANNED}{file.split or 'all'}"] += len(user_turns_of(dialogue))
     except InputError as error:
         letters = [dead_file(file, error)]
         found, counts, elsewhere = [], Counter(), Counter(files_elsewhere=1, broken_files_elsewhere=1)
@@ -223,3 +233,61 @@ class _Filter(beam.DoFn):
             yield one
             if self.languages is None and self.in_domain.is_familiar(one.key):
                 yield TaggedOutput(COUNTS, ("familiar", 1))
+
+
+class Planned(NamedTuple):
+    """PCollections of what was planned.
+
+    Attributes:
+      injections: (dialogue file, Injection).
+      counts: (name, n), to be summed.
+      dead: (file, letters) of what could not be read of splits that are not written, and of the source.
+    """
+
+    injections: beam.PCollection
+    counts: beam.PCollection
+    dead: beam.PCollection
+
+
+class PlanInjections(beam.PTransform):
+    """Plans what is injected into the dialogues of a corpus, at exact rates.
+
+    Args:
+      recipe: how.
+      sources: files of foreign utterances; none where they are the corpus's own.
+      schemas: of the corpus, where they are its own.
+    """
+
+    def __init__(self, recipe: Recipe, sources: Sequence[SourceFile], schemas: Schemas | None) -> None:
+        super().__init__()
+        self.recipe, self.sources, self.schemas = recipe, list(sources), schemas
+
+    def expand(self, files: beam.PCollection) -> Planned:
+        """All DialogueFiles of the corpus, those of splits that are not written as well, to what is planned."""
+        corpus = files | "Corpus" >> ReadCorpus(self.recipe)
+        source = files.pipeline | "Source files" >> beam.Create(self.sources) | "Source" >> ReadSource()
+        utterances = (corpus.foreign, source.foreign) | "Utterances" >> beam.Flatten()
+        pool, of_pool = utterances | "Pool" >> Pool(corpus[TURNS], stopwords(), self.schemas)
+        counts = (corpus[COUNTS], source[COUNTS], of_pool) | "Counts" >> beam.Flatten()
+        once = files.pipeline | "Once" >> beam.Create([self.recipe], reshuffle=False)
+        injections = once | "Plan" >> beam.FlatMap(
+            planned,
+            beam.pvalue.AsIter(corpus[PLACES]),
+            beam.pvalue.AsIter(pool),
+            beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
+        )
+        return Planned(injections, counts, (corpus[DEAD], source[DEAD]) | "Dead" >> beam.Flatten())
+
+
+def planned(
+    recipe: Recipe, places: Iterable[Place], pool: Iterable[Foreign], sums: Iterable[tuple[str, int]]
+) -> list[tuple[str, Injection]]:
+    """:func:`~parapet.transforms.ood.plan.plan`, given the summed counts; checks first that the source is foreign."""
+    counts = dict(sums)
+    if not recipe.own:
+        check_foreign(counts)
+    turns = {name.removeprefix(_PLANNED): n for name, n in counts.items() if name.startswith(_PLANNED)}
+    turns = {"" if split == "all" else split: n for split, n in turns.items()}
+    if not recipe.splits:
+        recipe = msgspec.structs.replace(recipe, splits=tuple(sorted(turns)))
+    return plan(recipe, places, pool, turns)
