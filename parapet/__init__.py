@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parapet.transforms.corpora import Corpus, corpus_of
     from parapet.transforms.perturbation import Perturbation, Perturbed, changed_turn
     from parapet.transforms.perturbation_checks import check_perturbation
-    from parapet.transforms.perturbed import PerturbedCorpus
+    from parapet.transforms.perturbed_corpus import PerturbedCorpus
     from parapet.transforms.user_turns import edit_user_turns
 
 # In a checkout the other folders stand beside this one. Python finds this one first wherever it is started there, even
@@ -35,7 +35,7 @@ _PLACES = {
     "InputError": "parapet.schemas.errors",
     "Perturbation": "parapet.transforms.perturbation",
     "Perturbed": "parapet.transforms.perturbation",
-    "PerturbedCorpus": "parapet.transforms.perturbed",
+    "PerturbedCorpus": "parapet.transforms.perturbed_corpus",
     "Scores": "parapet.scoring",
     "apply_variants": "parapet.api",
     "check_perturbation": "parapet.transforms.perturbation_checks",

@@ -12,7 +12,7 @@ from parapet.transforms.corpora import Corpus, read_corpus
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation import Perturbation
-    from parapet.transforms.perturbed import PerturbedCorpus
+    from parapet.transforms.perturbed_corpus import PerturbedCorpus
     from parapet.transforms.variants.corpus import RenamedCorpus, Variants
 
 
@@ -71,7 +71,7 @@ def perturbations() -> Mapping[str, type[Perturbation]]:
       >>> parapet.perturbations()["typos"].name
       'typos'
     """
-    from parapet.transforms.perturbation import Registry
+    from parapet.transforms.perturbations import Registry
 
     return Registry()
 
@@ -105,8 +105,9 @@ def perturb(
       ['dialogue_id', 'turn', 'status', 'reason', 'original', 'utterance']
       >>> typos.save("my_typos")  # doctest: +SKIP
     """
-    from parapet.transforms.perturbation import perturbation_of, set_of
-    from parapet.transforms.perturbed import perturbed_sets
+    from parapet.transforms.perturbation import set_of
+    from parapet.transforms.perturbations import perturbation_of
+    from parapet.transforms.perturbed_corpus import perturbed_sets
 
     made = perturbation_of(perturbation, options)
     name = set_of(made, set_name)
@@ -123,8 +124,8 @@ def perturb_sets(
       >>> sorted(parapet.perturb_sets(parapet.load_corpus(), "typos", env=(0.1, 0.5)))
       ['typos', 'typos-env1', 'typos-env2']
     """
-    from parapet.transforms.perturbation import perturbation_of
-    from parapet.transforms.perturbed import perturbed_sets
+    from parapet.transforms.perturbations import perturbation_of
+    from parapet.transforms.perturbed_corpus import perturbed_sets
 
     return perturbed_sets(corpus_from(corpus), perturbation_of(perturbation, options))
 

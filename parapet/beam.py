@@ -30,7 +30,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.dead_letters import dead_dialogue, id_of
-from parapet.transforms.perturbation import Perturbation, apply, options_named, perturbation_of, set_of
+from parapet.transforms.perturbation import Analysis, Perturbation, apply, checked_analysis, set_of
+from parapet.transforms.perturbations import options_named, perturbation_of
 from parapet.transforms.variants.corpus import renamed_corpora
 from parapet.transforms.variants.dialogues import places_of, rename
 from parapet.transforms.variants.matching import Variant
@@ -114,11 +115,15 @@ class Perturb(beam.PTransform):
         if not self.perturbation.needs_analysis():
             return dialogues | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
         files = dialogues | "As files" >> _as_files(strict)
-        states = files.files | "Analyze" >> _Analyze(self.perturbation)
+        analysis = files.files | "Analyze" >> _Analyze(self.perturbation)
+        perturbation, names = self.perturbation, tuple(analysis.shared)
+        shared = [beam.pvalue.AsDict(pairs) for pairs in analysis.shared.values()]
         joined = (
-            {"files": files.files | "By id" >> beam.Map(_keyed), "states": states}
+            {"files": files.files | "By id" >> beam.Map(_keyed), "states": analysis.states}
             | "Join" >> beam.CoGroupByKey()
-            | "One of each" >> beam.MapTuple(_joined)
+            | "One of each"
+            # A lambda has no types: those of *shared Beam would take for those of each side input.
+            >> beam.Map(lambda joined, *shared: _joined(joined[0], joined[1], perturbation, names, *shared), *shared)
         )
         perturbed = joined | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
         dead_letters = (files[DEAD_LETTERS], perturbed[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
@@ -148,8 +153,10 @@ class _Analyze(beam.PTransform):
         super().__init__()
         self.perturbation = perturbation
 
-    def expand(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[str, Any]]:
-        return self.perturbation.analyze(files) | "By file" >> beam.MapTuple(lambda place, state: (place[0], state))
+    def expand(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+        analysis = checked_analysis(self.perturbation, files)
+        states = analysis.states or files.pipeline | "No states" >> beam.Create([], reshuffle=False)
+        return analysis._replace(states=states | "By file" >> beam.MapTuple(lambda place, state: (place[0], state)))
 
 
 class _AsFile(beam.DoFn):
@@ -181,11 +188,19 @@ def _keyed(file: DialogueFile) -> tuple[str, DialogueFile]:
     return file.relative, file
 
 
-def _joined(name: str, found: dict[str, Iterable[Any]]) -> tuple[Dialogue, Any]:
+def _joined(
+    name: str,
+    found: dict[str, Iterable[Any]],
+    perturbation: Perturbation,
+    shared_names: Sequence[str],
+    *shared: Mapping[Any, Any],
+) -> tuple[Dialogue, Any]:
     files, states = [*found["files"]], [*found["states"]]
     if len(files) > 1:
         raise InputError(f"{len(files)} dialogues have this id", f"dialogue {name}")
-    return _dialogue(files[0]), states[0] if states else None
+    state = states[0] if states else None
+    of_all = dict(zip(shared_names, shared, strict=True))
+    return _dialogue(files[0]), perturbation.state_of((files[0].relative, 0), state, of_all)
 
 
 def _dialogue(file: DialogueFile) -> Dialogue:

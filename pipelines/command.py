@@ -29,7 +29,8 @@ from parapet.schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_roo
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dead_letters import Tallies
+    from parapet.transforms.counts import Counts
+    from parapet.transforms.dead_letters import Tallies, Tally
 
 Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
 Adds = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -332,6 +333,13 @@ def warn_left_out(output: str, tallies: Tallies, what: str = "left out") -> None
     dead = read_dead_letters(read_written(output, DEAD_LETTERS))
     for line in warnings_of(tallies(counts), dead, f"{output}/{DEAD_LETTERS}", what):
         logging.warning("%s", line)
+
+
+def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
+    """The same for a run whose counts are typed."""
+    from parapet.transforms.counts import Counts
+
+    warn_left_out(output, lambda counts: tallies(Counts.of_json(counts)), what)
 
 
 def run_header(pipeline: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ PIPELINES = {
     "speech_errors": "dialogues -> spoken, through noise, heard again: sets at a stated word error rate",
     "unseen_entities": "dialogues -> the same with slot values that occur nowhere in training",
     "ood": "dialogues + foreign utterances -> out-of-domain turns at exact rates, labelled, with fallbacks",
+    "perturb": "dialogues -> the same, perturbed by any perturbation that is installed: plug-ins, too",
     "few_shot": "dialogues -> small nested training sets for each domain, and their tests",
     "unseen_services": "dialogues -> splits by domain or service: what is tested on is not in training",
     "reminders": "a simulator -> a corpus of dialogues about reminders, by an agenda-based user",

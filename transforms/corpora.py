@@ -47,6 +47,7 @@ class Item(NamedTuple):
       plain: whether it is plain JSON: no NaN, no half surrogate pairs.
       error: why it cannot be used; None where it can.
       rows: what was changed in it, where the corpus is a perturbed one.
+      dialogue: the same as ``raw``, typed; None where it was not parsed.
     """
 
     position: int
@@ -54,6 +55,7 @@ class Item(NamedTuple):
     plain: bool
     error: InputError | None = None
     rows: Sequence[dict[str, Any]] = ()
+    dialogue: Dialogue | None = None
 
 
 class Corpus:
@@ -119,8 +121,7 @@ class Corpus:
         Raises:
           InputError: the file cannot be read; possibly after some of its dialogues.
         """
-        for position, raw, plain, dialogue in dialogues_of(file):
-            yield Item(position, raw, plain, dialogue if isinstance(dialogue, InputError) else None)
+        return items_of(file)
 
     def save(self, folder: str | Path) -> None:
         """Writes the corpus to a folder in the SGD layout, with the rows of a perturbed corpus beside it, as Parquet.
@@ -277,6 +278,19 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue 
             yield position, raw, plain, typed(raw)
         except InputError as error:
             yield position, raw, plain, error
+
+
+def items_of(file: DialogueFile) -> Iterator[Item]:
+    """The dialogues of a file, each with the error that makes it unusable, if any.
+
+    Raises:
+      InputError: the file cannot be read, or is no list; possibly after some dialogues.
+    """
+    for position, raw, plain, dialogue in dialogues_of(file):
+        if isinstance(dialogue, InputError):
+            yield Item(position, raw, plain, dialogue)
+        else:
+            yield Item(position, raw, plain, dialogue=dialogue)
 
 
 def listed(given: str) -> list[str]:

@@ -19,6 +19,7 @@ import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, storable
+from parapet.transforms.counts import Counts
 
 DEAD_LETTERS = "dead_letters.jsonl"
 
@@ -98,24 +99,32 @@ class Tally(msgspec.Struct, frozen=True):
         return f"{self.bad:,} of {self.total:,} {self.what}{'' if self.total == 1 else 's'}{of_part}"
 
 
-Tallies = Callable[[Mapping[str, int]], list[Tally]]  # of the summed counts of a run
+Sums = Mapping[str, int] | Counts
+Tallies = Callable[[Any], list[Tally]]  # of the summed counts of a run
 
 
-def of_dialogues(counts: Mapping[str, int]) -> list[Tally]:
+def of_dialogues(counts: Sums) -> list[Tally]:
     """The tallies of a run whose counts are ``files``, ``broken_files``, ``dialogues`` and ``left_out``."""
-    return [of_files(counts), Tally("dialogue", counts.get("dialogues", 0), counts.get("left_out", 0), is_record=True)]
+    bad = _count(counts, "left_out")
+    return [of_files(counts), Tally("dialogue", _count(counts, "dialogues"), bad, is_record=True)]
 
 
-def of_variants(counts: Mapping[str, int], variants: Sequence[str]) -> list[Tally]:
-    """The same where each variant has its own count: ``left_out/v1``."""
-    total = counts.get("dialogues", 0)
-    bad = ((name, counts.get(f"left_out/{name}", 0)) for name in variants)
+def _count(counts: Sums, name: str, set_name: str = "") -> int:
+    if isinstance(counts, Counts):
+        return counts.sum(name, set=set_name)
+    return counts.get(f"{name}/{set_name}" if set_name else name, 0)
+
+
+def of_variants(counts: Sums, variants: Sequence[str]) -> list[Tally]:
+    """The same where each variant has its own count of ``left_out``."""
+    total = _count(counts, "dialogues")
+    bad = ((name, _count(counts, "left_out", name)) for name in variants)
     return [of_files(counts), *(Tally("dialogue", total, n, name, is_record=True) for name, n in bad)]
 
 
-def of_files(counts: Mapping[str, int]) -> Tally:
+def of_files(counts: Sums) -> Tally:
     """Files that could not be read."""
-    return Tally("file", counts.get("files", 0), counts.get("broken_files", 0))
+    return Tally("file", _count(counts, "files"), _count(counts, "broken_files"))
 
 
 class DeadLettersFile(beam.PTransform):

@@ -1,17 +1,16 @@
 """The frame of perturbations: fit on a corpus, applied to a dialogue. A new one is one short class.
 
-The class says what it is called and what it makes of a dialogue; all else has defaults. What is drawn is drawn by
-``hash(seed, dialogue, turn, operation)``, so that a dialogue comes out the same on any machine, alone or in a corpus.
+A subclass has a name and a method that perturbs a dialogue; all else has defaults: the sets, what is counted and how it
+reads on the page, what must hold. Random choices are drawn by ``hash(seed, dialogue, turn, operation)``, so that a
+dialogue comes out the same on any machine, alone or in a corpus.
+
+Two drivers run perturbations: ``parapet.transforms.perturbed_corpus`` and ``parapet.beam`` give dialogues to dialogues,
+``parapet.transforms.perturbed_files`` reads and writes whole files.
 """
 
 from __future__ import annotations
 
-import copy
-import difflib
-import inspect
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -19,19 +18,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError, storable_row
-from parapet.transforms import plugins
-from parapet.transforms.corpora import Corpus, Item
+from parapet.schemas.errors import InputError, UserCodeError, storable_row
+from parapet.transforms.corpora import Corpus, Item, items_of
+from parapet.transforms.counts import Balance, Counts, Invariant
 from parapet.transforms.seeding import key_of
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.report import Example, Report
+    from parapet.transforms.runs import Outputs
+
 Place = tuple[str, int]  # of a dialogue: its file below the root, its position there
 States = Mapping[Place, Any]
-Texts = str | float | Sequence[str | float]  # an option of several values: a list, or as its flag has it
-
-_FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
+Shared = Mapping[str, Mapping[Any, Any]]  # what all dialogues share of an analysis, by name
+Texts = str | float | Sequence[str | float]  # an option of several values: a list, or comma-separated
 
 # The rows of a perturbation that declares no others: a row for each turn that it changed.
 CHANGED_TURNS = pa.schema(
@@ -56,6 +58,88 @@ class Perturbed(NamedTuple):
     rows: Sequence[dict[str, Any]] = ()
 
 
+class Detailed(Perturbed):
+    """The same with what a run of whole files takes besides.
+
+    Attributes:
+      counts: numbers of this dialogue: a name, or a name and a value (a reason, an operation), to a number. They are
+        summed by set and split; the perturbation's ``metrics`` say how they read on the page.
+      problems: turns or values that could not be perturbed and are unchanged, for the dead letters: ``where`` is the
+        place in the dialogue.
+      shown: what may be shown of it on the page, as :meth:`Perturbation.example` takes it; None: its rows.
+      files: further files, as (path below the output, bytes).
+      others: further outputs of the pipeline, by tag.
+    """
+
+    counts: Mapping[str | tuple[str, str], int]
+    problems: Sequence[InputError]
+    shown: Sequence[dict[str, Any]] | None
+    files: Sequence[tuple[str, bytes]]
+    others: Mapping[str, Sequence[Any]]
+
+    def __new__(
+        cls,
+        dialogue: dict[str, Any],
+        rows: Sequence[dict[str, Any]] = (),
+        *,
+        counts: Mapping[str | tuple[str, str], int] = {},
+        problems: Sequence[InputError] = (),
+        shown: Sequence[dict[str, Any]] | None = None,
+        files: Sequence[tuple[str, bytes]] = (),
+        others: Mapping[str, Sequence[Any]] = {},
+    ) -> Detailed:
+        """A result with these details."""
+        self = super().__new__(cls, dialogue, rows)
+        self.counts, self.problems, self.shown, self.files, self.others = counts, problems, shown, files, others
+        return self
+
+
+class Metric(NamedTuple):
+    """A number of a set: how ``statistics.json``, the page and the card have it.
+
+    Attributes:
+      name: the name of the count.
+      label: the heading of its column: ``turns changed``.
+      of: the name of the count that it is a share of; the share is shown beside it.
+      meaning: what it says, for the terms at the end of the page.
+      by_value: whether it is counted by value and has a table of its own, a row for each value.
+      values: words for values that are ids.
+    """
+
+    name: str
+    label: str
+    of: str = ""
+    meaning: str = ""
+    by_value: bool = False
+    values: Mapping[str, str] = {}
+
+
+CHANGES = (
+    Metric("dialogues", "dialogues"),
+    Metric("dialogues_changed", "dialogues changed", of="dialogues"),
+    Metric("turns", "turns"),
+    Metric("turns_changed", "turns changed", of="turns", meaning="Turns whose utterance or annotations differ."),
+)
+
+
+class Analysis(NamedTuple):
+    """What a perturbation computes from the whole corpus before it perturbs a dialogue.
+
+    Attributes:
+      states: PCollection of ((file.relative, position in the file), state): a state of each dialogue.
+      shared: name to PCollection of (key, value): what all dialogues share, small enough for each worker.
+      reported: name to PCollection of values that :meth:`Perturbation.statistics` needs.
+      counts: PCollection of (CountKey as a tuple, n), added to those of the run.
+      dead_letters: PCollection of (key, list of DeadLetter), added to those of the run.
+    """
+
+    states: beam.PCollection | None = None
+    shared: Mapping[str, beam.PCollection] = {}
+    reported: Mapping[str, beam.PCollection] = {}
+    counts: beam.PCollection | None = None
+    dead_letters: beam.PCollection | None = None
+
+
 class Perturbation:
     """The base class of perturbations. A subclass needs a ``name`` and a method :meth:`perturb`; the rest has defaults.
 
@@ -65,7 +149,12 @@ class Perturbation:
     Attributes:
       name: the name of the perturbation.
       row_schema: the Arrow schema of the rows that record what was changed.
-      rows_folder: the folder, below that of the corpus, to which ``save`` writes the rows.
+      rows_folder: the folder, below that of a set, to which the rows are written.
+      metrics: what is counted, and how it reads on the page. ``CHANGES`` are counted of themselves.
+      terms: words that the page explains, with their meaning.
+      in_folders: whether each set has a folder of its own, or the only set is the output folder itself.
+      keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
+      other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
       seed: the random seed, as text.
 
     Example:
@@ -92,6 +181,11 @@ class Perturbation:
     name: ClassVar[str]
     row_schema: ClassVar[pa.Schema] = CHANGED_TURNS
     rows_folder: ClassVar[str] = "turns"
+    metrics: ClassVar[Sequence[Metric]] = CHANGES
+    terms: ClassVar[Mapping[str, str]] = {}
+    in_folders: ClassVar[bool] = True
+    keeps_empty_files: ClassVar[bool] = True
+    other_outputs: ClassVar[Sequence[str]] = ()
 
     def __init__(self, *, seed: int | str = 0) -> None:
         self.seed = str(seed)
@@ -101,6 +195,8 @@ class Perturbation:
         """The names of the sets it makes. Most perturbations make one; those with rates make one for each rate."""
         return (self.name,)
 
+    # What a perturbation does: one must be defined, perturb.
+
     def fit(self, corpus: Corpus) -> None:
         """Learns from the corpus, for example its schemas or the values seen in training. The default does nothing.
 
@@ -108,14 +204,15 @@ class Perturbation:
         sent to the workers.
         """
 
-    def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, Any]]:
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, Any]] | Analysis:
         """Computes a state for each dialogue from the whole corpus. Needed for exact rates, for example.
 
         Args:
           files: the dialogue files. ``parapet.transforms.corpora.dialogues_of`` reads one.
 
         Returns:
-          PCollection of ((file.relative, position in the file), state). A dialogue without a state gets None.
+          PCollection of ((file.relative, position in the file), state), or an :class:`Analysis` with more than that. A
+          dialogue without a state gets None.
         """
         raise NotImplementedError
 
@@ -125,7 +222,7 @@ class Perturbation:
         Args:
           dialogue: the dialogue in the SGD format. Do not modify it: return a new one.
           set_name: which of :attr:`sets` is being made.
-          state: the state that :meth:`analyze` computed for this dialogue, or None.
+          state: the state of this dialogue, see :meth:`state_of`; None if nothing was analyzed.
 
         Raises:
           InputError: the dialogue cannot be perturbed. ``where`` is the place in the dialogue.
@@ -146,6 +243,109 @@ class Perturbation:
         """
         return Random(key_of(self.seed, self.name, *map(str, key)))  # noqa: S311 (no secret)
 
+    # What the drivers ask besides. The defaults are right for most perturbations.
+
+    def items(self, file: DialogueFile) -> Iterator[Item]:
+        """The dialogues of a file, each with the error that makes it unusable, if any.
+
+        Raises:
+          InputError: the file cannot be read; possibly after some of its dialogues.
+        """
+        return items_of(file)
+
+    def state_of(self, place: Place, state: Any, shared: Shared) -> Any:
+        """The state that :meth:`perturb` gets.
+
+        Args:
+          place: of the dialogue.
+          state: of this dialogue, from the analysis; None if it has none.
+          shared: what all dialogues share, by name.
+        """
+        return state
+
+    def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
+        """A dialogue in every set, or why one cannot have it. To be overridden where sets share work.
+
+        Each result is written before the next is asked for.
+
+        Raises:
+          InputError: no set can have the dialogue.
+        """
+        results = [(name, self.perturb(item.raw, name, state)) for name in self.sets]
+        return iter(results)
+
+    def open(self) -> None:
+        """Called on each worker before it perturbs anything, for example to start a program. See :meth:`close`."""
+
+    def close(self) -> None:
+        """Called on each worker at the end."""
+
+    def row_sets(self) -> Sequence[str]:
+        """The sets whose rows are written: all, unless one set has the rows of others, too."""
+        return self.sets
+
+    def schema_files(self, corpus: Corpus) -> list[tuple[str, bytes]]:
+        """The schema files of the sets, as (path below the output, content): those of the corpus, by default."""
+        folders = [f"{name}/" for name in self.sets] if self.in_folders else [""]
+        return [(f"{folder}{path}", content) for folder in folders for path, content in corpus.schemas]
+
+    def finish(self, outputs: Outputs) -> Outputs:
+        """Adds to the outputs of a run, once all dialogues are perturbed. The default adds nothing."""
+        return outputs
+
+    def analysis_tallies(self, counts: Counts) -> list[Tally]:
+        """Records besides files and dialogues that may be bad, up to ``--max_bad``."""
+        return []
+
+    def tallies(self, counts: Counts) -> list[Tally]:
+        """All records that may be bad, up to ``--max_bad``."""
+        from parapet.transforms.dead_letters import of_dialogues
+
+        return [*of_dialogues(counts), *self.analysis_tallies(counts)]
+
+    def invariants(self) -> Sequence[Invariant]:
+        """What must hold of the counts before anything is published: every dialogue is in every set or left out."""
+        return (Balance("dialogues", ("dialogues",), self.sets, shared=("left_out",)),)
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """The content of ``statistics.json``, by default the metrics of each set.
+
+        Args:
+          counts: summed over all dialogues.
+          reported: what the analysis reports, by name.
+        """
+        from parapet.transforms.perturbation_report import statistics_of
+
+        return statistics_of(self, counts)
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """An example for the page, of what ``Detailed.shown`` has, or of a row."""
+        from parapet.transforms.perturbation_report import example_of
+
+        return example_of(shown)
+
+    def report(
+        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
+    ) -> Report:
+        """The page and the card of a run, by default tables of the metrics.
+
+        Args:
+          statistics: see :meth:`statistics`.
+          examples: by set.
+          options: the options that shape the content.
+        """
+        from parapet.transforms.perturbation_report import report_of
+
+        return report_of(self, statistics, examples, options)
+
+    def metadata_files(self, statistics: Mapping[str, Any]) -> Mapping[str, bytes]:
+        """Further files that are made of the numbers, by path below the output."""
+        return {}
+
+    def options(self) -> dict[str, object]:
+        """The options that shape the content, for ``run.json``: by default the arguments it was made with."""
+        return dict(getattr(self, "arguments", {"seed": self.seed}))
+
     def needs_analysis(self) -> bool:
         """Whether :meth:`analyze` is to be run: where it is defined."""
         return type(self).analyze is not Perturbation.analyze
@@ -153,6 +353,25 @@ class Perturbation:
     def needs_corpus(self) -> bool:
         """Whether :meth:`fit` is to be run: where it is defined."""
         return type(self).fit is not Perturbation.fit
+
+
+def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
+    """The analysis of a corpus; an empty one where the perturbation needs none."""
+    if not perturbation.needs_analysis():
+        return Analysis()
+    analysis = perturbation.analyze(files)
+    return analysis if isinstance(analysis, Analysis) else Analysis(analysis)
+
+
+def checked_analysis(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
+    """The same, where nobody takes its dead letters: the pipeline fails where there are too many."""
+    from parapet.transforms.runs import check_dead_letters
+
+    analysis = analysis_of(perturbation, files)
+    if analysis.dead_letters is not None and analysis.counts is not None:
+        max_bad: Fraction = getattr(perturbation, "max_bad", Fraction(0))
+        check_dead_letters(analysis.dead_letters, analysis.counts, perturbation.analysis_tallies, max_bad)
+    return analysis
 
 
 def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,109 +393,6 @@ def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, 
     return {**row, "utterance": turn["utterance"]}
 
 
-class Registry(Mapping[str, type[Perturbation]]):
-    """The perturbations that are installed, by name. A class is imported when it is looked up."""
-
-    def __init__(self) -> None:
-        self._names = plugins.names(plugins.PERTURBATIONS)
-
-    def __getitem__(self, name: str) -> type[Perturbation]:
-        if name not in self._names:
-            raise KeyError(name)
-        chosen = plugins.choose(plugins.PERTURBATIONS, name, "")
-        found = plugins.load(chosen)
-        if not (isinstance(found, type) and issubclass(found, Perturbation)):
-            raise chosen.refused("is no subclass of parapet.Perturbation")
-        if getattr(found, "name", None) != name:
-            raise chosen.refused(f"has another name in its class: give {found.__name__} the line name = {name!r}")
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        return f"<perturbations: {', '.join(self._names)}>"
-
-
-def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any]) -> Perturbation:
-    """An object of a perturbation.
-
-    Args:
-      which: the name of one that is installed, a class, or an object.
-      options: of the class.
-
-    Raises:
-      InputError: there is none of that name, or it does not take these options.
-    """
-    if isinstance(which, Perturbation):
-        if options:
-            raise InputError(f"{which.name} is made already: give its options where it is made ({', '.join(options)})")
-        return _complete(copy.copy(which))  # what one corpus teaches it is not for another
-    if isinstance(which, str):
-        registry = Registry()
-        if which not in registry:
-            near = difflib.get_close_matches(which, registry, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(registry)}"
-            raise InputError(f"there is no perturbation {which!r}: {hint}")
-        which = registry[which]
-    if not (isinstance(which, type) and issubclass(which, Perturbation)):
-        raise InputError(f"expected a name, a class or an object of a Perturbation, found {type(which).__name__}")
-    _name_of(which)
-    _check_options(which, options)
-    with options_named():
-        return _complete(which(**options))
-
-
-@contextmanager
-def options_named() -> Iterator[None]:
-    """An option is no flag: in messages that were written for commands, ``--seed`` becomes ``seed``."""
-    try:
-        yield
-    except InputError as error:
-        error.args = tuple(_FLAG.sub("", part) for part in (error.reason, error.path, error.where))
-        error.reason, error.path, error.where = error.args
-        raise
-
-
-def _complete(perturbation: Perturbation) -> Perturbation:
-    """A perturbation. Raises InputError where its class lacks something."""
-    its = type(perturbation)
-    _name_of(its)
-    if its.perturb is Perturbation.perturb:
-        raise InputError(f"the class {its.__name__} has no method perturb(self, dialogue, set_name, state)")
-    if not hasattr(perturbation, "seed"):
-        raise InputError(f"{its.__name__}.__init__ must call super().__init__(seed=seed)")
-    return perturbation
-
-
-def _name_of(which: type[Perturbation]) -> str:
-    name = getattr(which, "name", None)
-    if not isinstance(name, str) or not name:
-        raise InputError(f'the class {which.__name__} has no name: add a line such as name = "my_perturbation"')
-    return name
-
-
-def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
-    """Raises InputError where the class does not take one of the options, or needs another."""
-    parameters = inspect.signature(which).parameters.values()
-    named = {one.name: one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
-    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
-        for option in options:
-            if option not in named:
-                near = difflib.get_close_matches(option, named, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(named)}"
-                raise InputError(f"{which.name} has no option {option!r}: {hint}")
-    missing = [name for name, one in named.items() if one.default is one.empty and name not in options]
-    if missing:
-        raise InputError(f"{which.name} needs the option {missing[0]!r}")
-
-
 def comma_separated(values: Texts | Mapping[str, object]) -> str:
     """An option of several values as its flag has it: ``0.1,0.5``, ``word=0.2``."""
     if isinstance(values, Mapping):
@@ -284,7 +400,7 @@ def comma_separated(values: Texts | Mapping[str, object]) -> str:
     return str(values) if isinstance(values, str | int | float) else ",".join(map(str, values))
 
 
-def share_of(share: float, option: str) -> Fraction:
+def share_of(share: float | Fraction, option: str) -> Fraction:
     """A share as it is written, 0 to 1. Raises InputError for anything else."""
     if not isinstance(share, int | float | Fraction) or not 0 <= share <= 1:
         raise InputError(f"{share!r} is no share: give 0 to 1", option)
@@ -305,7 +421,7 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any) -> 
     """An item of a file as a set has it, with its rows; one that cannot be perturbed has the error.
 
     Raises:
-      InputError: :meth:`Perturbation.perturb` returned something else than it should: an error of the class, not of
+      UserCodeError: :meth:`Perturbation.perturb` returned something else than it should: an error of the class, not of
         the dialogue.
     """
     if item.error is not None:
@@ -314,27 +430,35 @@ def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any) -> 
         perturbed = perturbation.perturb(item.raw, set_name, state)
     except InputError as error:
         return item._replace(error=error)
-    dialogue, rows = _checked(perturbation, perturbed)
-    return item._replace(raw=dialogue, rows=rows if item.plain else [storable_row(row) for row in rows])
+    checked(perturbation, perturbed)
+    rows = perturbed.rows if item.plain else [storable_row(row) for row in perturbed.rows]
+    return item._replace(raw=perturbed.dialogue, rows=rows)
 
 
-def _checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
-    """What ``perturb`` returned, once it is clear that it is what it should be."""
+def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
+    """What ``perturb`` returned, once it is clear that it is what it should be.
+
+    Raises:
+      UserCodeError: it is not.
+    """
     name = f"{type(perturbation).__name__}.perturb"
     if not isinstance(perturbed, Perturbed):
         hint = "expected parapet.Perturbed(dialogue, rows)"
-        raise InputError(f"{name} returned {_kind_of(perturbed)}: {hint}")
+        raise UserCodeError(f"{name} returned {_kind_of(perturbed)}: {hint}")
     if not isinstance(perturbed.dialogue, dict):
-        raise InputError(f"{name}: the dialogue in its Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
+        raise UserCodeError(f"{name}: the dialogue in its Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
     if not isinstance(perturbed.rows, list | tuple):
-        raise InputError(f"{name}: the rows in its Perturbed are {_kind_of(perturbed.rows)}, expected a list of dicts")
+        raise UserCodeError(
+            f"{name}: the rows of its Perturbed are {_kind_of(perturbed.rows)}, expected a list of dicts"
+        )
     columns = perturbation.row_schema.names if perturbed.rows else ()
     for row in perturbed.rows:
         if not isinstance(row, dict):
-            raise InputError(f"{name}: a row is {_kind_of(row)}, expected a dict")
+            raise UserCodeError(f"{name}: a row is {_kind_of(row)}, expected a dict")
         unknown = [str(column) for column in row if column not in columns]
         if unknown:
-            raise InputError(f"{name}: a row has {unknown[0]!r}, which row_schema has not: it has {', '.join(columns)}")
+            there = ", ".join(columns)
+            raise UserCodeError(f"{name}: a row has {unknown[0]!r}, which row_schema has not: it has {there}")
     return perturbed
 
 

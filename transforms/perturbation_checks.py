@@ -18,9 +18,9 @@ from parapet.transforms.perturbation import (
     Perturbed,
     apply,
     changed_turn,
-    perturbation_of,
 )
-from parapet.transforms.perturbed import fitted
+from parapet.transforms.perturbations import perturbation_of
+from parapet.transforms.perturbed_corpus import fitted
 
 Frame = Mapping[str, Any]
 
@@ -72,13 +72,13 @@ def check_perturbation(
 
     its = perturbation_of(perturbation, options)
     corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus or sample_root(), None)
-    states = fitted(its, corpus)
+    analyzed = fitted(its, corpus)
     services = {service.service_name: service for service in map(parse_service, corpus.services())}
     places = [(file.relative, item) for file in corpus.files_of() for item in checked_items(corpus, file)]
     problems = []
     for set_name in its.sets:
-        first = [_applied(its, item, set_name, states.get((path, item.position))) for path, item in places]
-        again = [_applied(its, item, set_name, states.get((path, item.position))) for path, item in reversed(places)]
+        first = [_applied(its, item, set_name, analyzed.of((path, item.position))) for path, item in places]
+        again = [_applied(its, item, set_name, analyzed.of((path, item.position))) for path, item in reversed(places)]
         for (_, item), result, second in zip(places, first, reversed(again), strict=True):
             found = _problems(its, item, result, second, services, keeps_meaning)
             problems += [f"{set_name}: {item.raw['dialogue_id']}: {problem}" for problem in found]

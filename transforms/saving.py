@@ -9,7 +9,7 @@ from parapet.schemas.distribution import parapet_version
 from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, checked_items
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.perturbed import PerturbedCorpus, table_of_rows
+from parapet.transforms.perturbed_corpus import PerturbedCorpus, table_of_rows
 
 PIPELINE = "save"  # what run.json says has made the folder
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from parapet.evaluation.response.knowledge import Entity, Knowledge, is_said, placeholders, placeholders_of, satisfies
+from parapet.evaluation.response.knowledge import Entity, Knowledge, satisfies
+from parapet.evaluation.response.mentions import is_said, placeholders, placeholders_of
 
 END = 2**31 - 1
 

@@ -42,7 +42,7 @@ WRONG = {
     "dict": ({"turns": []}, r"Returns\.perturb returned a dict: expected"),
     "tuple": (({}, []), r"Returns\.perturb returned a tuple: expected"),
     "dialogue": (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in its Perturbed is a list, expected a dict"),  # type: ignore[arg-type]
-    "rows": (parapet.Perturbed({}, ROW), r"the rows in its Perturbed are a dict, expected a list of dicts"),  # type: ignore[arg-type]
+    "rows": (parapet.Perturbed({}, ROW), r"the rows of its Perturbed are a dict, expected a list of dicts"),  # type: ignore[arg-type]
     "row": (parapet.Perturbed({}, ["b"]), r"a row is a str, expected a dict"),  # type: ignore[list-item]
     "column": (
         parapet.Perturbed({}, [{**ROW, "place": 1}]),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from parapet.evaluation.response.goals import Goal, Request, Said, Search, judge
-from parapet.evaluation.response.knowledge import Knowledge, is_said, placeholders, placeholders_of, satisfies
+from parapet.evaluation.response.knowledge import Knowledge, satisfies
+from parapet.evaluation.response.mentions import is_said, placeholders, placeholders_of
 
 ROWS = [
     {"name": "Anchor", "city": "Rome", "price": "10", "phone": "123"},

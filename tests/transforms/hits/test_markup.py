@@ -4,7 +4,8 @@ import jinja2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parapet.transforms.hits.markup import carriable, html_of, question_xml, shown, without_variables
+from parapet.transforms.hits.markup import carriable, shown, without_variables
+from parapet.transforms.hits.question_xml import html_of, question_xml
 
 ANY = st.text(alphabet=st.characters())  # surrogates and controls included
 NASTY = st.lists(

@@ -17,7 +17,21 @@ import pyarrow as pa
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, checked_items, inlined
-from parapet.transforms.perturbation import Perturbation, Place, States, apply, options_named
+from parapet.transforms.perturbation import Perturbation, Place, Shared, States, apply, checked_analysis
+from parapet.transforms.perturbations import options_named
+
+
+class Analyzed:
+    """What a perturbation computed from a whole corpus: nothing, where it needs no analysis."""
+
+    def __init__(self, perturbation: Perturbation, states: States, shared: Shared) -> None:
+        self.perturbation, self.states, self.shared = perturbation, states, shared
+
+    def of(self, place: Place) -> Any:
+        """The state of a dialogue, as ``perturb`` takes it."""
+        if not self.perturbation.needs_analysis():
+            return None
+        return self.perturbation.state_of(place, self.states.get(place), self.shared)
 
 
 class PerturbedCorpus(Corpus):
@@ -27,12 +41,12 @@ class PerturbedCorpus(Corpus):
       original: the corpus that was perturbed.
       perturbation: the perturbation, fitted.
       set_name: which of its sets this is.
-      states: of the dialogues, by file and position, if the perturbation analyzes the corpus.
+      analyzed: what the perturbation computed from the whole corpus.
     """
 
-    def __init__(self, original: Corpus, perturbation: Perturbation, set_name: str, states: States) -> None:
+    def __init__(self, original: Corpus, perturbation: Perturbation, set_name: str, analyzed: Analyzed) -> None:
         super().__init__(original.files, original.folders, dict(original.schemas))
-        self.original, self.perturbation, self.set_name, self.states = original, perturbation, set_name, states
+        self.original, self.perturbation, self.set_name, self.analyzed = original, perturbation, set_name, analyzed
 
     @property
     def rows(self) -> pa.Table:
@@ -55,7 +69,7 @@ class PerturbedCorpus(Corpus):
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """The dialogues of one of the files, perturbed."""
         for item in self.original.read(file):
-            state = self.states.get((file.relative, item.position))
+            state = self.analyzed.of((file.relative, item.position))
             yield apply(self.perturbation, item, self.set_name, state)
 
     def provenance(self) -> dict[str, Any]:
@@ -90,20 +104,22 @@ def perturbed_sets(
     Raises:
       InputError: the corpus cannot be perturbed so.
     """
-    states = fitted(perturbation, corpus)
+    analyzed = fitted(perturbation, corpus)
     names = perturbation.sets if set_names is None else set_names
-    return {name: PerturbedCorpus(corpus, perturbation, name, states) for name in names}
+    return {name: PerturbedCorpus(corpus, perturbation, name, analyzed) for name in names}
 
 
-def fitted(perturbation: Perturbation, corpus: Corpus) -> States:
-    """Fits a perturbation to a corpus, and finds the states of its dialogues."""
+def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
+    """Fits a perturbation to a corpus, and analyzes it."""
     with options_named():
         perturbation.fit(corpus)
-        return analyzed(perturbation, corpus) if perturbation.needs_analysis() else {}
+        if not perturbation.needs_analysis():
+            return Analyzed(perturbation, {}, {})
+        return Analyzed(perturbation, *_analyzed(perturbation, corpus))
 
 
-def analyzed(perturbation: Perturbation, corpus: Corpus) -> dict[Place, Any]:
-    """The states of all dialogues, found by a Beam pipeline on this machine."""
+def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, Any], dict[str, dict[Any, Any]]]:
+    """The states of all dialogues, and what they share, computed by a Beam pipeline on this machine."""
     import apache_beam as beam
 
     with tempfile.TemporaryDirectory() as folder:
@@ -111,12 +127,18 @@ def analyzed(perturbation: Perturbation, corpus: Corpus) -> dict[Place, Any]:
             # Beam's default looks for a Prism binary to download before it falls back to this runner.
             with _quiet_beam(), beam.Pipeline("FnApiRunner") as pipeline:
                 files = pipeline | "Dialogue files" >> beam.Create(inlined(corpus))
-                states = perturbation.analyze(files)
-                _ = states | "Batch" >> beam.BatchElements(64, 4096) | "Keep" >> beam.Map(_keep, folder)
+                analysis = checked_analysis(perturbation, files)
+                kept = {**analysis.shared, "": analysis.states} if analysis.states else analysis.shared
+                for i, (name, pairs) in enumerate(kept.items()):
+                    batches = pairs | f"Batch {i}" >> beam.BatchElements(64, 4096)
+                    _ = batches | f"Keep {i}" >> beam.Map(_keep, name, folder)
         except InputError as error:
             raise InputError(error.reason.partition(" [while running")[0], error.path, error.where) from None
-        batches = [pickle.loads(path.read_bytes()) for path in Path(folder).iterdir()]  # noqa: S301 (written just now)
-    return {place: state for batch in batches for place, state in batch}
+        found: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.shared)}
+        for path in Path(folder).iterdir():
+            name, batch = pickle.loads(path.read_bytes())  # noqa: S301 (written just now)
+            found[name].update(batch)
+    return found.pop(""), found
 
 
 @contextmanager
@@ -132,5 +154,5 @@ def _quiet_beam() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _keep(states: list[tuple[Place, Any]], folder: str) -> None:
-    Path(folder, uuid.uuid4().hex).write_bytes(pickle.dumps(states))
+def _keep(pairs: list[tuple[Any, Any]], name: str, folder: str) -> None:
+    Path(folder, uuid.uuid4().hex).write_bytes(pickle.dumps((name, pairs)))

@@ -1,0 +1,206 @@
+"""``parapet perturb``: any perturbation that is installed, ours or a plug-in's, on a corpus."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import logging
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parapet.pipelines.command import (
+    Parser,
+    add_max_bad,
+    add_split,
+    check_apart,
+    run_command,
+    say,
+    warn_dead_letters,
+)
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+from parapet.transforms import plugins
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from parapet.transforms.corpora import Corpus
+    from parapet.transforms.perturbation import Perturbation
+
+EXAMPLE = """\
+  parapet perturb typos --output typos                        # the sample's test dialogues
+  parapet perturb my_perturbation --sgd sgd --split dev,test --seed 1 --output perturbed
+  parapet perturb typos --help                                # the options of one"""
+
+USAGE = """usage: parapet perturb PERTURBATION [flags]
+
+Perturbs a corpus: OUT/SET/test/dialogues_001.json, a row for every change in OUT/SET/turns, statistics, a page.
+"""
+
+_SHARED = ("seed", "max_bad")  # options of a perturbation that have flags of their own
+
+
+class Config(msgspec.Struct, frozen=True):
+    """A run.
+
+    Attributes:
+      output: the output folder.
+      perturbation: made of its options, and fitted.
+      corpus: the dialogues that are perturbed.
+      every_file: whether all splits are analyzed, not only those that are perturbed.
+      root: of the corpus.
+      max_bad: the share of each kind of record that may be bad.
+      options: of the perturbation, for ``run.json``.
+      plugin: the plug-in that brings the perturbation, for ``run.json``.
+    """
+
+    output: str
+    perturbation: Perturbation
+    corpus: Corpus
+    root: str
+    max_bad: Fraction
+    options: dict[str, object]
+    plugin: dict[str, object]
+
+
+def parser(name: str = "PERTURBATION") -> Parser:
+    """The flags: those of every perturbation, and those that the options of one have."""
+    command = f"perturb {name}"
+    summary: str = "Perturbs a corpus."
+    flags: list[tuple[str, dict[str, Any]]] = []
+    if name != "PERTURBATION":
+        from parapet.transforms.perturbations import Registry
+
+        summary, flags = summary_and_flags(Registry()[name])
+    what = f"{summary}\nOUT/SET/test/dialogues_001.json, with statistics, a card and a page."
+    result = Parser(command, what, EXAMPLE)
+    result.add_argument("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
+    add_split(result, many=True)
+    result.add_argument("--seed", default="0", help="of all random choices: any text (default 0)")
+    add_max_bad(result)
+    for flag, options in flags:
+        result.add_argument(flag, **options)
+    return result
+
+
+def summary_and_flags(perturbation: type[Perturbation]) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+    """The first sentence of a perturbation's docstring, and the flags of its options.
+
+    An option is a keyword argument of the class. Its default says how the flag is read: a switch where it is False, a
+    number where it is one, a comma-separated list where it is a tuple, else text. The ``Args`` of the docstring are its
+    help.
+    """
+    document = inspect.getdoc(perturbation) or ""
+    flags: list[tuple[str, dict[str, Any]]] = []
+    for option in options_of(perturbation):
+        about = " ".join(re.findall(rf"^ +{option.name}: (.*(?:\n {{6,}}.*)*)", document, re.M)[:1])
+        about = re.sub(r"\s+", " ", about).replace("`", "").replace("%", "%%")
+        default = option.default
+        flag: dict[str, Any] = {"help": about}
+        if default is False:
+            flag["action"] = "store_true"
+        else:
+            flag |= {"metavar": option.name.upper(), "default": None, "required": default is option.empty}
+            if isinstance(default, int | float) and not isinstance(default, bool):
+                flag["type"] = type(default)
+            shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+            if shown not in ("", None, option.empty):
+                flag["help"] += f" (default {shown})"
+        flags.append((f"--{option.name}", flag))
+    return document.partition("\n")[0], flags
+
+
+def options_of(perturbation: type[Perturbation]) -> list[inspect.Parameter]:
+    """The options that a perturbation has besides those of every one."""
+    parameters = inspect.signature(perturbation).parameters.values()
+    return [
+        option
+        for option in parameters
+        if option.kind in (option.KEYWORD_ONLY, option.POSITIONAL_OR_KEYWORD) and option.name not in _SHARED
+    ]
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command. Returns the exit status."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if not argv or argv[0].startswith("-"):
+        print(usage(), end="")
+        return 0 if argv[:1] in (["-h"], ["--help"]) else 2
+    try:
+        flags = parser(argv[0])
+    except (KeyError, InputError) as error:
+        from parapet.transforms.perturbations import unknown
+
+        print(f"parapet perturb: {error if isinstance(error, InputError) else unknown(argv[0])}", file=sys.stderr)
+        return 2
+    return run_command(flags, argv[1:], Check(argv[0]), build, report, inputs)
+
+
+def usage() -> str:
+    """The help: the perturbations that are installed. None of them is imported, so that help is quick."""
+    listed = "\n".join(
+        f"  {plugin.name:20}" + ("" if plugin.built_in else f"plug-in of {plugin.distribution} {plugin.version}")
+        for plugin in plugins.installed(plugins.PERTURBATIONS)
+    )
+    return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
+
+
+class Check(msgspec.Struct, frozen=True):
+    """Makes the configuration of the flags, for the perturbation of a name."""
+
+    name: str
+
+    def __call__(self, args: argparse.Namespace) -> Config:
+        """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
+        from parapet.transforms.corpora import listed, read_corpus
+        from parapet.transforms.perturbations import Registry, perturbation_of
+
+        check_apart(args.output, sgd=args.sgd)
+        chosen = {option.name: getattr(args, option.name) for option in options_of(Registry()[self.name])}
+        given: Mapping[str, object] = {option: value for option, value in chosen.items() if value not in (None, False)}
+        perturbation = perturbation_of(self.name, {"seed": args.seed, **given})
+        root = str(args.sgd or sample_root())
+        corpus = read_corpus(root, listed(args.split))
+        for line in corpus.problems:
+            logging.warning("%s", line)
+        perturbation.fit(read_corpus(root, None) if perturbation.needs_corpus() else corpus)
+        options = {"split": args.split, "seed": args.seed, "max_bad": float(args.max_bad), **given}
+        plugin = plugins.recorded(plugins.choose(plugins.PERTURBATIONS, self.name, ""))
+        return Config(args.output, perturbation, corpus, root, args.max_bad, options, plugin)
+
+
+def inputs(config: Config) -> list[tuple[str, str]]:
+    """What workers read: the dialogues."""
+    return [("--sgd", config.root)]
+
+
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Dialogue files -> the sets of the perturbation, their rows, numbers, a card and a page."""
+    from parapet.transforms import files
+    from parapet.transforms.perturbed_files import PerturbCorpus
+    from parapet.transforms.runs import RunInfo
+
+    name = f"perturb {config.perturbation.name}"
+    files.prepare(config.output, name)
+    info = RunInfo(name, config.output, config.options, config.max_bad, "perturbed", config.plugin)
+    _ = pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, info)
+
+
+def report(config: Config, counters: dict[str, int]) -> None:
+    """Prints the metrics of each set."""
+    from parapet.transforms.files import read_written
+    from parapet.transforms.perturbation_report import lines_of
+
+    statistics = msgspec.json.decode(read_written(config.output, "statistics.json"))
+    for line in lines_of(config.perturbation, statistics):
+        say(line)
+    warn_dead_letters(config.output, config.perturbation.tallies)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

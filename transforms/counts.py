@@ -1,0 +1,189 @@
+"""The counts of a run: what was counted, in which set and split, of which value. And what must hold of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from parapet.schemas.errors import InputError
+
+Part = Literal["set", "split", "value"]
+
+
+class CountKey(NamedTuple):
+    """What is counted.
+
+    Attributes:
+      name: such as ``dialogues`` or ``turns_changed``.
+      set: the set in which it is counted; empty where it concerns all of them.
+      split: the split in which it is counted.
+      value: of which category: a reason, an operation, a domain.
+    """
+
+    name: str
+    set: str = ""
+    split: str = ""
+    value: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(self).rstrip("/")
+
+
+class Counts(Counter[CountKey]):
+    """Counts by key. Keys that were never counted are 0.
+
+    Example:
+      >>> from parapet.transforms.counts import Counts
+      >>> counts = Counts()
+      >>> counts.add("turns", 2, set="typos", split="test")
+      >>> counts.add("turns", 3, set="typos", split="dev")
+      >>> counts.sum("turns", set="typos"), counts.by("split", "turns", set="typos")
+      (5, {'dev': 3, 'test': 2})
+    """
+
+    def add(self, name: str, n: int = 1, *, set: str = "", split: str = "", value: str = "") -> None:
+        """Adds to one count; adding 0 makes sure that the key is there."""
+        self[CountKey(name, set, split, value)] += n
+
+    def sum(self, name: str, **parts: str) -> int:
+        """The sum of all counts of a name, of those with the given set, split or value where they are given."""
+        return sum(n for _, n in self._of(name, parts))
+
+    def by(self, part: Part, name: str, **parts: str) -> dict[str, int]:
+        """The counts of a name by set, by split or by value, sorted; the others may be given."""
+        sums: dict[str, int] = {}
+        for key, n in self._of(name, parts):
+            sums[getattr(key, part)] = sums.get(getattr(key, part), 0) + n
+        return dict(sorted(sums.items()))
+
+    def _of(self, name: str, parts: Mapping[str, str]) -> Iterator[tuple[CountKey, int]]:
+        for key, n in self.items():
+            if key.name == name and all(getattr(key, part) == wanted for part, wanted in parts.items()):
+                yield key, n
+
+    def as_json(self) -> dict[str, int]:
+        """The counts that have no value, by ``name/set/split``: what ``run.json`` records."""
+        return {str(key): n for key, n in sorted(self.items()) if not key.value}
+
+    @classmethod
+    def of_json(cls, counts: Mapping[str, int]) -> Counts:
+        """The counts of a ``run.json``."""
+        return cls({CountKey(*name.split("/")): n for name, n in counts.items()})
+
+    @classmethod
+    def of_pairs(cls, pairs: Iterable[tuple[tuple[str, str, str, str], int]]) -> Counts:
+        """Of summed (key, n), as :class:`parapet.transforms.runs.Outputs` has them."""
+        return cls({CountKey(*key): n for key, n in pairs})
+
+
+# What must hold: each gives what is wrong, in words, given the counts. They are checked before anything is published.
+Invariant = Callable[[Counts], Iterable[str]]
+
+
+class Balance(msgspec.Struct, frozen=True):
+    """Every record that was read ends in exactly one place: ``total`` is the sum of ``parts``.
+
+    Attributes:
+      total: the name of the count of all records. Counted over all sets, unless ``total_by_set``.
+      parts: the names of the counts in which they end.
+      sets: for each of these sets; none: over all.
+      shared: parts that are counted once for all sets.
+    """
+
+    total: str
+    parts: Sequence[str]
+    sets: Sequence[str] = ()
+    shared: Sequence[str] = ()
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """``dialogues of typos``, where they do not balance."""
+        total = counts.sum(self.total, set="") if self.sets else counts.sum(self.total)
+        for name in self.sets or [""]:
+            where = {"set": name} if name else {}
+            ends = sum(counts.sum(part, **where) for part in self.parts)
+            ends += sum(counts.sum(part) for part in self.shared)
+            if total != ends:
+                yield f"{self.total} of {name}" if name else self.total
+
+
+class Zero(msgspec.Struct, frozen=True):
+    """Something that must not be: ``name`` counts it, ``what`` says it."""
+
+    name: str
+    what: str
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """``what``, where it is there."""
+        if counts.sum(self.name):
+            yield self.what
+
+
+class Exact(msgspec.Struct, frozen=True):
+    """A rate that is exact: of every split, ``count`` of a set is what ``wanted`` gives for the number of ``total``.
+
+    Attributes:
+      count: the name of what has the rate.
+      total: the name of what it is a rate of.
+      set: the set.
+      wanted: the number that must be, given the total.
+      total_set: the set in which the total is counted; empty where it is counted once for all.
+    """
+
+    count: str
+    total: str
+    set: str
+    wanted: Callable[[int], int]
+    total_set: str = ""
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """``count of set in split``, where it is another."""
+        found = counts.by("split", self.count, set=self.set)
+        totals = counts.by("split", self.total, set=self.total_set)
+        for split in sorted({*found, *totals}):
+            if found.get(split, 0) != self.wanted(totals.get(split, 0)):
+                yield f"{self.count} of {self.set}" + (f" in {split}" if split else "")
+
+
+class Least(msgspec.Struct, frozen=True):
+    """A share that must be reached, such as that of the turns that a perturbation has changed.
+
+    Attributes:
+      count: the name of what is to reach it.
+      total: the name of what it is a share of.
+      share: from 0 to 1.
+      set: the set in which both are counted.
+      what: how the message calls what is counted: ``user turns changed``.
+      flag: the flag of the share.
+    """
+
+    count: str
+    total: str
+    share: float
+    set: str
+    what: str
+    flag: str = "--least_changed"
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """Raises InputError where the share is lower: that is the input's fault, and no fault of the run."""
+        count, total = counts.sum(self.count, set=self.set), counts.sum(self.total, set=self.set)
+        if self.share and count < self.share * total:
+            raise InputError(
+                f"{self.set}: only {count / total:.1%} of {total:,} {self.what}, and {self.flag} requires "
+                f"{self.share:.0%}, so nothing was published: give a lower share if that is what you expect"
+            )
+        return iter(())
+
+
+def check_invariants(counts: Counts, invariants: Iterable[Invariant]) -> None:
+    """Checks what must hold of the counts of a run.
+
+    Raises:
+      RuntimeError: something does not hold: a fault of Parapet or of a plug-in. Nothing is published then.
+      InputError: the input does not allow it, see :class:`Least`.
+    """
+    wrong = [line for invariant in invariants for line in invariant(counts)]
+    if wrong:
+        raise RuntimeError(f"the counts do not balance for {', '.join(wrong)}: {counts.as_json()}")

@@ -1,0 +1,297 @@
+"""What all runs that write files have in common: each element becomes whole files, counts, dead letters and examples;
+the counts are summed and checked; metadata files are made of them; and everything is published, the manifest last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import msgspec
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.typehints.decorators import IOTypeHints
+
+from parapet.schemas.distribution import parapet_version
+from parapet.transforms.counts import Counts, Invariant, check_invariants
+from parapet.transforms.dead_letters import DeadLetter, DeadLettersFile, Tally
+from parapet.transforms.files import Publish, WriteFiles, Written
+
+WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
+
+MetadataFiles = Callable[..., Mapping[str, bytes]]
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """A run, as its manifest and its dead letters have it.
+
+    Attributes:
+      pipeline: the name of the command.
+      output: the output folder.
+      options: the options that shape the content, as JSON.
+      max_bad: the share of each kind of record that may be bad.
+      done: what could not be done to a bad record, for the message: ``used``.
+      header: what ``run.json`` says besides: the plug-in that was used, for example.
+    """
+
+    pipeline: str
+    output: str
+    options: Mapping[str, object]
+    max_bad: Fraction = Fraction(0)
+    done: str = "used"
+    header: Mapping[str, object] = {}
+
+    def manifest(self) -> dict[str, object]:
+        """What ``run.json`` says besides files and counts."""
+        return {"pipeline": self.pipeline, "version": parapet_version(), "options": self.options, **self.header}
+
+
+class FileResult:
+    """What became of one element of a run: a dialogue file, or a shard of a simulation.
+
+    Attributes:
+      key: by which dead letters are sorted: usually the path of the file.
+      written: the files that were written into staging.
+      dead_letters: the records that could not be used.
+      counts: of this element.
+      examples: set to (draw, example); the examples with the lowest draws are shown.
+      others: further outputs, by tag.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.written: list[Written] = []
+        self.dead_letters: list[DeadLetter] = []
+        self.counts = Counts()
+        self.examples: dict[str, list[tuple[bytes, Any]]] = {}
+        self.others: dict[str, list[Any]] = {}
+
+    def failed(self, letter: DeadLetter) -> FileResult:
+        """Forgets everything but that the file could not be read."""
+        result = FileResult(self.key)
+        result.dead_letters = [letter]
+        result.counts.add("files")
+        result.counts.add("broken_files")
+        return result
+
+
+class Outputs(NamedTuple):
+    """The outputs of a run, before they are summed up.
+
+    Attributes:
+      written: PCollection of Written.
+      dead_letters: PCollection of (key, list of DeadLetter).
+      counts: PCollection of (CountKey as a tuple, n).
+      examples: PCollection of (set, (draw, example)).
+      others: tag to PCollection.
+    """
+
+    written: beam.PCollection
+    dead_letters: beam.PCollection
+    counts: beam.PCollection
+    examples: beam.PCollection | None = None
+    others: Mapping[str, beam.PCollection] = {}
+
+    def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
+        """The same with further written files, dead letters or counts."""
+        return self._replace(
+            **{
+                name: (getattr(self, name), pcollection) | f"{label}: {name}" >> beam.Flatten()
+                for name, pcollection in more.items()
+            }
+        )
+
+
+class WriteEach(beam.PTransform):
+    """Writes the files of each element into staging.
+
+    Args:
+      write: makes a FileResult of an element and of the side inputs.
+      side: side inputs.
+      shown: how many examples of a set are kept.
+      others: the tags of further outputs.
+      progress: the names of the counts that are shown while the run goes on.
+      setup: called once on each worker; what it returns is passed to ``write`` after the element. Where that has a
+        method ``close``, it is called at the end.
+    """
+
+    def __init__(
+        self,
+        write: Callable[..., FileResult],
+        *side: Any,
+        shown: int = 12,
+        others: Sequence[str] = (),
+        progress: Sequence[str] = ("files", "dialogues"),
+        setup: Callable[[], Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.each = _WriteEach(write, shown, progress, setup)
+        self.side, self.others = side, tuple(others)
+
+    def expand(self, elements: beam.PCollection) -> Outputs:
+        """PCollection of elements to Outputs."""
+        tags = (DEAD_LETTERS, COUNTS, EXAMPLES, *self.others)
+        found = elements | "Write file" >> beam.ParDo(self.each, *self.side).with_outputs(*tags, main=WRITTEN)
+        others = {tag: found[tag] for tag in self.others}
+        return Outputs(found[WRITTEN], found[DEAD_LETTERS], found[COUNTS], found[EXAMPLES], others)
+
+
+class _WriteEach(beam.DoFn):
+    def __init__(
+        self,
+        write: Callable[..., FileResult],
+        shown: int,
+        progress: Sequence[str],
+        setup: Callable[[], Any] | None,
+    ) -> None:
+        super().__init__()
+        self.write, self.shown, self.progress, self.set_up = write, shown, tuple(progress), setup
+
+    def default_type_hints(self) -> IOTypeHints:
+        """None: Beam takes those of ``*side`` for those of each side input."""
+        return IOTypeHints.empty()
+
+    def setup(self) -> None:
+        self.own = (self.set_up(),) if self.set_up else ()
+
+    def teardown(self) -> None:
+        for own in self.own:
+            if hasattr(own, "close"):
+                own.close()
+
+    def process(self, element: Any, *side: Any) -> Iterator[Written | TaggedOutput]:
+        result = self.write(element, *self.own, *side)
+        yield from result.written
+        yield from outputs_of(result, self.shown)
+        for name in self.progress:
+            Metrics.counter("parapet", name).inc(result.counts.sum(name, set=""))
+
+
+def outputs_of(result: FileResult, shown: int) -> Iterator[TaggedOutput]:
+    """The outputs of an element besides the files that were written."""
+    if result.dead_letters:
+        yield TaggedOutput(DEAD_LETTERS, (result.key, result.dead_letters))
+    for key, n in result.counts.items():
+        yield TaggedOutput(COUNTS, (tuple(key), n))
+    for name, examples in result.examples.items():
+        for example in sorted(examples, key=_draw)[:shown]:
+            yield TaggedOutput(EXAMPLES, (name, example))
+    for tag, values in result.others.items():
+        yield from (TaggedOutput(tag, value) for value in values)
+
+
+def _draw(example: tuple[bytes, Any]) -> bytes:
+    return example[0]
+
+
+class FinishRun(beam.PTransform):
+    """Sums up and publishes a run: dead letters, metadata files, invariants, the manifest last.
+
+    Args:
+      info: the run.
+      metadata_files: gives the files that are made of numbers, by path below the output: it is called with the
+        summed Counts, the examples by set, and the side inputs.
+      side: further side inputs of ``metadata_files``.
+      tallies: what is held against ``max_bad``, given the summed counts.
+      invariants: what must hold of the summed counts; a function of the side inputs where it depends on them.
+      shown: how many examples of a set are shown.
+    """
+
+    def __init__(
+        self,
+        info: RunInfo,
+        metadata_files: MetadataFiles,
+        *side: Any,
+        tallies: Callable[[Counts], list[Tally]],
+        invariants: Sequence[Invariant],
+        shown: int = 12,
+    ) -> None:
+        super().__init__()
+        self.info, self.metadata_files, self.side = info, metadata_files, side
+        self.tallies, self.invariants, self.shown = tallies, list(invariants), shown
+
+    def expand(self, outputs: Outputs) -> beam.PCollection:
+        """Outputs to one element, the manifest as a dict."""
+        pipeline = outputs.written.pipeline
+        summed = outputs.counts | "Sum counts" >> beam.CombinePerKey(sum)
+        dead_letters = outputs.dead_letters | "Dead letters" >> DeadLettersFile(
+            outputs.counts, _TalliesOf(self.tallies), self.info.max_bad, self.info.done
+        )
+        examples = (
+            pipeline | "No examples" >> beam.Create([], reshuffle=False)
+            if outputs.examples is None
+            else outputs.examples | "Examples" >> beam.combiners.Top.SmallestPerKey(self.shown, key=_draw)
+        )
+        metadata = (
+            pipeline
+            | "Once" >> beam.Create([""], reshuffle=False)
+            | "Metadata files"
+            >> beam.ParDo(
+                _MetadataFiles(self.metadata_files),
+                beam.pvalue.AsList(summed),
+                beam.pvalue.AsList(examples),
+                *self.side,
+            )
+        )
+        others = (metadata, dead_letters) | "Other files" >> beam.Flatten()
+        written = others | "Write" >> WriteFiles(self.info.output)
+        published: beam.PCollection = (
+            (outputs.written, written)
+            | "All files" >> beam.Flatten()
+            | "Publish" >> Publish(self.info.output, self.info.manifest(), outputs.counts, _Checked(self.invariants))
+        )
+        return published
+
+
+def check_dead_letters(
+    dead_letters: beam.PCollection,
+    counts: beam.PCollection,
+    tallies: Callable[[Counts], list[Tally]],
+    max_bad: Fraction,
+) -> None:
+    """Fails the pipeline where more records are bad than may be, or nothing is left."""
+    _ = dead_letters | "Check dead letters" >> DeadLettersFile(counts, _TalliesOf(tallies), max_bad)
+
+
+class _TalliesOf:
+    """The tallies of summed counts, as ``DeadLettersFile`` takes them."""
+
+    def __init__(self, tallies: Callable[[Counts], list[Tally]]) -> None:
+        self.tallies = tallies
+
+    def __call__(self, sums: Mapping[Any, int]) -> list[Tally]:
+        return self.tallies(Counts.of_pairs(sums.items()))
+
+
+class _Checked:
+    """Checks the summed counts and gives those that ``run.json`` records, as ``Publish`` takes it."""
+
+    def __init__(self, invariants: Sequence[Invariant]) -> None:
+        self.invariants = invariants
+
+    def __call__(self, sums: Mapping[Any, int]) -> dict[str, int]:
+        counts = Counts.of_pairs(sums.items())
+        check_invariants(counts, self.invariants)
+        return counts.as_json()
+
+
+class _MetadataFiles(beam.DoFn):
+    def __init__(self, metadata_files: MetadataFiles) -> None:
+        super().__init__()
+        self.metadata_files = metadata_files
+
+    def default_type_hints(self) -> IOTypeHints:
+        """As of _WriteEach."""
+        return IOTypeHints.empty()
+
+    def process(
+        self,
+        _: str,
+        sums: Iterable[tuple[tuple[str, str, str, str], int]],
+        examples: Iterable[tuple[str, list[tuple[bytes, Any]]]],
+        *side: Any,
+    ) -> Iterator[tuple[str, bytes]]:
+        shown = {name: [example for _, example in drawn] for name, drawn in examples}
+        yield from sorted(self.metadata_files(Counts.of_pairs(sums), shown, *side).items())
