@@ -12,10 +12,9 @@ from benchmarks.training import Case, flags_of
 from parapet.evaluation.models.babi.data import Corpus, types_of
 from parapet.evaluation.models.babi.learning import BabiLearner, Settings
 from parapet.pipelines.train.flags import training_of
-from parapet.transforms.babi.reading import BabiDialogue, Exchange
+from parapet.transforms.babi_format import BabiDialogue, Exchange
 from parapet.transforms.restaurants.ontology import default_ontology
-from parapet.transforms.restaurants.published import lines_of
-from parapet.transforms.restaurants.simulating import simulate
+from parapet.transforms.restaurants.simulating import lines_of, simulate
 from parapet.transforms.restaurants.world import World, candidates, knowledge_base
 
 TASK = "1"

@@ -1,4 +1,4 @@
-"""``parapet anonymise``: real chats without who is in them."""
+"""``parapet anonymise``: chats without what identifies people."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
+from parapet.pipelines.command import (
+    Parser,
+    add_max_bad,
+    check_apart,
+    counted,
+    run_command,
+    run_header,
+    say,
+    warn_left_out,
+)
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from parapet.transforms.anonymise.writing import Config
 
 EXAMPLE = """\
   parapet anonymise --chats chats.jsonl --output anonymous
@@ -25,12 +36,12 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Chats -> the same chats with names, places, numbers and addresses replaced by <PERSON_1>, <PHONE_1> and so\n"
-        "on, the same thing by the same throughout a chat: OUT/chats/00001.jsonl and, in the format of dialog bAbI,\n"
-        "OUT/babi/00001.txt; what a second look suspects in OUT/suspects."
+        "Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the\n"
+        "same placeholder for the same person or number throughout a chat. Writes OUT/chats/00001.jsonl and, in the\n"
+        "format of dialog bAbI, OUT/babi/00001.txt. OUT/suspects lists what may have been missed."
     )
-    made = Parser("anonymise", what, EXAMPLE)
-    add = made.add_argument
+    parser = Parser("anonymise", what, EXAMPLE)
+    add = parser.add_argument
     add(
         "--chats",
         nargs="+",
@@ -39,22 +50,34 @@ def parser() -> Parser:
         "(default: the sample's)",
     )
     add(
-        "--bots", metavar="LIST", default="", help="speakers that are bots, besides agent, assistant, bot, operator ..."
+        "--bots",
+        metavar="LIST",
+        default="",
+        help="more speakers that are bots, comma-separated, besides agent, assistant, bot, operator ...",
     )
-    add("--entities", metavar="FILE", help="what else to replace, one a line: TEXT or KIND<TAB>TEXT")
-    add("--spacy_model", metavar="NAME", help="trained model that finds names (default: the words around them do)")
+    add("--entities", metavar="FILE", help="more to replace, one per line: TEXT or KIND<TAB>TEXT")
+    add(
+        "--spacy_model",
+        metavar="NAME",
+        help="spaCy model that finds names (default: rules that go by the words around them)",
+    )
     add(
         "--phone_regions",
         metavar="LIST",
         default="US,GB",
-        help="where phone numbers without a country code are from (default US,GB)",
+        help="countries of phone numbers without a country code (default US,GB)",
     )
-    add("--keep", metavar="LIST", default="", help="kinds that are not replaced, such as TIME,DATE")
-    add("--bot_text", choices=("normalised", "kept"), default="normalised", help="bots in lower case (default) or not")
-    add("--keep_ids", action="store_true", help="chats keep their ids (default: they are numbered)")
-    add("--strict", action="store_true", help="publish nothing where a second look suspects anything")
-    add_max_bad(made, "chats")
-    return made
+    add("--keep", metavar="LIST", default="", help="kinds to leave as they are, such as TIME,DATE")
+    add(
+        "--bot_text",
+        choices=("normalised", "kept"),
+        default="normalised",
+        help="lower-case what bots say (default), or keep it",
+    )
+    add("--keep_ids", action="store_true", help="keep the ids of chats (default: number them)")
+    add("--strict", action="store_true", help="publish nothing if anything is suspected to have been missed")
+    add_max_bad(parser, "chats")
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -62,60 +85,46 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What workers read: the chats."""
-    return [("--chats", path) for path in args.chats or [sample_chats()]]
+def inputs(config: Config) -> list[tuple[str, str]]:
+    """The files that workers read: the chats."""
+    return [("--chats", file.path) for file in config.files]
 
 
-def sample_chats() -> str:
-    """The bundled chats."""
-    return str(sample_root() / "chats.jsonl")
-
-
-def check(args: argparse.Namespace) -> argparse.Namespace:
-    """Reads flags and lists, and looks at the chats. Raises InputError where they cannot work."""
-    from parapet.transforms.anonymise import chats, entities
+def check(args: argparse.Namespace) -> Config:
+    """Reads the flags and the lists, and the first bytes of the chats. Raises InputError where they cannot work."""
+    from parapet.transforms.anonymise import chats, names
     from parapet.transforms.anonymise.mentions import KINDS
     from parapet.transforms.anonymise.numbers import check_regions
     from parapet.transforms.anonymise.replacing import Rules
-    from parapet.transforms.anonymise.writing import Task
+    from parapet.transforms.anonymise.writing import Config
     from parapet.transforms.corpora import listed
 
     for path in args.chats or ():
         check_apart(args.output, chats=path)
-    args.files = chats.list_chats(args.chats or [sample_chats()])
-    listed_entities = entities.read_entities(args.entities) if args.entities else []
+    files = chats.list_chats(args.chats or [str(sample_root() / "chats.jsonl")])
+    entities = names.read_entities(args.entities) if args.entities else []
     regions = tuple(listed(args.phone_regions.upper()))
     check_regions(regions)
     kept = listed(args.keep.upper())
     for kind in kept:
         if kind not in KINDS:
-            raise InputError(f"{kind!r} is no kind: there are {', '.join(KINDS)}", "--keep")
+            raise InputError(f"there is no kind {kind!r}: choose from {', '.join(KINDS)}", "--keep")
     if args.spacy_model:
-        entities.check_model(args.spacy_model)
-    rules = Rules(tuple(listed_entities), args.spacy_model, regions, frozenset(kept))
-    bots = frozenset(part.strip().lower() for part in args.bots.split(",") if part.strip())
-    args.task = Task(args.output, rules, bots, args.bot_text == "normalised", args.keep_ids)
-    return args
+        names.check_model(args.spacy_model)
+    return Config(
+        output=args.output,
+        files=tuple(files),
+        rules=Rules(tuple(entities), args.spacy_model, regions, frozenset(kept)),
+        bots=frozenset(part.strip().lower() for part in args.bots.split(",") if part.strip()),
+        normalise=args.bot_text == "normalised",
+        keep_ids=args.keep_ids,
+        strict=args.strict,
+        max_bad=args.max_bad,
+    )
 
 
-def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags that shape the content. None has a word of a chat, or the name of a file."""
-    rules = args.task.rules
-    return {
-        "entities": len(rules.entities),
-        "spacy_model": args.spacy_model and args.spacy_model.rstrip("/").rpartition("/")[2],
-        "phone_regions": list(rules.regions),
-        "keep": sorted(rules.kept),
-        "bot_text": args.bot_text,
-        "keep_ids": args.keep_ids,
-        "strict": args.strict,
-        "max_bad": float(args.max_bad),
-    }
-
-
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
-    """Files of chats -> names that are replaced anywhere -> chats, what a second look suspects, numbers and a page."""
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Files of chats -> the names in them -> anonymised chats, suspects, statistics and a page."""
     from functools import partial
 
     import apache_beam as beam
@@ -125,48 +134,44 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms.anonymise.invariants import check_counts, tallies
     from parapet.transforms.dead_letters import DeadLettersFile
 
-    files.prepare(args.output, "anonymise")
-    chats = pipeline | "Files of chats" >> beam.Create(args.files)
-    names = chats | "Names" >> writing.Names(args.task)
-    written = chats | "Chats" >> writing.WriteChats(args.task, names)
+    files.prepare(config.output, "anonymise")
+    chats = pipeline | "Files of chats" >> beam.Create(config.files)
+    names = chats | "Names" >> writing.Names(config)
+    written = chats | "Chats" >> writing.WriteChats(config, names)
     sums = written[writing.COUNTS] | "Sum" >> beam.CombinePerKey(sum)
-    small = (
+    metadata = (
         pipeline
-        | "Once" >> beam.Create([options_of(args)], reshuffle=False)
+        | "Once" >> beam.Create([config.options()], reshuffle=False)
         | "Metadata files" >> beam.FlatMap(outputs.metadata_files, beam.pvalue.AsList(sums))
     )
-    letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
-        written[writing.COUNTS], tallies, args.max_bad, "anonymised"
+    dead_letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
+        written[writing.COUNTS], tallies, config.max_bad, "anonymised"
     )
-    others = (small, letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
-    balanced = partial(check_counts, files=len(args.files), strict=args.strict)
+    others = (metadata, dead_letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(config.output)
+    balanced = partial(check_counts, files=len(config.files), strict=config.strict)
+    header = run_header("anonymise", config.options())
     (
         (written.written, others)
         | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args), written[writing.COUNTS], balanced)
+        | "Publish" >> files.Publish(config.output, header, written[writing.COUNTS], balanced)
     )
 
 
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    return run_header("anonymise", options_of(args))
-
-
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says what was replaced, and what is suspected; never a word of a chat."""
+def report(config: Config, _: dict[str, int]) -> None:
+    """Prints how much was replaced and is suspected; never a word of a chat."""
     from parapet.transforms.anonymise.invariants import tallies
     from parapet.transforms.files import read_written
 
-    numbers = json.loads(read_written(args.output, "statistics.json"))
-    if not args.quiet:
-        replaced = ", ".join(f"{one['mentions']:,} {kind}" for kind, one in numbers["replaced"].items())
-        print(f"{counted(numbers['written'], 'chat')}, {counted(numbers['turns'], 'turn')}: {replaced or 'nothing'}")
-    suspects = {kind: n for kind, n in numbers["suspects"].items() if n}
+    statistics = json.loads(read_written(config.output, "statistics.json"))
+    replaced = ", ".join(f"{numbers['mentions']:,} {kind}" for kind, numbers in statistics["replaced"].items())
+    chats, turns = counted(statistics["written"], "chat"), counted(statistics["turns"], "turn")
+    say(f"{chats}, {turns}: {replaced or 'nothing to replace'}")
+    suspects = {kind: n for kind, n in statistics["suspects"].items() if n}
     if suspects:
-        said = ", ".join(f"{n:,} {kind}" for kind, n in suspects.items())
-        chats = counted(numbers["chats_with_suspects"], "chat")
-        logging.warning("a second look suspects %s, in %s; see %s/suspects", said, chats, args.output)
-    warn_left_out(args.output, tallies)
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in suspects.items())
+        chats = counted(statistics["chats_with_suspects"], "chat")
+        logging.warning("possibly missed: %s, in %s; see %s/suspects", kinds, chats, config.output)
+    warn_left_out(config.output, tallies)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,25 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, run_command, run_header, warn_left_out
+from parapet.pipelines.command import (
+    Parser,
+    add_max_bad,
+    check_apart,
+    counted,
+    run_command,
+    run_header,
+    say,
+    warn_left_out,
+)
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.dead_letters import Tallies
+    from parapet.transforms.dstc2.writing import Config
 
 EXAMPLE = """\
   parapet babi_task6 --logs dstc2 --output task6
@@ -29,34 +39,35 @@ TRANSCRIPTION, ASR = "transcription", "asr"
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Logs and labels of DSTC2 -> dialog bAbI task 6 (Bordes et al. 2017): OUT/dialog-babi-task6-dstc2-trn.txt,\n"
-        "-dev, -tst, -candidates and -kb; and the same dialogues with states, spans, acts and API results in OUT/sgd."
+        "Converts logs and labels of DSTC2 to dialog bAbI task 6 (Bordes et al. 2017):\n"
+        "OUT/dialog-babi-task6-dstc2-trn.txt, -dev, -tst, -candidates and -kb; and to the SGD layout, with states,\n"
+        "spans, acts and API results, in OUT/sgd."
     )
-    made = Parser("babi_task6", what, EXAMPLE)
-    add = made.add_argument
-    add("--logs", required=True, metavar="ROOT", help="DSTC2 as it unpacks: data/ and scripts/config/dstc2_*.flist")
+    parser = Parser("babi_task6", what, EXAMPLE)
+    add = parser.add_argument
+    add("--logs", required=True, metavar="ROOT", help="DSTC2, unpacked: data/ and scripts/config/dstc2_*.flist")
     add(
         "--split_rule",
         choices=(PAPER, ORIGINAL),
         default=PAPER,
-        help="paper: dev keeps its first 500 calls, the others go to train; original: DSTC2's lists (default paper)",
+        help="paper: dev keeps its first 500 calls, the rest go to train; original: the lists of DSTC2 (default paper)",
     )
     add(
         "--user",
         choices=(TRANSCRIPTION, ASR),
         default=TRANSCRIPTION,
-        help="what users say: the label's transcription, or what the recogniser heard first (default transcription)",
+        help="what users say: the transcription, or the recogniser's first hypothesis (default transcription)",
     )
     add(
         "--kb",
         metavar="FILE",
         help="knowledge base: a file of dialog bAbI (1 NAME R_cuisine VALUE) or a JSON list of restaurants "
-        "(default: what the system says of the restaurants it offers)",
+        "(default: gathered from what the system says about the restaurants that it offers)",
     )
     add("--ontology", metavar="FILE", help="(default ROOT/scripts/config/ontology_dstc2.json)")
-    add("--seed", default="0", help="of the ratings: any text (default 0)")
-    add_max_bad(made, "calls of a split")
-    return made
+    add("--seed", default="0", help="random seed of the ratings: any text (default 0)")
+    add_max_bad(parser, "calls of a split")
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -64,43 +75,38 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What workers read: the calls."""
-    return [("--logs", args.logs)]
+def inputs(config: Config) -> list[tuple[str, str]]:
+    """The files that workers read: the calls."""
+    return [("--logs", config.logs.folder)]
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads lists, ontology and knowledge base. Raises InputError where they cannot work."""
-    from parapet.transforms.dstc2 import plan
+    from parapet.transforms.dstc2 import calls
     from parapet.transforms.dstc2.knowledge import read_knowledge
-    from parapet.transforms.dstc2.writing import Task
+    from parapet.transforms.dstc2.writing import Config
 
     check_apart(args.output, logs=args.logs)
-    args.found = plan.read_logs(args.logs, plan.PAPER_DEV if args.split_rule == PAPER else None)
-    if not any(args.found.splits.values()):
+    logs = calls.read_logs(args.logs, calls.PAPER_DEV if args.split_rule == PAPER else None)
+    if not any(logs.splits.values()):
         raise InputError("the lists name no call", args.logs, "--logs")
-    missing = [split for split in ("train", "dev", "test") if split not in args.found.splits]
+    missing = [split for split in ("train", "dev", "test") if split not in logs.splits]
     if missing:
         logging.warning("there is no list of %s", ", ".join(missing))
-    ontology = plan.read_ontology(args.logs, args.ontology)
-    given = read_knowledge(args.kb) if args.kb else None
-    args.task = Task(args.output, args.found.folder, args.user == ASR, ontology, given, args.seed)
-    return args
+    return Config(
+        output=args.output,
+        logs=logs,
+        split_rule=args.split_rule,
+        user=args.user,
+        ontology=calls.read_ontology(args.logs, args.ontology),
+        knowledge=read_knowledge(args.kb) if args.kb else None,
+        seed=args.seed,
+        max_bad=args.max_bad,
+    )
 
 
-def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags that shape the content."""
-    return {
-        "split_rule": args.split_rule,
-        "user": args.user,
-        "kb": bool(args.kb),
-        "seed": args.seed,
-        "max_bad": float(args.max_bad),
-    }
-
-
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
-    """Batches of calls -> calls and what they say of restaurants -> dialogues -> files, numbers and a page."""
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Batches of calls -> what they say of restaurants -> dialogues -> files, statistics and a page."""
     from functools import partial
 
     import apache_beam as beam
@@ -110,62 +116,57 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms.dstc2 import outputs, writing
     from parapet.transforms.dstc2.invariants import check_counts
 
-    files.prepare(args.output, "babi_task6")
-    read = pipeline | "Batches" >> beam.Create(args.found.batches) | "Calls" >> writing.ReadCalls(args.task)
+    files.prepare(config.output, "babi_task6")
+    read = pipeline | "Batches" >> beam.Create(config.logs.batches) | "Calls" >> writing.ReadCalls(config)
     facts = read[writing.FACTS] | "Sum facts" >> beam.CombinePerKey(sum)
-    written = read.read | "Dialogues" >> writing.WriteTask(args.task, facts)
-    about = outputs.About(args.task, tuple(args.found.splits), args.found.moved, options_of(args))
-    small = (
+    written = read.read | "Dialogues" >> writing.WriteTask(config, facts)
+    metadata = (
         pipeline
-        | "Once" >> beam.Create([about], reshuffle=False)
+        | "Once" >> beam.Create([config], reshuffle=False)
         | "Metadata files"
         >> beam.FlatMap(
             outputs.metadata_files,
             beam.pvalue.AsList(facts),
-            *(beam.pvalue.AsList(one) for one in outputs.summed(written)),
+            *(beam.pvalue.AsList(summed) for summed in outputs.summed(written)),
         )
     )
-    letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
-        written[writing.COUNTS], tallies_of(args), args.max_bad, "converted"
+    dead_letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
+        written[writing.COUNTS], tallies_of(config), config.max_bad, "converted"
     )
-    texts = outputs.babi_files(written, list(args.found.splits))
-    others = (small, letters, texts) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
-    calls = {split: len(names) for split, names in args.found.splits.items()}
+    texts = outputs.babi_files(written, list(config.logs.splits))
+    others = (
+        (metadata, dead_letters, texts) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(config.output)
+    )
+    calls = {split: len(names) for split, names in config.logs.splits.items()}
+    header = run_header("babi_task6", config.options())
     (
         (written.written, others)
         | "All files" >> beam.Flatten()
-        | "Publish"
-        >> files.Publish(args.output, header(args), written[writing.COUNTS], partial(check_counts, calls=calls))
+        | "Publish" >> files.Publish(config.output, header, written[writing.COUNTS], partial(check_counts, calls=calls))
     )
 
 
-def tallies_of(args: argparse.Namespace) -> Tallies:
-    """What is held against ``--max_bad``."""
+def tallies_of(config: Config) -> Tallies:
+    """The records that count against ``--max_bad``."""
     from functools import partial
 
     from parapet.transforms.dstc2.invariants import tallies
 
-    return partial(tallies, splits=list(args.found.splits))
+    return partial(tallies, splits=list(config.logs.splits))
 
 
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    return run_header("babi_task6", options_of(args))
-
-
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says what each split came to."""
+def report(config: Config, _: dict[str, int]) -> None:
+    """Prints the size of each split."""
     from parapet.transforms.files import read_written
 
-    numbers = json.loads(read_written(args.output, "statistics.json"))
-    if not args.quiet:
-        for split, one in numbers["splits"].items():
-            found = f"{one['api_calls']:,} API calls, {one['facts']:,} facts"
-            print(f"{split}: {counted(one['dialogues'], 'dialogue')}, {found}")
-        print(f"{counted(numbers['restaurants'], 'restaurant')}, {numbers['candidates']:,} candidates")
-        if numbers["moved_from_dev_to_train"]:
-            print(f"moved from dev to train: {counted(numbers['moved_from_dev_to_train'], 'call')}")
-    warn_left_out(args.output, tallies_of(args))
+    statistics = json.loads(read_written(config.output, "statistics.json"))
+    for split, numbers in statistics["splits"].items():
+        sizes = f"{numbers['api_calls']:,} API calls, {numbers['facts']:,} facts"
+        say(f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}")
+    say(f"{counted(statistics['restaurants'], 'restaurant')}, {statistics['candidates']:,} candidates")
+    if statistics["moved_from_dev_to_train"]:
+        say(f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}")
+    warn_left_out(config.output, tallies_of(config))
 
 
 if __name__ == "__main__":

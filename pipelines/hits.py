@@ -144,9 +144,9 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
 def _check_schemas(args: argparse.Namespace) -> None:
     from parapet.schemas.elements import elements_of
     from parapet.schemas.layout import sample_root, services_by_name
-    from parapet.transforms.hits.ambiguity import AUTO, NONE, read_ambiguous
+    from parapet.transforms.hits.plan import read_shortfall, top_up_assignments
+    from parapet.transforms.hits.questions import AUTO, NONE, read_ambiguous
     from parapet.transforms.hits.records import Settings
-    from parapet.transforms.hits.shortfall import read_shortfall, top_up_assignments
 
     services = services_by_name(read_good(args.schemas or sample_root()))
     only, assignments = None, Terms().assignments
@@ -167,7 +167,7 @@ def _check_schemas(args: argparse.Namespace) -> None:
 
 def _check_rewrites(args: argparse.Namespace) -> None:
     from parapet.schemas.layout import sample_root
-    from parapet.transforms.hits.dialogue_paths import dialogue_paths
+    from parapet.transforms.hits.make_hits import dialogue_paths
     from parapet.transforms.hits.records import Settings
 
     if args.turns is not None and args.turns < 1:
@@ -268,10 +268,9 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
 
 
 def _plan_of_dry_run(args: argparse.Namespace) -> Plan:
-    from parapet.transforms.hits.choose_turns import choose
-    from parapet.transforms.hits.make_hits import render_file, scan_file
+    from parapet.transforms.hits.make_hits import plan_of, render_file, scan_file
     from parapet.transforms.hits.render_service import render_service
-    from parapet.transforms.hits.summary_files import plan_of
+    from parapet.transforms.hits.rewriting import choose
 
     settings: Settings = args.settings
     if args.task == REWRITES:

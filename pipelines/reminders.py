@@ -6,38 +6,40 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, counted, run_command, run_header
+from parapet.pipelines.command import Parser, counted, run_command, run_header, say
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.transforms.reminders.writing import Config
+
 EXAMPLE = """\
   parapet reminders --output reminders                       # 1,000 dialogues for training, 200 and 200
   parapet reminders --dialogues 50,50,400 --seed 7 --output reminders
-  parapet unseen_entities --sgd reminders --output unseen    # the test with values that training does not have"""
+  parapet unseen_entities --sgd reminders --output unseen    # values that training does not have"""
 
 
 def parser() -> Parser:
     """The flags."""
     what = (
-        "A simulator -> a corpus of dialogues about reminders: OUT/train/dialogues_001.json, OUT/train/schema.json.\n"
-        "An agenda-based user speaks with a system that sets, finds, moves and cancels reminders."
+        "Simulates dialogues about reminders: OUT/train/dialogues_001.json, OUT/train/schema.json. An agenda-based\n"
+        "user talks to a system that sets, finds, moves and cancels reminders."
     )
-    made = Parser("reminders", what, EXAMPLE)
-    add = made.add_argument
+    parser = Parser("reminders", what, EXAMPLE)
+    add = parser.add_argument
     add(
         "--dialogues",
         metavar="LIST",
         default="1000,200,200",
-        help="how many, of train, dev, test; 0 for none (default 1000,200,200)",
+        help="number of dialogues of train, dev and test (default 1000,200,200)",
     )
-    add("--per_file", type=int, metavar="N", default=128, help="dialogues of a file (default 128)")
-    add("--seed", default="0", help="of all dialogues: any text (default 0)")
-    return made
+    add("--per_file", type=int, metavar="N", default=128, help="dialogues per file (default 128)")
+    add("--seed", default="0", help="random seed: any text (default 0)")
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -45,22 +47,27 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report)
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads the flags. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed
+    from parapet.transforms.reminders.writing import Config
 
     sizes = listed(args.dialogues)
     fine = all(size.isascii() and size.isdigit() and len(size) < 8 for size in sizes)
     if len(sizes) != len(SPLITS) or not fine or not any(map(int, sizes)):
         raise InputError("give three numbers, of train, dev and test, such as 1000,200,200", "--dialogues")
     if not 1 <= args.per_file <= 10_000:
-        raise InputError(f"{args.per_file} is not from 1 to 10,000", "--per_file")
-    args.sizes = {split: int(size) for split, size in zip(SPLITS, sizes, strict=True) if int(size)}
-    return args
+        raise InputError(f"{args.per_file}: give 1 to 10,000", "--per_file")
+    return Config(
+        output=args.output,
+        sizes={split: int(size) for split, size in zip(SPLITS, sizes, strict=True) if int(size)},
+        per_file=args.per_file,
+        seed=args.seed,
+    )
 
 
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
-    """Numbers -> what dialogues would say -> those that must be made again -> files, numbers and a page."""
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Numbers -> digests of the dialogues -> those to simulate again -> files, statistics and a page."""
     from functools import partial
 
     import apache_beam as beam
@@ -68,18 +75,18 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms import files
     from parapet.transforms.reminders import outputs, writing
 
-    files.prepare(args.output, "reminders")
-    shares = pipeline | "Shares" >> beam.Create(writing.shares_of(args.sizes, args.per_file))
-    digests = shares | "Spread" >> beam.Reshuffle() | "Digests" >> beam.FlatMap(writing.digests_of, args.seed)
+    files.prepare(config.output, "reminders")
+    shares = pipeline | "Shares" >> beam.Create(writing.shares_of(config.sizes, config.per_file))
+    digests = shares | "Spread" >> beam.Reshuffle() | "Digests" >> beam.FlatMap(writing.digests_of, config.seed)
     attempts = (
         pipeline
-        | "Seed" >> beam.Create([args.seed], reshuffle=False)
+        | "Seed" >> beam.Create([config.seed], reshuffle=False)
         | "Attempts" >> beam.Map(writing.attempts_of, beam.pvalue.AsIter(digests))
     )
     written = (
         shares
         | "Spread files" >> beam.Reshuffle()
-        | "Dialogues" >> writing.WriteDialogues(args.output, args.seed, attempts)
+        | "Dialogues" >> writing.WriteDialogues(config.output, config.seed, attempts)
     )
     different = (
         written[writing.DIGESTS] | "Different" >> beam.Distinct() | "One" >> beam.Map(lambda _: ("different", 1))
@@ -87,14 +94,13 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     counts = (written[writing.COUNTS], different) | "Counts" >> beam.Flatten()
     texts = (
         written[writing.TEXTS]
-        | "Texts" >> beam.FlatMapTuple(lambda split, said: ((split, text) for text in said))
+        | "Texts" >> beam.FlatMapTuple(lambda split, texts: ((split, text) for text in texts))
         | "Different texts" >> beam.Distinct()
         | "Of splits" >> beam.combiners.Count.PerKey()
     )
-    about = outputs.About(args.sizes, args.seed)
-    small = (
+    metadata = (
         pipeline
-        | "Once" >> beam.Create([about], reshuffle=False)
+        | "Once" >> beam.Create([config], reshuffle=False)
         | "Metadata files"
         >> beam.FlatMap(
             outputs.metadata_files,
@@ -103,30 +109,24 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
             beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
             beam.pvalue.AsList(written[writing.EXAMPLES]),
         )
-        | "Write" >> files.WriteFiles(args.output)
+        | "Write" >> files.WriteFiles(config.output)
     )
+    balanced = partial(writing.check_counts, sizes=config.sizes)
+    header = run_header("reminders", config.options())
     (
-        (written.written, small)
+        (written.written, metadata)
         | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args), counts, partial(writing.check_counts, sizes=args.sizes))
+        | "Publish" >> files.Publish(config.output, header, counts, balanced)
     )
 
 
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    options = {"dialogues": args.sizes, "per_file": args.per_file, "seed": args.seed}
-    return run_header("reminders", options)
-
-
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says what was made."""
+def report(config: Config, _: dict[str, int]) -> None:
+    """Prints the size of each split."""
     from parapet.transforms.files import read_written
 
-    if args.quiet:
-        return
-    for split, of in json.loads(read_written(args.output, "statistics.json"))["splits"].items():
-        said = f"{counted(of['turns'], 'turn')}, {of['different_utterances']:,} different utterances"
-        print(f"{split}: {counted(of['dialogues'], 'dialogue')}, {said}")
+    for split, numbers in json.loads(read_written(config.output, "statistics.json"))["splits"].items():
+        sizes = f"{counted(numbers['turns'], 'turn')}, {numbers['different_utterances']:,} different utterances"
+        say(f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}")
 
 
 if __name__ == "__main__":

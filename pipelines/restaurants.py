@@ -6,12 +6,14 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, check_apart, counted, run_command, run_header
+from parapet.pipelines.command import Parser, check_apart, counted, run_command, run_header, say
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from parapet.transforms.restaurants.plan import Config
 
 EXAMPLE = """\
   parapet restaurants --output simulated                          # the paper's sizes: 1,000 dialogues a task and split
@@ -22,18 +24,19 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     what = (
-        "An ontology -> a knowledge base, dialogues of tasks 1 to 5 in the published bAbI format and in SGD's layout,\n"
-        "and their out-of-vocabulary tests: OUT/dialog-babi-task1-API-calls-trn.txt, OUT/sgd/task1, OUT/sgd/task1-oov."
+        "Simulates the bAbI dialog tasks 1 to 5 from an ontology: a knowledge base, dialogues in the published format\n"
+        "and in the SGD layout, and out-of-vocabulary tests. Writes OUT/dialog-babi-task1-API-calls-trn.txt,\n"
+        "OUT/sgd/task1, OUT/sgd/task1-oov and so on."
     )
-    made = Parser("restaurants", what, EXAMPLE)
-    add = made.add_argument
-    add("--ontology", metavar="FILE", help="a domain in TOML (default: the restaurants of the paper, under own names)")
-    add("--tasks", metavar="LIST", default="1,2,3,4,5", help="which tasks, parted by commas (default all)")
+    parser = Parser("restaurants", what, EXAMPLE)
+    add = parser.add_argument
+    add("--ontology", metavar="FILE", help="a domain in TOML (default: the paper's restaurants, with other names)")
+    add("--tasks", metavar="LIST", default="1,2,3,4,5", help="tasks, comma-separated (default all)")
     add(
         "--sizes",
         metavar="LIST",
         default="1000",
-        help="dialogues of each task: a number, or train=5000,oov=0; train, dev, test, oov (default 1000 each)",
+        help="dialogues of each task: a number, or train=5000,oov=0 (train, dev, test, oov; default 1000 each)",
     )
     add("--formats", metavar="LIST", default="babi,sgd", help="babi, sgd (default both)")
     add(
@@ -41,27 +44,31 @@ def parser() -> Parser:
         type=int,
         metavar="N",
         default=1000,
-        help="larger sets have numbered files, -00001-of-00010 (default 1000)",
+        help="larger sets are split into numbered files, -00001-of-00010 (default 1000)",
     )
     add(
         "--least_options",
         type=int,
         metavar="N",
         default=3,
-        help="that a request of tasks 3 and 5 finds (default 3)",
+        help="minimum number of results of a request in tasks 3 and 5 (default 3)",
     )
-    add(
-        "--babi_plus", action="store_true", help="the same again with hesitations, corrections, restarts: OUT/babi_plus"
-    )
+    add("--babi_plus", action="store_true", help="add copies with hesitations, corrections, restarts: OUT/babi_plus")
     add(
         "--babi_plus_rates",
         metavar="LIST",
         default="",
-        help="shares of the user's turns: hesitation (0.40), correction (0.21), restart (0.05)",
+        help="shares of user turns: hesitation=0.40,correction=0.21,restart=0.05",
     )
-    add("--solve", type=float, metavar="X", default=1.0, help="share that a bot of rules must solve (default 1)")
-    add("--seed", default="0", help="of all that is drawn: any text (default 0)")
-    return made
+    add(
+        "--solve",
+        type=float,
+        metavar="X",
+        default=1.0,
+        help="share of the dialogues that a rule-based bot must solve (default 1)",
+    )
+    add("--seed", default="0", help="random seed: any text (default 0)")
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -69,7 +76,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report)
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads flags and ontology. Raises InputError where they cannot work."""
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path
@@ -89,10 +96,11 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
     plan.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
     rates = parse_rates(args.babi_plus_rates)
     if args.babi_plus_rates and not args.babi_plus:
-        raise InputError("is for --babi_plus, which is not given", "--babi_plus_rates")
-    args.simulation = plan.Simulation(
+        raise InputError("needs --babi_plus", "--babi_plus_rates")
+    config = plan.Config(
         output=args.output,
         ontology=ontology,
+        ontology_path=args.ontology,
         tasks=plan.parse_tasks(args.tasks),
         sizes=plan.parse_sizes(args.sizes),
         per_file=args.dialogues_per_file,
@@ -102,30 +110,12 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
         plus=rates if args.babi_plus else (),
         solved=args.solve,
     )
-    plan.check(args.simulation, args.ontology or "")
-    return args
+    plan.check(config)
+    return config
 
 
-def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags that shape the content, and the ontology."""
-    import msgspec
-
-    simulation = args.simulation
-    return {
-        "ontology": msgspec.to_builtins(simulation.ontology) if args.ontology else "restaurants",
-        "tasks": list(simulation.tasks),
-        "sizes": dict(simulation.sizes),
-        "formats": list(simulation.formats),
-        "dialogues_per_file": simulation.per_file,
-        "least_options": simulation.least,
-        "babi_plus": dict(simulation.plus),
-        "solve": simulation.solved,
-        "seed": simulation.seed,
-    }
-
-
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
-    """Files to be -> dialogues, numbers and what occurs in them -> the other files."""
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Shards -> dialogues, counts and the values in them -> the other files."""
     from functools import partial
 
     import apache_beam as beam
@@ -134,50 +124,38 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms.restaurants import outputs, writing
     from parapet.transforms.restaurants.invariants import check_counts
 
-    files.prepare(args.output, "restaurants")
-    simulation = args.simulation
-    written = (
-        pipeline | "Files to be" >> beam.Create(simulation.shards()) | "Dialogues" >> writing.WriteDialogues(simulation)
-    )
-    about = outputs.About(simulation, options_of(args))
-    small = (
+    files.prepare(config.output, "restaurants")
+    written = pipeline | "Shards" >> beam.Create(config.shards()) | "Dialogues" >> writing.WriteDialogues(config)
+    metadata = (
         pipeline
-        | "Once" >> beam.Create([about], reshuffle=False)
+        | "Once" >> beam.Create([config], reshuffle=False)
         | "Metadata files"
-        >> beam.FlatMap(outputs.metadata_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written)))
-        | "Write" >> files.WriteFiles(args.output)
+        >> beam.FlatMap(outputs.metadata_files, *(beam.pvalue.AsList(summed) for summed in outputs.summed(written)))
+        | "Write" >> files.WriteFiles(config.output)
     )
+    header = run_header("restaurants", config.options())
     (
-        (written.written, small)
+        (written.written, metadata)
         | "All files" >> beam.Flatten()
         | "Publish"
-        >> files.Publish(
-            args.output, header(args), written[writing.COUNTS], partial(check_counts, simulation=simulation)
-        )
+        >> files.Publish(config.output, header, written[writing.COUNTS], partial(check_counts, config=config))
     )
 
 
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    return run_header("restaurants", options_of(args))
-
-
-def report(args: argparse.Namespace, _: dict[str, int]) -> None:
-    """Says what was simulated."""
+def report(config: Config, _: dict[str, int]) -> None:
+    """Prints the means of each task."""
     from parapet.transforms.files import read_written
 
-    if args.quiet:
-        return
-    numbers = json.loads(read_written(args.output, "statistics.json"))
-    for task, one in numbers["tasks"].items():
-        means = one["all"]
-        solved = numbers["bot"].get("plain", {}).get(task, {})
-        tried, right = (sum(of[name] for of in solved.values()) for name in ("tried", "solved"))
-        print(
+    statistics = json.loads(read_written(config.output, "statistics.json"))
+    for task, numbers in statistics["tasks"].items():
+        means = numbers["all"]
+        solved = statistics["bot"].get("plain", {}).get(task, {})
+        tried, right = (sum(test[name] for test in solved.values()) for name in ("tried", "solved"))
+        say(
             f"task {task}: {counted(means['dialogues'], 'dialogue')}, {means['user']:.1f} user and {means['bot']:.1f} "
-            f"bot utterances, {means['results']:.1f} results; the bot of rules solved {right:,} of {tried:,}"
+            f"bot utterances, {means['results']:.1f} results; the rule-based bot solved {right:,} of {tried:,}"
         )
-    print(f"{numbers['candidates']:,} candidates, {numbers['facts']:,} facts")
+    say(f"{statistics['candidates']:,} candidates, {statistics['facts']:,} facts")
 
 
 if __name__ == "__main__":

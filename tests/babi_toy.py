@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact
-from parapet.transforms.babi.writing import candidates_text, dialogue_text, facts_text
+from parapet.transforms.babi_format import (
+    SILENCE,
+    BabiDialogue,
+    Exchange,
+    Fact,
+    candidates_text,
+    dialogue_text,
+    facts_text,
+)
 
 CUISINES, PLACES = ("thai", "french", "greek", "cuban"), ("rome", "oslo", "lima", "cairo")
 UNSEEN = ("welsh", "irish")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parapet.evaluation.dst.examples import Example
+from parapet.evaluation.dst.rows import Example
 from parapet.transforms import svg
 from parapet.transforms.pages import render
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.dst.examples import Example
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.report import report_page
+from parapet.evaluation.dst.rows import Example
 from parapet.evaluation.dst.scoring import AGGREGATES, SENSITIVITY, Work, statistics_of
 from parapet.evaluation.dst.sensitivity import Policy, Unit
 from parapet.evaluation.dst.sets import ORIGINAL, Plan

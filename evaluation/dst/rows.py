@@ -1,13 +1,16 @@
-"""The rows of a set: every frame with its metrics, as ``parapet compare`` reads them."""
+"""Single frames in the outputs: a row for each, as ``parapet compare`` reads them, and those hurt most by variants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 import pyarrow as pa
 
 from parapet.evaluation.dst.files import Scored
-from parapet.evaluation.dst.frames import METRICS
+from parapet.evaluation.dst.frames import METRICS, Wrong
+from parapet.schemas.service import Service
+from parapet.transforms.seeding import stable_hash
 
 WRONG = pa.struct(
     [
@@ -55,3 +58,120 @@ def table(
     for i, metric in enumerate(METRICS):
         columns[metric] = [None if (value := frame.values[i]) != value else value for frame in frames]
     return pa.table(columns, schema=FRAMES)
+
+
+SHOWN = 12
+_JOINT = METRICS.index("joint_goal_accuracy")
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A slot that costs, as original and variant describe it, with what was wanted and predicted in both."""
+
+    original: str
+    original_description: str
+    variant: str
+    variant_description: str
+    reference: str
+    predicted: str
+    predicted_variant: str
+
+
+class Example(msgspec.Struct, frozen=True):
+    """A frame under the original's schema and the variant that hurt it most.
+
+    Attributes:
+      drop: of joint goal accuracy, from the original to that variant.
+      order: decides between frames that drop alike: a hash.
+    """
+
+    drop: float
+    order: int
+    dialogue_id: str
+    turn: int
+    utterance: str
+    service: str
+    variant: str
+    variant_service: str
+    accuracy: float
+    variant_accuracy: float
+    slots: tuple[Text, ...]
+
+    def key(self) -> tuple[float, int, str]:
+        """By what the worst come first."""
+        return -self.drop, self.order, self.dialogue_id
+
+
+def worst_of(
+    original: Sequence[Scored],
+    variants: Mapping[str, Sequence[Scored]],
+    services: Mapping[str, Mapping[str, Service]],
+    seed: str,
+) -> list[Example]:
+    """The frames of a dialogue that lose, each with its worst variant.
+
+    Args:
+      original: its frames.
+      variants: the same under each variant.
+      services: of every set, ``original`` too.
+      seed: of the order between equals.
+    """
+    found = []
+    for i, frame in enumerate(original):
+        name, other = min(((name, of[i]) for name, of in variants.items()), key=lambda pair: pair[1].values[_JOINT])
+        drop = frame.values[_JOINT] - other.values[_JOINT]
+        if drop > 0:
+            texts = _texts(frame, other, services["original"][frame.service], services[name][other.service])
+            found.append(
+                Example(
+                    drop,
+                    stable_hash(seed, "example", frame.dialogue_id, str(frame.turn), str(frame.frame)),
+                    frame.dialogue_id,
+                    frame.turn,
+                    frame.utterance,
+                    frame.service,
+                    name,
+                    other.service,
+                    frame.values[_JOINT],
+                    other.values[_JOINT],
+                    texts,
+                )
+            )
+    return found
+
+
+def worst(examples: Sequence[Example], shown: int = SHOWN) -> list[Example]:
+    """Those that drop most, no two of one dialogue."""
+    found: dict[str, Example] = {}
+    for one in sorted(examples, key=Example.key):
+        if one.dialogue_id not in found:
+            found[one.dialogue_id] = one
+        if len(found) == shown:
+            break
+    return list(found.values())
+
+
+def _texts(frame: Scored, other: Scored, original: Service, variant: Service) -> tuple[Text, ...]:
+    """Slots of variants stand at the place of their original."""
+    names = [slot.name for slot in variant.slots]
+    before = {wrong.slot: wrong for wrong in frame.wrong}
+    found = []
+    for wrong in other.wrong:
+        at = names.index(wrong.slot)
+        slot = original.slots[at] if at < len(original.slots) else variant.slots[at]
+        same = before.get(slot.name)
+        found.append(
+            Text(
+                slot.name,
+                slot.description,
+                wrong.slot,
+                variant.slots[at].description,
+                ", ".join(wrong.reference),
+                _said(same) if same else ", ".join(wrong.reference),
+                _said(wrong),
+            )
+        )
+    return tuple(found)
+
+
+def _said(wrong: Wrong) -> str:
+    return wrong.predicted

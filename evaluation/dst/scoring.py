@@ -12,11 +12,11 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst import rows, sensitivity, totals
-from parapet.evaluation.dst.examples import Example, worst, worst_of
 from parapet.evaluation.dst.files import Dialogue, Found, Scored, Settings, parse_dialogues, score_dialogues
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Model, load, predicted
 from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
+from parapet.evaluation.dst.rows import Example, worst, worst_of
 from parapet.evaluation.dst.sets import ORIGINAL, Job, Plan, Set
 from parapet.evaluation.user_code import UserCode
 from parapet.schemas.errors import InputError

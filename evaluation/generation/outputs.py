@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parapet.evaluation.generation import totals
-from parapet.evaluation.generation.corpus import Corpus
-from parapet.evaluation.generation.further import NOTHING, Further, means
-from parapet.evaluation.generation.plain import corpus_bleu, missing_values
+from parapet.evaluation.generation import metrics as totals
+from parapet.evaluation.generation.corpus import Corpus, Place
+from parapet.evaluation.generation.metrics import NOTHING, Further, corpus_bleu, means, missing_values
 from parapet.evaluation.generation.report import report
 from parapet.evaluation.generation.scorers import Scorer
 from parapet.evaluation.generation.scoring import ScoredAct, Scores
-from parapet.evaluation.generation.turns import Place
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.rows import ROWS, rows_bytes
 from parapet.evaluation.writing import json_bytes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.evaluation.generation.turns import Place, SystemTurn
+from parapet.evaluation.generation.corpus import Place, SystemTurn
 from parapet.evaluation.lines import read_lines
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.errors import InputError

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parapet.evaluation.generation.corpus import Corpus
-from parapet.evaluation.generation.plain import missing_values
+from parapet.evaluation.generation.corpus import Corpus, SystemTurn
+from parapet.evaluation.generation.metrics import METRICS, missing_values
 from parapet.evaluation.generation.scoring import ScoredAct, Scores
-from parapet.evaluation.generation.totals import METRICS
-from parapet.evaluation.generation.turns import SystemTurn
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.pages import Table, bars, page, percent, plain
 

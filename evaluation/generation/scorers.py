@@ -1,13 +1,18 @@
-"""What says whether one text entails another. A scorer is asked in batches, and never twice for one pair."""
+"""Judges of textual entailment, called in batches and never twice for one pair.
+
+A question about an act is a generator: it yields the pairs that it needs judged next, receives their judgements, and
+returns its answer as soon as it knows enough. :func:`ask_all` runs many of them at a time, so that batches are full.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from parapet.schemas.errors import InputError
 
@@ -127,3 +132,47 @@ def _parse(line: str) -> tuple[str, Judgement] | None:
     except (ValueError, TypeError, RecursionError):
         pass
     return None
+
+
+Answer = TypeVar("Answer")
+Wanted = list[Pair]
+Told = list[Judgement]
+
+AT_ONCE = 512  # questions: a model's batches are filled, and what is asked for does not grow with the corpus
+
+
+def ask_all(
+    questions: Iterable[Generator[Wanted, Told, Answer]], scorer: Scorer, at_once: int = AT_ONCE
+) -> list[Answer]:
+    """The answers, in order."""
+    found: list[Answer] = []
+    left = iter(questions)
+    while some := list(islice(left, at_once)):
+        found += _ask(some, scorer)
+    return found
+
+
+def _ask(questions: list[Generator[Wanted, Told, Answer]], scorer: Scorer) -> list[Answer]:
+    answers: dict[int, Answer] = {}
+    told: dict[int, Told | None] = dict.fromkeys(range(len(questions)))
+    while told:
+        wanted: dict[int, Wanted] = {}
+        for i, judgements in told.items():
+            try:
+                # send(None) begins.
+                wanted[i] = questions[i].send(judgements)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                answers[i] = stop.value
+        judged = iter(scorer.entailment([pair for pairs in wanted.values() for pair in pairs]))
+        told = {i: list(islice(judged, len(pairs))) for i, pairs in wanted.items()}
+    return [answers[i] for i in range(len(questions))]
+
+
+def best_of(judgements: Told) -> int:
+    """The most entailed; the first of equals."""
+    return max(range(len(judgements)), key=lambda i: (judgements[i][0], -i))
+
+
+def any_entailed(judgements: Told) -> bool:
+    """Whether one is."""
+    return any(map(entails, judgements))

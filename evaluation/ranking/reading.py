@@ -11,7 +11,7 @@ import msgspec
 from parapet.evaluation.lines import read_lines
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
-from parapet.transforms.babi.reading import Exchange, parse_candidates, parse_dialogues
+from parapet.transforms.babi_format import Exchange, parse_candidates, parse_dialogues
 
 _TASK = re.compile(r"task([0-9]+)")
 _OOV = re.compile(r"[-_]oov$", re.IGNORECASE)

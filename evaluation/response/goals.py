@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from parapet.evaluation.response.knowledge import Entity, Knowledge, satisfies
-from parapet.evaluation.response.mentions import is_said, placeholders, placeholders_of
+from parapet.evaluation.response.knowledge import Entity, Knowledge, is_said, placeholders, placeholders_of, satisfies
 
 END = 2**31 - 1
 

@@ -9,8 +9,7 @@ import msgspec
 
 from parapet.evaluation.lines import read_lines
 from parapet.evaluation.response.goals import Goal, Request, Search
-from parapet.evaluation.response.knowledge import Knowledge
-from parapet.evaluation.response.mentions import plain_name
+from parapet.evaluation.response.knowledge import Knowledge, plain_name
 from parapet.evaluation.response.sgd import Reference
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json

@@ -59,7 +59,8 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads. Raises InputError for what cannot be scored."""
-    from parapet.evaluation.generation import corpus, further, outputs
+    from parapet.evaluation.generation import corpus, outputs
+    from parapet.evaluation.generation import metrics as further
     from parapet.evaluation.generation.predictions import REFERENCE, read_predictions
 
     args.root = str(args.reference or sample_root())
@@ -87,7 +88,7 @@ def _scorer(args: argparse.Namespace) -> Any:
 
 def act(args: argparse.Namespace) -> None:
     """Scores, writes and tells."""
-    from parapet.evaluation.generation import further
+    from parapet.evaluation.generation import metrics as further
     from parapet.evaluation.generation.outputs import files_of, numbers_of
     from parapet.evaluation.generation.scoring import evaluate
     from parapet.evaluation.running import header

@@ -17,7 +17,7 @@ from two_workers import THOROUGH
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.elements import elements_of
-from parapet.transforms.hits.ambiguity import AUTO, ambiguous_elements
+from parapet.transforms.hits.questions import AUTO, ambiguous_elements
 
 
 def text_of(page: str) -> str:

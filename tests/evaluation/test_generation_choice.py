@@ -8,17 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.evaluation.generation import totals
-from parapet.evaluation.generation.asking import Told, Wanted, ask_all
-from parapet.evaluation.generation.choice import Context, Faithful, Validated, judge, validate
-from parapet.evaluation.generation.corpus import ORIGINAL, Corpus
-from parapet.evaluation.generation.plain import corpus_bleu, missing_values
+from parapet.evaluation.generation import metrics as totals
+from parapet.evaluation.generation.corpus import ORIGINAL, Corpus, Pools, SystemTurn
+from parapet.evaluation.generation.metrics import corpus_bleu, missing_values
 from parapet.evaluation.generation.predictions import Candidate, Prediction
-from parapet.evaluation.generation.references import Act
-from parapet.evaluation.generation.scorers import Judgement, Pair, entails
-from parapet.evaluation.generation.scoring import evaluate
-from parapet.evaluation.generation.turns import Pools, SystemTurn
-from parapet.evaluation.generation.words import ServiceWords, Words
+from parapet.evaluation.generation.references import Act, ServiceWords, Words
+from parapet.evaluation.generation.scorers import Judgement, Pair, Told, Wanted, ask_all, entails
+from parapet.evaluation.generation.scoring import Context, Faithful, Validated, evaluate, judge, validate
 from parapet.evaluation.lines import ALL
 
 NEUTRAL = (0.1, 0.8, 0.1)

@@ -6,10 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.evaluation.generation.references import PHRASES, Act, listed, references
-from parapet.evaluation.generation.tampering import tampered
-from parapet.evaluation.generation.turns import Pools
-from parapet.evaluation.generation.words import Kind, Words, in_words, kind_of, varied_words, words_of
+from parapet.evaluation.generation.corpus import Pools, tampered
+from parapet.evaluation.generation.references import (
+    PHRASES,
+    Act,
+    Kind,
+    Words,
+    in_words,
+    kind_of,
+    listed,
+    references,
+    varied_words,
+    words_of,
+)
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.schemas.service import Intent, Service, Slot

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parapet.evaluation.response.goals import Goal, Request, Said, Search, judge
-from parapet.evaluation.response.knowledge import Knowledge, satisfies
-from parapet.evaluation.response.mentions import is_said, placeholders, placeholders_of
+from parapet.evaluation.response.knowledge import Knowledge, is_said, placeholders, placeholders_of, satisfies
 
 ROWS = [
     {"name": "Anchor", "city": "Rome", "price": "10", "phone": "123"},

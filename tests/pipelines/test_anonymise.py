@@ -14,7 +14,7 @@ from parapet.pipelines.anonymise import run as command
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
 from parapet.transforms.anonymise.invariants import check_counts
-from parapet.transforms.babi.reading import Exchange, parse_dialogues
+from parapet.transforms.babi_format import Exchange, parse_dialogues
 
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 
@@ -185,7 +185,7 @@ def test_what_cannot_work(given: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "there is no such file" in told("--chats", str(tmp_path / "none"))
     (tmp_path / "odd.txt").write_text("hello\n")
     assert "is no chats: expected lines such as" in told("--chats", str(tmp_path / "odd.txt"))
-    assert "'NAME' is no kind: there are EMAIL" in told(*chats, "--keep", "name")
+    assert "there is no kind 'NAME': choose from EMAIL" in told(*chats, "--keep", "name")
     assert "'XX' is no region" in told(*chats, "--phone_regions", "xx")
     assert "there is no trained model 'en_none': python -m spacy download en_none" in told(
         *chats, "--spacy_model", "en_none"

@@ -11,7 +11,7 @@ from parapet.pipelines import hits
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import SPLITS, dialogue_files, read_root, sample_root, services_by_name
-from parapet.transforms.hits.question_xml import html_of
+from parapet.transforms.hits.markup import html_of
 
 
 def tree(folder):

@@ -94,7 +94,7 @@ def test_then_unseen_values_then_people(made: Path, tmp_path: Path) -> None:
         (["--dialogues", "5,5"], "--dialogues: give three numbers, of train, dev and test"),
         (["--dialogues", "0,0,0"], "--dialogues: give three numbers"),
         (["--dialogues", "1,x,0"], "--dialogues: give three numbers"),
-        (["--per_file", "0"], "--per_file: 0 is not from 1 to 10,000"),
+        (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
     ],
 )
 def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,11 +16,21 @@ from parapet.pipelines.language_variations import run as run_language_variations
 from parapet.pipelines.restaurants import run as run_restaurants
 from parapet.schemas.dialogue import problems_of, read_dialogues
 from parapet.schemas.layout import read_root, services_by_name
-from parapet.transforms.babi.names import FACTS, SPLITS, TASKS, dialogues_name
-from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
-from parapet.transforms.restaurants import invariants, leakage, plan, simulating
+from parapet.transforms.babi_format import (
+    FACTS,
+    SILENCE,
+    SPLITS,
+    TASKS,
+    BabiDialogue,
+    Fact,
+    dialogues_name,
+    parse_candidates,
+    parse_dialogues,
+    parse_facts,
+)
+from parapet.transforms.restaurants import invariants, plan, simulating, statistics
 from parapet.transforms.restaurants.ontology import default_ontology
-from parapet.transforms.restaurants.published import lines_of
+from parapet.transforms.restaurants.simulating import lines_of
 from parapet.transforms.restaurants.statistics import PUBLISHED, PUBLISHED_STRUCTURE
 from parapet.transforms.restaurants.world import World, knowledge_base
 
@@ -243,7 +253,7 @@ def test_other_pipelines_take_it(made: Path, tmp_path: Path) -> None:
         (["--least_options", "9"], "--least_options: 9: give 1 to 8"),
         (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
         (["--solve", "2"], "--solve: 2 is no share"),
-        (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: is for --babi_plus"),
+        (["--babi_plus_rates", "restart=0.1"], "--babi_plus_rates: needs --babi_plus"),
         (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
     ],
 )
@@ -265,15 +275,15 @@ def test_patterns_that_can_be_taken_for_each_other(tmp_path: Path, capsys: Any) 
 
 
 def test_checks_fail_where_something_is_wrong() -> None:
-    simulation = plan.Simulation("out", default_ontology(), (1,), (("dev", 5),), 1000, ("babi",), "0", 3, (), 1.0)
-    assert invariants.check_counts({"babi/task1/dev": 5, "files": 1}, simulation)
+    config = plan.Config("out", default_ontology(), None, (1,), (("dev", 5),), 1000, ("babi",), "0", 3, (), 1.0)
+    assert invariants.check_counts({"babi/task1/dev": 5, "files": 1}, config)
     for counts in ({}, {"babi/task1/dev": 4}, {"babi/task1/dev": 5, "babi/task2/dev": 1}):
         with pytest.raises(RuntimeError, match="the counts do not balance for babi/task"):
-            invariants.check_counts(counts, simulation)
-    world = simulation.world()
-    shared = {("train", leakage.REQUEST): {"a b"}, ("dev", leakage.REQUEST): {"a b"}}
+            invariants.check_counts(counts, config)
+    world = config.world()
+    shared = {("train", statistics.REQUEST): {"a b"}, ("dev", statistics.REQUEST): {"a b"}}
     with pytest.raises(RuntimeError, match=r"the splits are not apart: train\+dev"):
-        leakage.intersections(world, shared)
+        statistics.intersections(world, shared)
 
 
 def test_the_published_structure(real_data: Path) -> None:

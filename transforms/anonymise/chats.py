@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json_line
-from parapet.transforms.babi.reading import SILENCE, Fact, parse_dialogues
+from parapet.transforms.babi_format import SILENCE, Fact, parse_dialogues
 from parapet.transforms.files import read_bytes
 from parapet.transforms.seeding import stable_hash
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from parapet.transforms.anonymise.chats import API_CALL, BOT, Chat
-from parapet.transforms.anonymise.entities import Entry, Gazetteer, recognised
 from parapet.transforms.anonymise.mentions import Mention, settled
-from parapet.transforms.anonymise.names import is_no_name, names_in
+from parapet.transforms.anonymise.names import Entry, Gazetteer, is_no_name, names_in, recognised
 from parapet.transforms.anonymise.numbers import numbers_in
 from parapet.transforms.crowd.lexicon import word_frequency
 from parapet.transforms.perturb.edits import Edit, edited

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from fractions import Fraction
 
 import apache_beam as beam
 import msgspec
@@ -16,8 +17,7 @@ from parapet.schemas.errors import InputError, storable
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
 from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
 from parapet.transforms.anonymise.second_look import Suspect, suspects_in
-from parapet.transforms.babi.reading import SILENCE, Exchange
-from parapet.transforms.babi.writing import dialogue_text
+from parapet.transforms.babi_format import SILENCE, Exchange, dialogue_text
 from parapet.transforms.dead_letters import DeadLetter
 from parapet.transforms.files import HashingWriter, Written, staged
 
@@ -25,22 +25,41 @@ DEAD, COUNTS = "dead", "counts"
 SUSPECTS = "suspects"  # the folder of what a second look found
 
 
-class Task(msgspec.Struct, frozen=True):
-    """What is made of the chats.
+class Config(msgspec.Struct, frozen=True):
+    """The options of a run.
 
     Attributes:
       output: the output folder.
+      files: the chats.
       rules: what is replaced.
-      bots: speakers that are bots, besides those that are known.
+      bots: speakers that are bots, besides the usual ones, in lower case.
       normalise: whether bots' texts become lower case.
       keep_ids: whether chats keep their ids; else they are numbered.
+      strict: whether a suspect fails the run.
+      max_bad: share of the chats that may be left out.
     """
 
     output: str
+    files: tuple[ChatFile, ...]
     rules: Rules
     bots: frozenset[str]
     normalise: bool
     keep_ids: bool
+    strict: bool
+    max_bad: Fraction
+
+    def options(self) -> dict[str, object]:
+        """Those that shape the content, for ``run.json``. None contains a word of a chat, or the name of a file."""
+        return {
+            "entities": len(self.rules.entities),
+            "spacy_model": self.rules.model and self.rules.model.rstrip("/").rpartition("/")[2],
+            "phone_regions": list(self.rules.regions),
+            "keep": sorted(self.rules.kept),
+            "bot_text": "normalised" if self.normalise else "kept",
+            "keep_ids": self.keep_ids,
+            "strict": self.strict,
+            "max_bad": float(self.max_bad),
+        }
 
 
 class Names(beam.PTransform):
@@ -49,26 +68,26 @@ class Names(beam.PTransform):
     They are in memory only, and in no output.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.task = task
+        self.config = config
 
     def expand(self, files: beam.PCollection) -> beam.PCollection:
         """ChatFile to str, each once."""
         return (
             files
             | "Spread" >> beam.Reshuffle()
-            | "Names of file" >> beam.FlatMap(names_of_file, self.task)
+            | "Names of file" >> beam.FlatMap(names_of_file, self.config)
             | "Each once" >> beam.Distinct()
         )
 
 
-def names_of_file(file: ChatFile, task: Task) -> Iterator[str]:
+def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
     """The words of names of one file. Of a file that cannot be read: who writes it says so."""
-    anonymiser = Anonymiser(task.rules)
+    anonymiser = Anonymiser(config.rules)
     told: set[str] = set()
     try:
-        for _, chat in read_chats(file, task.bots):
+        for _, chat in read_chats(file, config.bots):
             if isinstance(chat, Chat):
                 new = anonymiser.of(chat).names - told
                 told |= new
@@ -81,13 +100,13 @@ class WriteChats(beam.PTransform):
     """Writes chats into staging.
 
     Args:
-      task: what is made.
+      config: the options.
       names: PCollection of str, of :class:`Names`.
     """
 
-    def __init__(self, task: Task, names: beam.PCollection) -> None:
+    def __init__(self, config: Config, names: beam.PCollection) -> None:
         super().__init__()
-        self.task, self.names = task, names
+        self.config, self.names = config, names
 
     def expand(self, files: beam.PCollection) -> beam.PCollection:
         """ChatFile to Written (main), (file, letters) (DEAD), (name, n) (COUNTS)."""
@@ -95,19 +114,19 @@ class WriteChats(beam.PTransform):
             files
             | "Spread" >> beam.Reshuffle()
             | "Write file"
-            >> beam.ParDo(_WriteFile(self.task), beam.pvalue.AsList(self.names)).with_outputs(
+            >> beam.ParDo(_WriteFile(self.config), beam.pvalue.AsList(self.names)).with_outputs(
                 DEAD, COUNTS, main="written"
             )
         )
 
 
 class _WriteFile(beam.DoFn):
-    def __init__(self, task: Task) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.task = task
+        self.config = config
 
     def process(self, file: ChatFile, names: Sequence[str]) -> Iterator[Written | TaggedOutput]:
-        of = FileOfChats(file, self.task, frozenset(names))
+        of = FileOfChats(file, self.config, frozenset(names))
         yield from of.write()
         if of.letters:
             yield TaggedOutput(DEAD, (file.name, of.letters))
@@ -124,8 +143,8 @@ class FileOfChats:
       counts: see ``parapet.transforms.anonymise.invariants``.
     """
 
-    def __init__(self, file: ChatFile, task: Task, names: frozenset[str]) -> None:
-        self.file, self.task, self.names = file, task, names
+    def __init__(self, file: ChatFile, config: Config, names: frozenset[str]) -> None:
+        self.file, self.config, self.names = file, config, names
         self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
 
@@ -134,7 +153,7 @@ class FileOfChats:
         paths = [f"chats/{self.file.name}.jsonl", f"babi/{self.file.name}.txt", f"{SUSPECTS}/{self.file.name}.jsonl"]
         try:
             with ExitStack() as stack:
-                writers = [HashingWriter(stack.enter_context(staged(self.task.output, path))) for path in paths]
+                writers = [HashingWriter(stack.enter_context(staged(self.config.output, path))) for path in paths]
                 self._write_chats(*writers)
         except InputError as error:
             self.letters = [self._dead(error.where, f"broken_file: {error.reason}")]
@@ -143,8 +162,8 @@ class FileOfChats:
         return [writer.written(path) for writer, path in zip(writers, paths, strict=True)]
 
     def _write_chats(self, chats: HashingWriter, babi: HashingWriter, suspects: HashingWriter) -> None:
-        anonymiser = Anonymiser(self.task.rules)
-        for number, (where, chat) in enumerate(read_chats(self.file, self.task.bots), 1):
+        anonymiser = Anonymiser(self.config.rules)
+        for number, (where, chat) in enumerate(read_chats(self.file, self.config.bots), 1):
             self.counts["chats"] += 1
             if isinstance(chat, InputError):
                 place = ": ".join(part for part in (where, chat.where) if part)
@@ -158,7 +177,7 @@ class FileOfChats:
             self._count(chat, replaced, found)
             texts = [self._said(turn.speaker, text) for turn, text in zip(chat.turns, replaced.texts, strict=True)]
             said = [(turn.speaker, text) for turn, text in zip(chat.turns, texts, strict=True)]
-            chat_id = chat.chat_id if self.task.keep_ids else f"{self.file.name}-{number:06}"
+            chat_id = chat.chat_id if self.config.keep_ids else f"{self.file.name}-{number:06}"
             turns = [{"speaker": speaker, "text": text} for speaker, text in said]
             chats.write(orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n")
             babi.write(dialogue_text(exchanges_of(said)).encode())
@@ -169,7 +188,7 @@ class FileOfChats:
         return DeadLetter("", "", self.file.name, "", storable(where), storable(reason))
 
     def _said(self, speaker: str, text: str) -> str:
-        return normalised(text) if speaker == BOT and self.task.normalise else text
+        return normalised(text) if speaker == BOT and self.config.normalise else text
 
     def _count(self, chat: Chat, replaced: Replaced, found: Sequence[Suspect]) -> None:
         self.counts["written"] += 1

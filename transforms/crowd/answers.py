@@ -16,8 +16,8 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.elements import Element, Task, response_id
 from parapet.schemas.responses import Assignment, DeadLetter, Disposition
 from parapet.transforms.crowd import vet
-from parapet.transforms.crowd.dedupe import spelling_rank
 from parapet.transforms.crowd.ingest.fields import payload
+from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import no_answer, unusable_decision
 from parapet.transforms.naming import Convention, Conventions, join_words, name_words
 from parapet.transforms.text import as_description, clean, words

@@ -1,4 +1,5 @@
-"""What is known about words: how common they are, whether they are rude, and which language a text is in.
+"""What is known about words: how common they are, whether they are rude, which language a text is in, which of two
+answers is spelled better.
 
 All of it is packaged data (wordfreq, better-profanity's list, py3langid's model): nothing is fetched.
 """
@@ -42,3 +43,24 @@ def language(text: str) -> str:
     import py3langid
 
     return str(py3langid.classify(text)[0])
+
+
+def spelling_rank(canonical: str, words: tuple[str, ...], typed: str) -> tuple[int, ...]:
+    """Sorts the better-spelled of two answers with the same words first; smaller is better.
+
+    Unknown words, then shouting, then no capital at the beginning, then brackets or quotes left open, then what had
+    to be mended to get from what was typed to what is emitted.
+    """
+    letters = [c for c in canonical if c.isalpha()]
+    shouted = len(letters) > 4 and all(c.isupper() for c in letters)
+    capitals = sum(c.isupper() for c in canonical[1:])
+    open_pairs = abs(canonical.count("(") - canonical.count(")")) + canonical.count('"') % 2
+    return (
+        len(unknown_words(words)),
+        int(shouted),
+        int(not canonical[:1].isupper()),
+        open_pairs,
+        capitals,
+        int(canonical[-1:] in ".,;:"),
+        int(typed != canonical),
+    )

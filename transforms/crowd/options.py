@@ -12,8 +12,8 @@ from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, services_by_name
 from parapet.transforms import distance, plugins
-from parapet.transforms.crowd import vetting_rules
 from parapet.transforms.crowd.settle import Settings
+from parapet.transforms.crowd.vet import choose_rules
 from parapet.transforms.naming import conventions_of
 
 SELECTIONS = ("random", "diverse")
@@ -50,7 +50,7 @@ class Options(msgspec.Struct, frozen=True):
             raise InputError(f"{self.selection!r} is unknown: expected 'random' or 'diverse'", "selection")
         distance.load_stopwords(self.stopwords)
         distance.check_spacy_model(self.spacy_model)
-        vetting_rules.choose(self.vetting_rules)
+        choose_rules(self.vetting_rules)
 
     def settings(self, splits: Sequence[SplitSchemas]) -> Settings:
         """The same as every service needs it, with the conventions of the corpus's names."""
@@ -74,13 +74,13 @@ class Options(msgspec.Struct, frozen=True):
             "selection": self.selection,
             "seed": str(self.seed),
             "partial": "allowed" if self.allow_partial else "left out",
-            **({"vetting rules": ", ".join(vetting_rules.choose(self.vetting_rules))} if self.vetting_rules else {}),
+            **({"vetting rules": ", ".join(choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
         }
 
     def header(self) -> dict[str, Any]:
         """What ``run.json`` says besides files and counts; of plug-ins, where they are from."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
-        rules = (chosen for chosen, _ in vetting_rules.choose(self.vetting_rules).values())
+        rules = (chosen for chosen, _ in choose_rules(self.vetting_rules).values())
         chosen = (plugins.choose(plugins.DISTANCES, *one) for one in distances)
         about = {"pipeline": "compose", "version": parapet_version(), "options": self.method()}
         return {**about, **plugins.recorded(*chosen, *rules)}

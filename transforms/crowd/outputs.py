@@ -10,7 +10,7 @@ from typing import Any
 from parapet.schemas.responses import DeadLetter
 from parapet.transforms.crowd import summary
 from parapet.transforms.crowd.review import review_csv, review_pages
-from parapet.transforms.crowd.vetting_rules import explanations
+from parapet.transforms.crowd.vet import explanations
 from parapet.transforms.reports import compose_page
 
 _EXAMPLES = 2  # services whose paraphrases the report shows

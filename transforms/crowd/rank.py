@@ -1,23 +1,56 @@
-"""Who goes into which variant: by distance to the original, so that v1 is nearest and v5 furthest.
+"""Which five good answers of an element are taken, and who goes into which variant: v1 is nearest, v5 furthest.
 
-SGD-X, Lee et al. 2022, section 2.3. Inside one variant of a service the names must be unique, so where two elements
-would get the same name, equal distances change places, and then another answer is drawn.
+SGD-X, Lee et al. 2022, section 2.3: five are drawn at random and ranked by their distance to the original. Inside one
+variant of a service the names must be unique, so where two elements would get the same name, equal distances change
+places, and then another answer is drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, groupby, islice, permutations, product
+from math import comb
 
 import msgspec
+
+from parapet.transforms.distance import Metric
+from parapet.transforms.seeding import stable_digest
+
+# Beyond this many subsets, the most distant five are approached one by one instead.
+_EXACT = 3_000
 
 # Times that a service's elements are served again in another order.
 _RESTARTS = 12
 
 # Ways to arrange one element's answers that are tried before it gives up: all of them, for any real element.
 _TRIES = 1_000
+
 # Combinations of arrangements that are tried for elements that get in each other's way.
 _COMBINATIONS = 20_000
+
+
+def draw(texts: Sequence[str], seed: int, element_id: str, field: str) -> list[str]:
+    """All texts in random order, not moved by other answers: the first five are taken, the others wait."""
+    return sorted(texts, key=lambda text: stable_digest(str(seed), element_id, field, text))
+
+
+def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:
+    """The texts with the ``n`` most mutually distant ones first: the largest sum of distances between them.
+
+    Exact while there are few subsets; else the pair furthest apart, joined by whatever adds the most. Ties go to the
+    earlier texts of the sequence, so that the draw's order decides.
+    """
+    if len(texts) <= n:
+        return list(texts)
+    size = range(len(texts))
+    apart = [[metric(texts[min(i, j)], texts[max(i, j)]) for j in size] for i in size]
+    if comb(len(texts), n) <= _EXACT:
+        chosen = max(combinations(size, n), key=lambda subset: sum(apart[i][j] for i, j in combinations(subset, 2)))
+    else:
+        chosen = max(combinations(size, 2), key=lambda pair: apart[pair[0]][pair[1]])
+        while len(chosen) < n:
+            chosen += (max((i for i in size if i not in chosen), key=lambda i: sum(apart[i][j] for j in chosen)),)
+    return [texts[i] for i in sorted(chosen)] + [texts[i] for i in size if i not in chosen]
 
 
 class Candidates(msgspec.Struct):

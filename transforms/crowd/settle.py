@@ -21,10 +21,9 @@ from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import given, unusable_decision
-from parapet.transforms.crowd.rank import Candidates, assign_names, ranked
+from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
 from parapet.transforms.crowd.review import ReviewItem
-from parapet.transforms.crowd.select import draw, most_diverse
-from parapet.transforms.crowd.vetting_rules import rules_of
+from parapet.transforms.crowd.vet import rules_of
 from parapet.transforms.distance import Method
 from parapet.transforms.naming import Conventions
 from parapet.transforms.variants.names import compose_variant

@@ -18,11 +18,10 @@ from parapet.schemas.service import parse_service
 from parapet.transforms import table1
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd.settle import NEEDED, Outcome, Short
-from parapet.transforms.hits.plan import make_plan
+from parapet.transforms.hits.plan import make_plan, top_up_terms
 from parapet.transforms.hits.records import PageRecord
 from parapet.transforms.hits.records import Settings as HitSettings
 from parapet.transforms.hits.render_service import render_service
-from parapet.transforms.hits.shortfall import top_up_terms
 
 SHORTFALL_COLUMNS = (
     "service_name",

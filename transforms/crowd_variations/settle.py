@@ -17,10 +17,10 @@ from parapet.schemas.responses import Assignment, DeadLetter, Disposition
 from parapet.schemas.rewritings import KINDS, Kind, RewrittenTurn
 from parapet.transforms.crowd import vet as crowd_vet
 from parapet.transforms.crowd.answers import settle_cluster
-from parapet.transforms.crowd.dedupe import spelling_rank
+from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import unusable_decision
+from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.review import ReviewItem
-from parapet.transforms.crowd.select import draw
 from parapet.transforms.crowd_variations.asked import FIELD_OF, KIND_OF, AskedTurn
 from parapet.transforms.crowd_variations.canonical import canonical_text
 from parapet.transforms.crowd_variations.values import spans_of

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.dstc2.calls import DONTCARE, Act, Call, CallTurn, Slots
+from parapet.transforms.dstc2.calls import DONTCARE, Act, Call, CallTurn, Ontology, Slots
 from parapet.transforms.dstc2.knowledge import QUERY, RELATIONS, Restaurant
-from parapet.transforms.dstc2.plan import Ontology
-from parapet.transforms.dstc2.rounds import Round, Search
-from parapet.transforms.simulation.turns import Line, act, state, system_turn, user_turn
+from parapet.transforms.dstc2.task6 import Round, Search
+from parapet.transforms.sgd_turns import Line, act, state, system_turn, user_turn
 
 SERVICE, INTENT, RATING = "Restaurants_dstc2", "FindRestaurants", "rating"
 _CATEGORICAL = 10  # values at most

@@ -10,7 +10,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
-from parapet.transforms.babi import reading as babi
+from parapet.transforms import babi_format as babi
 from parapet.transforms.dstc2.calls import DONTCARE, Act, Call, Slots, one_line
 from parapet.transforms.seeding import stable_hash
 

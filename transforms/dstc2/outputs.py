@@ -7,17 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
-import msgspec
 
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms.babi.names import SPLITS
-from parapet.transforms.babi.reading import Fact
-from parapet.transforms.babi.writing import candidates_text
+from parapet.transforms.babi_format import SPLITS, Fact, candidates_text
 from parapet.transforms.dstc2.card import card
 from parapet.transforms.dstc2.corpus import schema_of
 from parapet.transforms.dstc2.knowledge import Said, facts_about
 from parapet.transforms.dstc2.report import report_page
-from parapet.transforms.dstc2.writing import BABI, CANDIDATE, COUNTS, EXAMPLES, SET, SHOWN, TEXTS, WORD, Maker, Task
+from parapet.transforms.dstc2.writing import BABI, CANDIDATE, COUNTS, EXAMPLES, SET, SHOWN, TEXTS, WORD, Config, Maker
 
 FILE = "dialog-babi-task6-dstc2-{}.txt"
 _SUMS = (
@@ -31,15 +28,6 @@ _SUMS = (
     "offers",
     "offers_found",
 )
-
-
-class About(msgspec.Struct, frozen=True):
-    """What is known before anything is read: the task, its splits, calls moved from dev to train, the flags."""
-
-    task: Task
-    splits: tuple[str, ...]
-    moved: int
-    options: dict[str, Any]
 
 
 def babi_files(written: Any, splits: Sequence[str]) -> beam.PCollection:
@@ -67,18 +55,18 @@ def summed(written: Any) -> tuple[beam.PCollection, beam.PCollection, beam.PColl
 
 
 def metadata_files(
-    about: About,
+    config: Config,
     facts: Iterable[tuple[Said, int]],
     counts: Iterable[tuple[str, int]],
     texts: Iterable[tuple[tuple[str, str], int]],
     examples: Iterable[tuple[str, list[tuple[Any, str]]]],
 ) -> list[tuple[str, bytes]]:
     """(path below the output, bytes) of each file."""
-    maker = Maker(about.task, facts)
+    maker = Maker(config, facts)
     kinds = sorted(key for key, _ in texts)
     candidates = [text for kind, text in kinds if kind == CANDIDATE]
     kb = [fact for one in maker.knowledge.restaurants for fact in facts_about(one)]
-    numbers = statistics(about, dict(counts))
+    numbers = statistics(config, dict(counts))
     numbers["vocabulary"] = sum(kind == WORD for kind, _ in kinds)
     numbers["candidates"] = len(candidates)
     numbers["restaurants"] = len(maker.knowledge.restaurants)
@@ -88,11 +76,11 @@ def metadata_files(
         FILE.format("candidates"): candidates_text(candidates).encode(),
         FILE.format("kb"): _facts_text(kb).encode(),
         "statistics.json": (json.dumps(numbers, indent=2) + "\n").encode(),
-        "README.md": card(numbers, about.options).encode(),
+        "README.md": card(numbers, config.options()).encode(),
         "report.html": report_page(numbers, shown).encode(),
     }
-    schema = schema_bytes(schema_of(about.task.ontology))
-    schemas = {f"{SET}/{split}/schema.json": schema for split in about.splits}
+    schema = schema_bytes(schema_of(config.ontology))
+    schemas = {f"{SET}/{split}/schema.json": schema for split in config.logs.splits}
     return sorted({**files, **schemas}.items())
 
 
@@ -101,14 +89,14 @@ def _facts_text(facts: Iterable[Fact]) -> str:
     return "".join(f"1 {one.entity} {one.relation} {one.value}\n" for one in facts)
 
 
-def statistics(about: About, counts: Mapping[str, int]) -> dict[str, Any]:
+def statistics(config: Config, counts: Mapping[str, int]) -> dict[str, Any]:
     """``statistics.json``, less what is known of all dialogues only."""
     splits = {}
-    for split in about.splits:
+    for split in config.logs.splits:
         found: dict[str, Any] = {name: counts.get(f"{name}/{split}", 0) for name in _SUMS}
         n = found["dialogues"]
         means = {"utterances": found["user_turns"] + found["bot_turns"] + found["facts"] + found["no_result"]}
         means |= {name: found[name] for name in ("user_turns", "bot_turns", "facts")}
         found["per_dialogue"] = {name: round(of / n, 2) if n else None for name, of in means.items()}
         splits[split] = found
-    return {"splits": splits, "moved_from_dev_to_train": about.moved}
+    return {"splits": splits, "moved_from_dev_to_train": config.logs.moved}

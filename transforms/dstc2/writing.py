@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from fractions import Fraction
 from typing import Any
 
 import apache_beam as beam
@@ -14,15 +15,13 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError, storable
-from parapet.transforms.babi.reading import SILENCE, Exchange, Fact
-from parapet.transforms.babi.writing import dialogue_text as babi_text
+from parapet.transforms.babi_format import SILENCE, Exchange, Fact
+from parapet.transforms.babi_format import dialogue_text as babi_text
 from parapet.transforms.dead_letters import DeadLetter
-from parapet.transforms.dstc2.calls import Call, read_call
+from parapet.transforms.dstc2.calls import ASR, Batch, Call, Logs, Ontology, read_call
 from parapet.transforms.dstc2.corpus import dialogue_of, slots_of
 from parapet.transforms.dstc2.knowledge import Knowledge, Said, facts_of, gathered
-from parapet.transforms.dstc2.plan import Batch, Ontology
-from parapet.transforms.dstc2.rounds import Round, offers_of, rounds
-from parapet.transforms.dstc2.task6 import NO_RESULT, Words, lines_of
+from parapet.transforms.dstc2.task6 import NO_RESULT, Round, Words, lines_of, offers_of, rounds
 from parapet.transforms.files import Written
 from parapet.transforms.set_files import SetFiles
 
@@ -33,24 +32,38 @@ SET = "sgd"
 SHOWN = 3
 
 
-class Task(msgspec.Struct, frozen=True):
-    """What is made of the calls.
+class Config(msgspec.Struct, frozen=True):
+    """The options of a run.
 
     Attributes:
       output: the output folder.
-      folder: where the calls are.
-      recognised: whether users say what was recognised.
-      ontology: DSTC2's.
-      given: the knowledge base; None where it is gathered from the calls.
+      logs: the calls, by split.
+      split_rule: ``paper`` or ``original``.
+      user: what users say: ``transcription`` or ``asr``.
+      ontology: that of DSTC2.
+      knowledge: the knowledge base; None where it is gathered from the calls.
       seed: of the ratings.
+      max_bad: share of the calls of a split that may be left out.
     """
 
     output: str
-    folder: str
-    recognised: bool
+    logs: Logs
+    split_rule: str
+    user: str
     ontology: Ontology
-    given: Knowledge | None
+    knowledge: Knowledge | None
     seed: str
+    max_bad: Fraction
+
+    def options(self) -> dict[str, object]:
+        """Those that shape the content, for ``run.json``."""
+        return {
+            "split_rule": self.split_rule,
+            "user": self.user,
+            "kb": self.knowledge is not None,
+            "seed": self.seed,
+            "max_bad": float(self.max_bad),
+        }
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -64,29 +77,29 @@ class Read(msgspec.Struct, frozen=True):
 class ReadCalls(beam.PTransform):
     """Reads calls."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.task = task
+        self.config = config
 
     def expand(self, batches: beam.PCollection) -> Any:
         """Batch to Read (main), and (fact, n) (FACTS)."""
         return (
             batches
             | "Spread" >> beam.Reshuffle()
-            | "Read batch" >> beam.FlatMap(read_batch, self.task).with_outputs(FACTS, main="read")
+            | "Read batch" >> beam.FlatMap(read_batch, self.config).with_outputs(FACTS, main="read")
         )
 
 
-def read_batch(batch: Batch, task: Task) -> Iterator[Read | TaggedOutput]:
+def read_batch(batch: Batch, config: Config) -> Iterator[Read | TaggedOutput]:
     """The calls of a batch, and what they say of restaurants."""
     calls, letters = [], []
     for name in batch.names:
         try:
-            calls.append(read_call(task.folder, name, task.recognised))
+            calls.append(read_call(config.logs.folder, name, config.user == ASR))
         except InputError as error:
             letters.append(letter(batch, name, error))
     yield Read(batch, tuple(calls), tuple(letters))
-    if task.given is None:
+    if config.knowledge is None:
         for fact in Counter(fact for call in calls for fact in facts_of(call)).items():
             yield TaggedOutput(FACTS, fact)
 
@@ -101,13 +114,13 @@ class WriteTask(beam.PTransform):
     """Writes the SGD layout into staging, and makes the texts of dialog bAbI.
 
     Args:
-      task: what is made.
+      config: the options.
       facts: PCollection of (fact, how often it was said).
     """
 
-    def __init__(self, task: Task, facts: beam.PCollection) -> None:
+    def __init__(self, config: Config, facts: beam.PCollection) -> None:
         super().__init__()
-        self.task, self.facts = task, facts
+        self.config, self.facts = config, facts
 
     def expand(self, read: beam.PCollection) -> Any:
         """Read to Written (main), (split, (index, text)) (BABI), ((kind, text), n) (TEXTS), (file, letters) (DEAD),
@@ -117,7 +130,7 @@ class WriteTask(beam.PTransform):
             read
             | "Spread" >> beam.Reshuffle()
             | "Write batch"
-            >> beam.ParDo(_WriteBatch(self.task), beam.pvalue.AsList(self.facts)).with_outputs(
+            >> beam.ParDo(_WriteBatch(self.config), beam.pvalue.AsList(self.facts)).with_outputs(
                 BABI, TEXTS, DEAD, COUNTS, EXAMPLES, main="written"
             )
         )
@@ -126,14 +139,14 @@ class WriteTask(beam.PTransform):
 class _WriteBatch(beam.DoFn):
     """The knowledge base is made once for each worker's copy."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.task = task
+        self.config = config
         self.maker: Maker | None = None
 
     def process(self, read: Read, facts: Sequence[tuple[Said, int]]) -> Iterator[Written | TaggedOutput]:
         if self.maker is None:
-            self.maker = Maker(self.task, facts)
+            self.maker = Maker(self.config, facts)
         of = OfBatch(read)
         yield from of.write(self.maker)
         yield TaggedOutput(BABI, (read.batch.split, (read.batch.index, "".join(of.dialogues))))
@@ -149,12 +162,12 @@ class _WriteBatch(beam.DoFn):
 class Maker:
     """What dialogues are made with: the knowledge base, and its values of several words."""
 
-    def __init__(self, task: Task, facts: Iterable[tuple[Said, int]]) -> None:
-        self.task = task
-        self.knowledge = task.given or gathered(facts)
-        values = (value for slot, found in task.ontology.informable.items() for value in found)
+    def __init__(self, config: Config, facts: Iterable[tuple[Said, int]]) -> None:
+        self.config = config
+        self.knowledge = config.knowledge or gathered(facts)
+        values = (value for slot, found in config.ontology.informable.items() for value in found)
         self.words = Words(self.knowledge, values)
-        self.known = frozenset(slots_of(task.ontology))
+        self.known = frozenset(slots_of(config.ontology))
 
 
 class OfBatch:
@@ -179,9 +192,9 @@ class OfBatch:
         """Writes the file of the SGD layout into staging."""
         batch = self.read.batch
         with ExitStack() as stack:
-            files = SetFiles(maker.task.output, [SET], batch.relative, stack)
+            files = SetFiles(maker.config.output, [SET], batch.relative, stack)
             for call in self.read.calls:
-                found = rounds(call, maker.knowledge, maker.task.seed)
+                found = rounds(call, maker.knowledge, maker.config.seed)
                 try:
                     dialogue = dialogue_of(call, found, maker.known)
                 except InputError as error:

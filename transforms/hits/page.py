@@ -1,15 +1,19 @@
-"""Renders pages from questions. Nothing else of the schema comes in here."""
+"""Renders pages, and the record of each with what publishing it needs. Nothing else of the schema comes in here."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from decimal import ROUND_UP
 from functools import cache
 from itertools import groupby
+from typing import Any
 
 from parapet.schemas.elements import Task
-from parapet.transforms.hits.markup import carriable, without_variables
+from parapet.transforms.hits.markup import MAX_BYTES, carriable, question_xml, without_variables
 from parapet.transforms.hits.questions import Question
-from parapet.transforms.hits.terms import WORDING, HitTask
+from parapet.transforms.hits.records import Page, PageRecord, Settings
+from parapet.transforms.hits.terms import HOUR, WORDING, HitTask
 from parapet.transforms.pages import render
 
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
@@ -21,6 +25,11 @@ MAX_WORDS: dict[HitTask, int] = {"names": 8, "descriptions": 25, "rewrites": 40}
 MAX_LETTERS: dict[HitTask, int] = {"names": 60, "descriptions": 200, "rewrites": 300}
 
 _BODY = "${body}"
+
+TOO_LARGE = f"too_large: the text alone passes the {MAX_BYTES:,} bytes of an HTMLQuestion"
+
+# Room for what the requester site puts around a page of its own accord.
+SITE_BYTES = 1_024
 
 
 def item_html(task: Task, question: Question) -> str:
@@ -45,7 +54,7 @@ def body_html(task: Task, questions: Sequence[Question], items: Sequence[str]) -
 
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
-    """A whole page around a body, ready for :func:`parapet.transforms.hits.question_xml.question_xml`.
+    """A whole page around a body, ready for :func:`parapet.transforms.hits.markup.question_xml`.
 
     Args:
       task: the task.
@@ -76,3 +85,62 @@ def one_line(html: str) -> str:
 
 def _limits(task: HitTask) -> dict[str, int]:
     return {"max_words": MAX_WORDS[task], "max_letters": MAX_LETTERS[task]}
+
+
+@cache
+def capacity(task: HitTask) -> int:
+    """Bytes that the body of a page may have."""
+    # The sandbox's address is the longer one.
+    return MAX_BYTES - SITE_BYTES - len(question_xml(page_html(task, "", sandbox=True)))
+
+
+def make_page(
+    task: HitTask,
+    stem: str,
+    body: str,
+    settings: Settings,
+    *,
+    task_id: str,
+    fields: Sequence[str],
+    turns: int = 0,
+    **about: Any,
+) -> Page:
+    """The page and its record.
+
+    Args:
+      task: the task.
+      stem: the page's files, below the output folder, without their endings.
+      body: at most :func:`capacity` bytes.
+      settings: the conditions, and where the form goes.
+      task_id: the task id.
+      fields: the form fields.
+      turns: the turns of a dialogue that are to be read.
+      about: what else the record says: the service, the elements or the turn.
+    """
+    terms, wording = settings.terms, WORDING[task]
+    html = page_html(task, body, settings.sandbox)
+    question = question_xml(html)
+    if len(question) > MAX_BYTES:
+        raise AssertionError(f"{stem} has {len(question)} bytes")
+    size = (task, len(fields), turns)
+    record = PageRecord(
+        task_id=task_id,
+        task=task,
+        page=f"{stem}.html",
+        question=f"{stem}.xml",
+        fields=list(fields),
+        bytes=len(question),
+        sha256=hashlib.sha256(question).hexdigest(),
+        title=wording.title,
+        description=wording.description,
+        keywords=wording.keywords,
+        reward=f"{terms.reward_for(*size):f}",
+        assignments=terms.assignments,
+        requester_annotation=task_id,
+        assignment_duration_seconds=terms.duration(*size),
+        auto_approval_delay_seconds=terms.auto_approval_hours * HOUR,
+        lifetime_seconds=terms.lifetime_days * 24 * HOUR,
+        estimated_seconds=int(terms.seconds(*size).to_integral_value(ROUND_UP)),
+        **about,
+    )
+    return Page(record, html.encode(), question, body)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from parapet.schemas.elements import TASKS
-from parapet.transforms.hits.ambiguity import AUTO
 from parapet.transforms.hits.kept_values import KeptValue
-from parapet.transforms.hits.questions import NotAsked
+from parapet.transforms.hits.questions import AUTO, NotAsked
 from parapet.transforms.hits.terms import HitTask, Terms
 
 

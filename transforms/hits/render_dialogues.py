@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.transforms.hits.choose_turns import Choice
 from parapet.transforms.hits.kept_values import speakable
-from parapet.transforms.hits.make_page import TOO_LARGE, capacity, make_page
-from parapet.transforms.hits.page import one_line
-from parapet.transforms.hits.page_names import page_name
+from parapet.transforms.hits.markup import page_name
+from parapet.transforms.hits.page import TOO_LARGE, capacity, make_page, one_line
 from parapet.transforms.hits.questions import NotAsked
 from parapet.transforms.hits.records import Hits, Page, Settings
-from parapet.transforms.hits.rewriting import FIELDS, Rewriting, ask_turn, services_of, turn_task_id, user_turns
+from parapet.transforms.hits.rewriting import FIELDS, Choice, Rewriting, ask_turn, services_of, turn_task_id, user_turns
 from parapet.transforms.hits.terms import REWRITES
 from parapet.transforms.pages import render
 

@@ -1,4 +1,4 @@
-"""One service's pages: the work unit of the pipeline, and a pure function."""
+"""One service's pages: the unit of work, and a pure function. A task too large for one page is cut into parts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 from parapet.schemas.elements import TASKS, Task, task_id
 from parapet.schemas.service import Service
-from parapet.transforms.hits.ambiguity import ambiguous_elements
-from parapet.transforms.hits.make_page import TOO_LARGE, capacity, make_page
-from parapet.transforms.hits.page import body_html, item_html
-from parapet.transforms.hits.questions import Asked, NotAsked, ask
+from parapet.transforms.hits.page import TOO_LARGE, body_html, capacity, item_html, make_page
+from parapet.transforms.hits.questions import Asked, NotAsked, ambiguous_elements, ask
 from parapet.transforms.hits.records import Hits, Page, Settings
-from parapet.transforms.hits.split import split
 
 NOTHING_TO_SHOW = "nothing_to_show: the text that the page would show is blank"
 
@@ -66,3 +63,45 @@ def _page(
         element_ids=[each.element_id for each in asked],
         ambiguous=[each.element_id for each in asked if each.question.meaning],
     )
+
+
+def split(sizes: Sequence[int], capacity: int) -> list[range]:
+    """Cuts a sequence into as few runs as possible, none above ``capacity``, about equally large.
+
+    Args:
+      sizes: bytes of each item; none may be above ``capacity``.
+      capacity: bytes that a run may have.
+
+    Returns:
+      The positions of each run, in order; no run for no items.
+
+    Raises:
+      ValueError: an item is larger than a run may be.
+    """
+    if any(size > capacity for size in sizes):
+        raise ValueError("an item is larger than a part may be")
+    runs = _fill(sizes, capacity)
+    if len(runs) < 2:
+        return runs
+    # The smallest capacity that needs no more runs makes the largest run as small as it can be.
+    low, high = max(max(sizes), -(-sum(sizes) // len(runs))), capacity
+    while low < high:
+        middle = (low + high) // 2
+        if len(_fill(sizes, middle)) <= len(runs):
+            high = middle
+        else:
+            low = middle + 1
+    return _fill(sizes, low)
+
+
+def _fill(sizes: Sequence[int], capacity: int) -> list[range]:
+    runs: list[range] = []
+    start = used = 0
+    for i, size in enumerate(sizes):
+        if used + size > capacity:
+            runs.append(range(start, i))
+            start, used = i, 0
+        used += size
+    if start < len(sizes):
+        runs.append(range(start, len(sizes)))
+    return runs

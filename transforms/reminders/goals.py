@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from parapet.transforms.reminders.phrases import Value
 from parapet.transforms.reminders.service import (
     CANCEL,
     DATE,
@@ -20,7 +19,7 @@ from parapet.transforms.reminders.service import (
     Calendar,
     Reminder,
 )
-from parapet.transforms.reminders.values import a_day, a_name, a_time, said_day, said_often, said_time
+from parapet.transforms.reminders.wording import Value, a_day, a_name, a_time, said_day, said_often, said_time
 from parapet.transforms.seeding import SeededRng
 
 SLIP, MIND = "slip", "mind"  # told wrongly and corrected; told, and another wish when it is to be confirmed

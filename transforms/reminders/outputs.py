@@ -6,43 +6,33 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms import svg
 from parapet.transforms.markdown import table
 from parapet.transforms.pages import render
-from parapet.transforms.reminders.phrases import templates
 from parapet.transforms.reminders.service import SCHEMA, SERVICE
-from parapet.transforms.reminders.values import TODAY
-from parapet.transforms.reminders.writing import Key, Place
+from parapet.transforms.reminders.wording import TODAY, templates
+from parapet.transforms.reminders.writing import Config, Key, Place
 from parapet.transforms.reports import plural
 
 SHOWN = 6  # dialogues on the page
 _ALL = ("dialogues", "turns", "spans", "calls", "failed_calls")
 
 
-class About(msgspec.Struct, frozen=True):
-    """What is known before a dialogue is made: the sizes of the splits, and the seed."""
-
-    sizes: dict[str, int]
-    seed: str
-
-
 def statistics(
-    about: About, tallies: Iterable[tuple[Key, int]], texts: Iterable[tuple[str, int]], counts: Mapping[str, int]
+    config: Config, tallies: Iterable[tuple[Key, int]], texts: Iterable[tuple[str, int]], counts: Mapping[str, int]
 ) -> dict[str, Any]:
     """``statistics.json``.
 
     Args:
-      about: what was asked for.
+      config: the options.
       tallies: summed.
       texts: split, and how many different utterances it has.
       counts: summed.
     """
     different = dict(texts)
     splits: dict[str, dict[str, Any]] = {}
-    for split in about.sizes:
+    for split in config.sizes:
         splits[split] = dict.fromkeys(_ALL, 0)
         splits[split]["different_utterances"] = different.get(split, 0)
         splits[split]["made_again"] = counts.get(f"again/{split}", 0)
@@ -63,21 +53,21 @@ def statistics(
 
 
 def metadata_files(
-    about: About,
+    config: Config,
     tallies: Iterable[tuple[Key, int]],
     texts: Iterable[tuple[str, int]],
     counts: Iterable[tuple[str, int]],
     examples: Iterable[tuple[Place, list[tuple[str, str]]]],
 ) -> list[tuple[str, bytes]]:
     """(path below the output, bytes) of each file."""
-    numbers = statistics(about, tallies, texts, dict(counts))
+    numbers = statistics(config, tallies, texts, dict(counts))
     shown = [lines for _, lines in sorted(examples)[:SHOWN]]
     files = {
         "statistics.json": (json.dumps(numbers, indent=2) + "\n").encode(),
-        "README.md": card(numbers, about.seed).encode(),
+        "README.md": card(numbers, config.seed).encode(),
         "report.html": report_page(numbers, shown).encode(),
     }
-    schemas = {f"{split}/schema.json": schema_bytes([SCHEMA]) for split in about.sizes}
+    schemas = {f"{split}/schema.json": schema_bytes([SCHEMA]) for split in config.sizes}
     return sorted({**files, **schemas}.items())
 
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from parapet.transforms.reminders.acts import Act, values_of
 from parapet.transforms.reminders.goals import another
-from parapet.transforms.reminders.phrases import Value
 from parapet.transforms.reminders.service import (
     CONFIRMED,
     DATE,
@@ -21,7 +19,7 @@ from parapet.transforms.reminders.service import (
     TIME,
     Calendar,
 )
-from parapet.transforms.reminders.values import said_day, said_often, said_time
+from parapet.transforms.reminders.wording import Act, Value, said_day, said_often, said_time, values_of
 from parapet.transforms.seeding import SeededRng
 
 NO_INTENT = "NONE"

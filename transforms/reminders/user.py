@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from parapet.transforms.reminders.acts import Act, values_of
 from parapet.transforms.reminders.goals import MIND, SLIP, Goal, Task
-from parapet.transforms.reminders.phrases import Value
 from parapet.transforms.reminders.service import NAME, OFTEN, SLOTS, TIME
+from parapet.transforms.reminders.wording import Act, Value, values_of
 from parapet.transforms.seeding import SeededRng
 
 AGAIN, DENY = "again", "deny"  # notes of what is corrected by the way, and of what the system has got wrong

@@ -15,9 +15,8 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.files import Written
-from parapet.transforms.reminders.checking import check_dialogue
+from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
 from parapet.transforms.reminders.goals import Goal
-from parapet.transforms.reminders.simulate import digest_of, simulate
 from parapet.transforms.set_files import SetFiles
 
 COUNTS, TALLIES, DIGESTS, TEXTS, EXAMPLES = "counts", "tallies", "digests", "texts", "examples"
@@ -26,6 +25,26 @@ SHOWN = 2  # dialogues of a file that may be shown on the page
 
 Place = tuple[str, int]  # split, number in it
 Key = tuple[str, str, str]  # split, what is counted, of which
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The options of a run.
+
+    Attributes:
+      output: the output folder.
+      sizes: dialogues of each split that has any.
+      per_file: dialogues of a file.
+      seed: of all dialogues.
+    """
+
+    output: str
+    sizes: dict[str, int]
+    per_file: int
+    seed: str
+
+    def options(self) -> dict[str, object]:
+        """Those that shape the content, for ``run.json``."""
+        return {"dialogues": self.sizes, "per_file": self.per_file, "seed": self.seed}
 
 
 class Share(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact
+from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.patterns import SIMPLE
 

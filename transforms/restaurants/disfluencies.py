@@ -22,7 +22,7 @@ from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.restaurants.simulating import Made, Said, Spoken
 from parapet.transforms.restaurants.world import World
 from parapet.transforms.seeding import StratifiedRng
-from parapet.transforms.simulation.turns import Line
+from parapet.transforms.sgd_turns import Line
 
 KINDS = ("hesitation", "correction", "restart")
 # Shares of the user's turns, after the paper's account of its corpus, which was not at hand; a turn may have several.

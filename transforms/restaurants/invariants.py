@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from parapet.transforms.restaurants.plan import Simulation, corpus_name
+from parapet.transforms.restaurants.plan import Config, corpus_name
 
 
-def check_counts(counts: dict[str, int], simulation: Simulation) -> dict[str, int]:
+def check_counts(counts: dict[str, int], config: Config) -> dict[str, int]:
     """The counts as they are.
 
     Args:
       counts: summed.
-      simulation: what was asked for.
+      config: the options.
 
     Raises:
       RuntimeError: they do not balance.
     """
     asked: dict[str, int] = {}
-    for task in simulation.tasks:
-        for split, size in simulation.sizes:
-            for plus in (False, True) if simulation.plus else (False,):
-                for form in simulation.formats:
+    for task in config.tasks:
+        for split, size in config.sizes:
+            for plus in (False, True) if config.plus else (False,):
+                for form in config.formats:
                     asked[f"{form}/{corpus_name(task, split, plus).removeprefix('sgd/')}/{split}"] = size
     written = {name: n for name, n in counts.items() if name != "files"}
     if written != asked:

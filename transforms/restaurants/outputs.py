@@ -8,32 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
-import msgspec
 
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms.babi.names import CANDIDATES, FACTS
-from parapet.transforms.babi.writing import candidates_text, facts_text
-from parapet.transforms.restaurants.card import card
-from parapet.transforms.restaurants.leakage import intersections
+from parapet.transforms.babi_format import CANDIDATES, FACTS, candidates_text, facts_text
 from parapet.transforms.restaurants.patterns import counted
-from parapet.transforms.restaurants.plan import PLUS, Simulation
-from parapet.transforms.restaurants.report import report_page
+from parapet.transforms.restaurants.plan import PLUS, Config
+from parapet.transforms.restaurants.report import card, report_page
 from parapet.transforms.restaurants.sgd import schema
-from parapet.transforms.restaurants.statistics import Key, repeats, solved, statistics
+from parapet.transforms.restaurants.statistics import Key, intersections, repeats, solved, statistics
 from parapet.transforms.restaurants.world import World, candidates, knowledge_base
 from parapet.transforms.restaurants.writing import EXAMPLES, SEEN, SHOWN, SIGNATURES, TALLIES, put_together
-
-
-class About(msgspec.Struct, frozen=True):
-    """What is known before anything is simulated.
-
-    Attributes:
-      simulation: what is simulated.
-      options: flags that shape the content.
-    """
-
-    simulation: Simulation
-    options: dict[str, Any]
 
 
 def summed(written: Any) -> tuple[beam.PCollection, ...]:
@@ -44,37 +28,36 @@ def summed(written: Any) -> tuple[beam.PCollection, ...]:
 
 
 def metadata_files(
-    about: About,
+    config: Config,
     tallies: Iterable[tuple[Key, int]],
     seen: Iterable[tuple[tuple[str, str], set[str]]],
     examples: Iterable[tuple[int, list[tuple[int, str]]]],
     signatures: Iterable[tuple[tuple[int, str], bytes]],
 ) -> Iterator[tuple[str, bytes]]:
     """(path below the output, bytes) of each file. Raises RuntimeError where the splits are not apart."""
-    simulation = about.simulation
-    world = simulation.world()
+    world = config.world()
     sums = Counter({**dict(tallies), **repeats(signatures)})
     numbers = {
         **_domain(world),
-        "tasks": statistics(world, simulation.tasks, simulation.sizes, simulation.plus, sums),
-        "bot": solved(simulation.tasks, simulation.sizes, sums),
+        "tasks": statistics(world, config.tasks, config.sizes, config.plus, sums),
+        "bot": solved(config.tasks, config.sizes, sums),
         "apart": intersections(world, dict(seen)),
     }
     shown = {task: [text for _, text in sorted(found)] for task, found in sorted(examples)}
     yield "statistics.json", (json.dumps(numbers, indent=2) + "\n").encode()
-    yield "README.md", card(numbers, about.options).encode()
+    yield "README.md", card(numbers, config.options()).encode()
     yield "report.html", report_page(numbers, shown).encode()
-    yield from _published(world, simulation)
+    yield from _published(world, config)
     services = schema_bytes(schema(world.ontology))
-    yield from ((name, services) for name in simulation.schema_names())
+    yield from ((name, services) for name in config.schema_names())
 
 
-def _published(world: World, simulation: Simulation) -> Iterator[tuple[str, bytes]]:
+def _published(world: World, config: Config) -> Iterator[tuple[str, bytes]]:
     """Knowledge base and candidates; the sets with disfluencies are a folder that has all it needs."""
-    if "babi" not in simulation.formats:
+    if "babi" not in config.formats:
         return
     facts, texts = facts_text(knowledge_base(world)).encode(), candidates_text(candidates(world)).encode()
-    for folder in ("", f"{PLUS}/") if simulation.plus else ("",):
+    for folder in ("", f"{PLUS}/") if config.plus else ("",):
         yield folder + FACTS, facts
         yield folder + CANDIDATES, texts
 

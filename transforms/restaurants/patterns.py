@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.transforms.babi.reading import SILENCE
-from parapet.transforms.simulation.turns import slots_of
+from parapet.transforms.babi_format import SILENCE
+from parapet.transforms.sgd_turns import slots_of
 
 Ways = tuple[str, ...]
 ByName = tuple[tuple[str, Ways], ...]  # of a field or extra; in pairs, so that it can be hashed

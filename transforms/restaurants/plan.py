@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi.names import dialogues_name
+from parapet.transforms.babi_format import dialogues_name
 from parapet.transforms.corpora import listed
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.simulating import TASKS, check_updates
@@ -50,12 +50,13 @@ class Shard(msgspec.Struct, frozen=True):
         return f"{'test' if self.split == 'oov' else self.split}/dialogues_{self.part:03}.json"
 
 
-class Simulation(msgspec.Struct, frozen=True):
-    """What is simulated.
+class Config(msgspec.Struct, frozen=True):
+    """The options of a run.
 
     Attributes:
       output: the output folder.
       ontology: the domain.
+      ontology_path: its file; None where it is the built-in one.
       tasks: in order.
       sizes: (split, dialogues of each task), without those of none.
       per_file: dialogues of a file at most.
@@ -68,6 +69,7 @@ class Simulation(msgspec.Struct, frozen=True):
 
     output: str
     ontology: Ontology
+    ontology_path: str | None
     tasks: tuple[int, ...]
     sizes: tuple[tuple[str, int], ...]
     per_file: int
@@ -77,8 +79,22 @@ class Simulation(msgspec.Struct, frozen=True):
     plus: tuple[tuple[str, float], ...]
     solved: float
 
+    def options(self) -> dict[str, object]:
+        """Those that shape the content, for ``run.json``."""
+        return {
+            "ontology": msgspec.to_builtins(self.ontology) if self.ontology_path else "restaurants",
+            "tasks": list(self.tasks),
+            "sizes": dict(self.sizes),
+            "formats": list(self.formats),
+            "dialogues_per_file": self.per_file,
+            "least_options": self.least,
+            "babi_plus": dict(self.plus),
+            "solve": self.solved,
+            "seed": self.seed,
+        }
+
     def world(self) -> World:
-        """The knowledge base, made anew."""
+        """The knowledge base."""
         return World(self.ontology, self.seed, self.least)
 
     def shards(self) -> list[Shard]:
@@ -110,12 +126,13 @@ def corpus_name(task: int, split: str, plus: bool) -> str:
     return f"sgd/task{task}{'-plus' if plus else ''}{'-oov' if split == 'oov' else ''}"
 
 
-def check(simulation: Simulation, path: object) -> None:
-    """Raises InputError where the ontology has too little for what is to be simulated."""
-    splits = [split for split, _ in simulation.sizes]
-    world = simulation.world()
-    check_world(world, simulation.tasks, splits, path)
-    check_updates(world, simulation.tasks, splits, path)
+def check(config: Config) -> None:
+    """Raises InputError where the ontology has too few values for the tasks."""
+    path = config.ontology_path or ""
+    splits = [split for split, _ in config.sizes]
+    world = config.world()
+    check_world(world, config.tasks, splits, path)
+    check_updates(world, config.tasks, splits, path)
 
 
 def parse_tasks(given: str) -> tuple[int, ...]:

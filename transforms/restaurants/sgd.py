@@ -14,7 +14,7 @@ from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.patterns import CALLS
 from parapet.transforms.restaurants.simulating import Made, Said, Spoken
 from parapet.transforms.restaurants.world import World
-from parapet.transforms.simulation.turns import Line, act, joined, state, system_turn, user_turn
+from parapet.transforms.sgd_turns import Line, act, joined, state, system_turn, user_turn
 
 # What the user or the bot does, to acts of SGD without a slot.
 _ACTS = {

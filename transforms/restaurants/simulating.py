@@ -13,15 +13,16 @@ finds as much as one of task 3; the text has one entity or more, but its Table 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.restaurants.structure import Range
-from parapet.transforms.restaurants.world import Entity, Request, World
+from parapet.transforms.babi_format import SILENCE, Exchange, Fact
+from parapet.transforms.restaurants.ontology import Range
+from parapet.transforms.restaurants.world import Entity, Request, World, dialogue_facts
 from parapet.transforms.seeding import StratifiedRng
-from parapet.transforms.simulation.turns import Line, filled, joined
+from parapet.transforms.sgd_turns import Line, filled, joined
 
 TASKS = (1, 2, 3, 4, 5)
 
@@ -225,3 +226,11 @@ def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bo
         if world.of_request[tuple(first)] == split:
             return tuple(first), last
     raise LookupError(f"no two requests of {split} differ in {n} fields")
+
+
+def lines_of(world: World, made: Made) -> Iterator[Fact | Exchange]:
+    """Its lines; the facts of entities stand before what is said next."""
+    for spoken in made.spoken:
+        for entity in spoken.results:
+            yield from dialogue_facts(world, entity)
+        yield Exchange(spoken.user.line.utterance if spoken.user else SILENCE, spoken.bot.line.utterance)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi.reading import Fact
+from parapet.transforms.babi_format import Fact
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.patterns import CALLS
 from parapet.transforms.seeding import stable_hash

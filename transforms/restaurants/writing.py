@@ -14,17 +14,14 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue_files import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi.reading import parse_dialogues
-from parapet.transforms.babi.writing import dialogue_text
+from parapet.transforms.babi_format import dialogue_text, parse_dialogues
 from parapet.transforms.files import HashingWriter, Written, staged
 from parapet.transforms.restaurants.bot import Rules, solve
 from parapet.transforms.restaurants.disfluencies import disfluent
-from parapet.transforms.restaurants.leakage import Seen, note, union
-from parapet.transforms.restaurants.plan import Shard, Simulation
-from parapet.transforms.restaurants.published import lines_of
+from parapet.transforms.restaurants.plan import Config, Shard
 from parapet.transforms.restaurants.sgd import sgd_dialogue
-from parapet.transforms.restaurants.simulating import Made, simulate
-from parapet.transforms.restaurants.statistics import Key, tally
+from parapet.transforms.restaurants.simulating import Made, lines_of, simulate
+from parapet.transforms.restaurants.statistics import Key, Seen, note, tally, union
 from parapet.transforms.restaurants.world import candidates
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.set_files import SetFiles
@@ -37,12 +34,12 @@ class WriteDialogues(beam.PTransform):
     """Simulates and writes files into staging.
 
     Args:
-      simulation: what is simulated.
+      config: the options.
     """
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.simulation = simulation
+        self.config = config
 
     def expand(self, shards: beam.PCollection) -> Any:
         """Shard to Written (main), (name, n) (COUNTS), (Key, n) (TALLIES), ((split, kind), values) (SEEN),
@@ -52,7 +49,7 @@ class WriteDialogues(beam.PTransform):
             shards
             | "Spread" >> beam.Reshuffle()
             | "Write file"
-            >> beam.ParDo(_WriteShard(self.simulation)).with_outputs(
+            >> beam.ParDo(_WriteShard(self.config)).with_outputs(
                 COUNTS, TALLIES, SEEN, EXAMPLES, SIGNATURES, main="written"
             )
         )
@@ -64,12 +61,12 @@ def put_together(seen: beam.PCollection) -> beam.PCollection:
 
 
 class _WriteShard(beam.DoFn):
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.simulation = simulation
+        self.config = config
 
     def setup(self) -> None:
-        self._maker = Maker(self.simulation)
+        self._maker = Maker(self.config)
 
     def process(self, shard: Shard) -> Iterator[Written | TaggedOutput]:
         of = self._maker.write(shard)
@@ -88,12 +85,12 @@ class Maker:
     """What all files of a run have in common: the world, the bot's rules, and all that the bot may say.
 
     Args:
-      simulation: what is simulated.
+      config: the options.
     """
 
-    def __init__(self, simulation: Simulation) -> None:
-        self.simulation, self.world = simulation, simulation.world()
-        self.rules = Rules(simulation.ontology)
+    def __init__(self, config: Config) -> None:
+        self.config, self.world = config, config.world()
+        self.rules = Rules(config.ontology)
         self.candidates = frozenset(candidates(self.world))
 
     def write(self, shard: Shard) -> ShardFiles:
@@ -117,7 +114,7 @@ class ShardFiles:
 
     def __init__(self, maker: Maker, shard: Shard) -> None:
         self.maker, self.shard, self.world = maker, shard, maker.world
-        self.simulation: Simulation = maker.simulation
+        self.config: Config = maker.config
         self.written: list[Written] = []
         self.counts: Counter[str] = Counter()
         self.tallies: Counter[Key] = Counter()
@@ -127,16 +124,16 @@ class ShardFiles:
 
     def write(self) -> None:
         """Writes them into staging."""
-        shard, simulation = self.shard, self.simulation
-        sets = (False, True) if simulation.plus else (False,)
+        shard, config = self.shard, self.config
+        sets = (False, True) if config.plus else (False,)
         with ExitStack() as stack:
             texts: dict[bool, HashingWriter] = {}
-            if "babi" in simulation.formats:
+            if "babi" in config.formats:
                 for plus in sets:
-                    handle = stack.enter_context(staged(simulation.output, shard.text_name(plus)))
+                    handle = stack.enter_context(staged(config.output, shard.text_name(plus)))
                     texts[plus] = HashingWriter(handle)
-            corpora = [shard.corpus(plus) for plus in sets] if "sgd" in simulation.formats else []
-            files = SetFiles(simulation.output, corpora, shard.sgd_name, stack)
+            corpora = [shard.corpus(plus) for plus in sets] if "sgd" in config.formats else []
+            files = SetFiles(config.output, corpora, shard.sgd_name, stack)
             for number in range(shard.first, shard.first + shard.dialogues):
                 made = simulate(self.world, shard.task, shard.split, number)
                 self._note(number, made)
@@ -162,18 +159,18 @@ class ShardFiles:
                 raise RuntimeError(f"{made.dialogue_id}: the bot says {spoken.bot.line.utterance!r}, no candidate")
         tally(self.world, self.shard.task, self.shard.split, made, self.tallies)
         note(self.world, self.shard.split, made, self.seen)
-        if self.shard.split == self.simulation.sizes[0][0] and number < SHOWN:
+        if self.shard.split == self.config.sizes[0][0] and number < SHOWN:
             self.examples.append((number, dialogue_text(lines_of(self.world, made))))
 
     def _disfluent(self, made: Made) -> Made:
-        found = disfluent(self.world, made, self.shard.split, dict(self.simulation.plus))
+        found = disfluent(self.world, made, self.shard.split, dict(self.config.plus))
         for name, n in found.counts.items():
             self.tallies[self.shard.task, self.shard.split, f"plus/{name}"] += n
         return found.made
 
     def _solve(self, text: bytes, made: Made, plus: bool) -> None:
         """Has the bot of rules solve a dialogue as it is written; one without disfluencies it must solve."""
-        if stable_hash(self.simulation.seed, "solve", made.dialogue_id) >= self.simulation.solved * 2**64:
+        if stable_hash(self.config.seed, "solve", made.dialogue_id) >= self.config.solved * 2**64:
             return
         (dialogue,) = parse_dialogues(text)
         right = solve(self.maker.rules, dialogue)

@@ -10,7 +10,7 @@ from parapet.evaluation.models.babi.data import numbers_of
 from parapet.evaluation.models.babi.encoding import encode, turns_of
 from parapet.evaluation.models.babi.nets import Net, Vocabulary
 from parapet.evaluation.models.devices import enough_memory
-from parapet.transforms.babi.reading import BabiDialogue
+from parapet.transforms.babi_format import BabiDialogue
 
 
 class NetAnswers:

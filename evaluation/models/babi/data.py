@@ -10,7 +10,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
-from parapet.transforms.babi.reading import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
+from parapet.transforms.babi_format import BabiDialogue, Fact, parse_candidates, parse_dialogues, parse_facts
 
 _TASK = re.compile(r"task([0-9]+)")
 

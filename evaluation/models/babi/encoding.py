@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from parapet.evaluation.models.babi.data import words_of
-from parapet.transforms.babi.reading import BabiDialogue, Exchange
+from parapet.transforms.babi_format import BabiDialogue, Exchange
 
 USER, BOT = 0, 1  # facts are listed by the bot
 

@@ -14,7 +14,7 @@ from parapet.evaluation.models.babi.data import dialogues_in
 from parapet.evaluation.models.babi.saving import Answerer, load
 from parapet.evaluation.models.inference import ChunkHandler, Chunks
 from parapet.transforms import files
-from parapet.transforms.babi.reading import BabiDialogue, Exchange
+from parapet.transforms.babi_format import BabiDialogue, Exchange
 
 CHUNK = 64  # dialogues
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from parapet.evaluation.models.babi.data import words_of
-from parapet.transforms.babi.reading import BabiDialogue
+from parapet.transforms.babi_format import BabiDialogue
 
 
 class Nearest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from parapet.transforms.babi.reading import BabiDialogue, Exchange
+from parapet.transforms.babi_format import BabiDialogue, Exchange
 from parapet.transforms.restaurants.bot import Bot, Rules
 from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
 

@@ -11,7 +11,7 @@ from parapet.evaluation.models import saving
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
-from parapet.transforms.babi.reading import BabiDialogue
+from parapet.transforms.babi_format import BabiDialogue
 
 FORMAT = 1
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from parapet.evaluation.models.babi.data import numbers_of, words_of
 from parapet.evaluation.models.babi.encoding import encode, turns_of
 from parapet.evaluation.models.babi.matching import Matches
-from parapet.transforms.babi.reading import BabiDialogue
+from parapet.transforms.babi_format import BabiDialogue
 
 TURNS = 512  # at a time
 DIGITS = 9  # of scores

@@ -10,8 +10,8 @@ import apache_beam as beam
 import msgspec
 from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
+from parapet.evaluation.generation.corpus import SystemTurn
 from parapet.evaluation.generation.predictions import Candidate
-from parapet.evaluation.generation.turns import SystemTurn
 from parapet.evaluation.models.generation.decoding import Said, Search, Speaker
 from parapet.evaluation.models.generation.ranking import chosen, merged, read_candidates, scorer_of
 from parapet.evaluation.models.generation.saving import load

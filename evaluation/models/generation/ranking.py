@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
-from parapet.evaluation.generation.corpus import ORIGINAL, Corpus
+from parapet.evaluation.generation.corpus import ORIGINAL, Corpus, Place, Pools, SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.nli import Nli
 from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.references import ServiceWords
 from parapet.evaluation.generation.scorers import Cached, Scorer
 from parapet.evaluation.generation.scoring import acts_of, rank
-from parapet.evaluation.generation.turns import Place, Pools, SystemTurn
-from parapet.evaluation.generation.words import ServiceWords
 from parapet.evaluation.lines import read_lines
 from parapet.schemas.errors import InputError
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import ORIGINAL
-from parapet.evaluation.generation.turns import Kinds, SystemTurn, kinds_of, system_turns
-from parapet.evaluation.generation.words import ServiceWords, services_of, varied_words, words_of
+from parapet.evaluation.generation.corpus import ORIGINAL, Kinds, SystemTurn, kinds_of, system_turns
+from parapet.evaluation.generation.references import ServiceWords, services_of, varied_words, words_of
 from parapet.evaluation.models.generation.templates import text_of
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from parapet.evaluation.generation.references import Act, references
-from parapet.evaluation.generation.words import ServiceWords
+from parapet.evaluation.generation.references import Act, ServiceWords, references
 from parapet.schemas.dialogue import is_marker
 
 # Before a sentence that does not tell which act it is; other acts have their name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from parapet.evaluation.response.mentions import plain_name
+from parapet.evaluation.response.knowledge import plain_name
 from parapet.schemas.dialogue import Turn
 
 _NO_VALUES = frozenset({"true", "false", "dontcare"})

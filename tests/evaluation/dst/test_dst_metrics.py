@@ -18,8 +18,7 @@ from benchmarks.evaluate_reference import evaluate, frame_metrics, match
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst import files, sensitivity, totals
 from parapet.evaluation.dst.files import Scored
-from parapet.evaluation.dst.frames import METRICS, State, score_frame, slots_of
-from parapet.evaluation.dst.values import fuzzy_score
+from parapet.evaluation.dst.frames import METRICS, State, fuzzy_score, score_frame, slots_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import parse_service
 

@@ -22,7 +22,7 @@ from parapet.evaluation.models.babi.nearest import Nearest
 from parapet.evaluation.models.babi.nets import MemN2N, Vocabulary, make, ranking_loss
 from parapet.evaluation.models.babi.rules import RuleBot
 from parapet.evaluation.models.babi.tfidf import DIGITS, TYPE_WEIGHT, TfIdf
-from parapet.transforms.babi.reading import BabiDialogue, Exchange, Fact
+from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
 
 CPU = torch.device("cpu")
 KNOWLEDGE = types_of(FACTS)
@@ -258,8 +258,7 @@ def test_nearest_takes_most_shared_words_then_fewest_words_then_the_first() -> N
 
 def test_the_bot_of_the_simulator_answers_its_own_dialogues() -> None:
     from parapet.transforms.restaurants.ontology import default_ontology
-    from parapet.transforms.restaurants.published import lines_of
-    from parapet.transforms.restaurants.simulating import simulate
+    from parapet.transforms.restaurants.simulating import lines_of, simulate
     from parapet.transforms.restaurants.world import World
 
     world = World(default_ontology(), "0", 3)

@@ -11,11 +11,10 @@ from generation_toy import texts, write_toy
 from seeding import SEED
 from tiny_t5 import save_t5
 
+from parapet.evaluation.generation.corpus import SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.predictions import Candidate
-from parapet.evaluation.generation.references import Act
-from parapet.evaluation.generation.turns import SystemTurn
-from parapet.evaluation.generation.words import ServiceWords, Words
+from parapet.evaluation.generation.references import Act, ServiceWords, Words
 from parapet.evaluation.models.generation.data import read_examples
 from parapet.evaluation.models.generation.decoding import Search, Speaker
 from parapet.evaluation.models.generation.learning import GenerationLearner, Settings

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from seeding import SEED
 from tiny_dialogues import write_corpus
 
-from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.frames import State, best_match
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.dst.values import best_match
 from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.tiny import learning, matching
 from parapet.evaluation.models.dst.tiny.baselines import Copy, Majority

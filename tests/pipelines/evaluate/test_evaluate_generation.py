@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from parapet.evaluation.generation import corpus
-from parapet.evaluation.generation.tampering import tampered
+from parapet.evaluation.generation.corpus import tampered
 from parapet.pipelines.evaluate import run
 
 Line = dict[str, Any]

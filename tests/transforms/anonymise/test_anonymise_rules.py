@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from labelled_chats import SEEN, UNSEEN
 
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatTurn
-from parapet.transforms.anonymise.entities import Gazetteer
 from parapet.transforms.anonymise.mentions import KINDS, Mention, settled
-from parapet.transforms.anonymise.names import names_in
+from parapet.transforms.anonymise.names import Gazetteer, names_in
 from parapet.transforms.anonymise.numbers import numbers_in
 from parapet.transforms.anonymise.replacing import PLACEHOLDER, Anonymiser, Replaced, Rules, normalised
 from parapet.transforms.anonymise.second_look import Suspect, suspects_in

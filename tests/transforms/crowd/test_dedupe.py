@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.crowd.dedupe import spelling_rank
+from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.text import words
 
 

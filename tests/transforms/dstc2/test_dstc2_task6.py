@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi.reading import parse_dialogues
-from parapet.transforms.babi.writing import dialogue_text
-from parapet.transforms.dstc2.calls import Act, Call, CallTurn, one_line, read_call
+from parapet.transforms.babi_format import dialogue_text, parse_dialogues
+from parapet.transforms.dstc2.calls import Act, Call, CallTurn, one_line, read_call, read_logs
 from parapet.transforms.dstc2.knowledge import (
     Knowledge,
     Restaurant,
@@ -23,9 +22,7 @@ from parapet.transforms.dstc2.knowledge import (
     read_knowledge,
     token,
 )
-from parapet.transforms.dstc2.plan import read_logs
-from parapet.transforms.dstc2.rounds import query_of, rounds
-from parapet.transforms.dstc2.task6 import Words, lines_of
+from parapet.transforms.dstc2.task6 import Words, lines_of, query_of, rounds
 
 OFFER = (Act("offer", (("name", "ask"),)),)
 NOTHING = Knowledge(())

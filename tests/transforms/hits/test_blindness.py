@@ -7,9 +7,8 @@ from hits_corpora import big_service, corpus, hostile_service
 
 from parapet.schemas.elements import TASKS
 from parapet.schemas.service import Service
-from parapet.transforms.hits.ambiguity import ambiguous_elements
 from parapet.transforms.hits.page import page_html, requester_html
-from parapet.transforms.hits.questions import ask
+from parapet.transforms.hits.questions import ambiguous_elements, ask
 from parapet.transforms.hits.records import Settings
 from parapet.transforms.hits.render_service import render_service
 

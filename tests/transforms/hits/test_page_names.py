@@ -2,7 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.transforms.files import join
-from parapet.transforms.hits.page_names import MAX_NAME, page_name
+from parapet.transforms.hits.markup import MAX_NAME, page_name
 
 IDS = st.one_of(
     st.text(),

@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn, read_dialogues
 from parapet.schemas.layout import dialogue_files, sample_root
-from parapet.transforms.hits.choose_turns import Choice
 from parapet.transforms.hits.kept_values import speakable
+from parapet.transforms.hits.make_hits import REWRITES_CSV_COLUMNS, requester_csv, summary_files
+from parapet.transforms.hits.markup import MAX_BYTES, html_of
 from parapet.transforms.hits.page import page_html, requester_html
-from parapet.transforms.hits.question_xml import MAX_BYTES, html_of
 from parapet.transforms.hits.records import PageRecord, Settings
 from parapet.transforms.hits.render_dialogues import render_dialogues
-from parapet.transforms.hits.rewriting import FIELDS, services_of, user_turns
-from parapet.transforms.hits.summary_files import REWRITES_CSV_COLUMNS, requester_csv, summary_files
+from parapet.transforms.hits.rewriting import FIELDS, Choice, services_of, user_turns
 from parapet.transforms.hits.terms import REWRITES
 
 ALL = Choice({}, None)

@@ -9,12 +9,12 @@ from hits_corpora import big_service, corpus, hostile_service
 
 from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.service import Service, Slot
+from parapet.transforms.hits.make_hits import CSV_COLUMNS, requester_csv, summary_files
+from parapet.transforms.hits.markup import MAX_BYTES, html_of
 from parapet.transforms.hits.page import body_html, item_html, page_html, requester_html
-from parapet.transforms.hits.question_xml import MAX_BYTES, html_of
 from parapet.transforms.hits.questions import Question, ask
 from parapet.transforms.hits.records import Settings
 from parapet.transforms.hits.render_service import render_service
-from parapet.transforms.hits.summary_files import CSV_COLUMNS, requester_csv, summary_files
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.entities.forms import minutes_of
 from parapet.transforms.reminders import writing
-from parapet.transforms.reminders.acts import Act, say
-from parapet.transforms.reminders.checking import check_dialogue
+from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
 from parapet.transforms.reminders.goals import Goal, Task
-from parapet.transforms.reminders.phrases import Value, pattern_of, templates
 from parapet.transforms.reminders.service import (
     CANCEL,
     CLASH,
@@ -33,10 +31,20 @@ from parapet.transforms.reminders.service import (
     Calendar,
     Reminder,
 )
-from parapet.transforms.reminders.simulate import digest_of, simulate
 from parapet.transforms.reminders.system import System
 from parapet.transforms.reminders.user import User
-from parapet.transforms.reminders.values import DAYS, MINUTES, TODAY, ways_of_day, ways_of_time
+from parapet.transforms.reminders.wording import (
+    DAYS,
+    MINUTES,
+    TODAY,
+    Act,
+    Value,
+    pattern_of,
+    say,
+    templates,
+    ways_of_day,
+    ways_of_time,
+)
 from parapet.transforms.seeding import SeededRng
 
 TUESDAY = Value("Tuesday", "2019-03-05", "on ")

@@ -11,10 +11,17 @@ import msgspec
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.restaurants.ontology import Ontology, default_ontology, parse_ontology, read_ontology
+from parapet.transforms.restaurants.ontology import (
+    Given,
+    Ontology,
+    Updates,
+    default_ontology,
+    parse_ontology,
+    read_ontology,
+    structure_for,
+)
 from parapet.transforms.restaurants.patterns import counted
 from parapet.transforms.restaurants.simulating import check_updates
-from parapet.transforms.restaurants.structure import Given, Updates, structure_for
 from parapet.transforms.restaurants.world import SPLITS, World, candidates, check_world, dialogue_facts, knowledge_base
 
 HOTELS = """

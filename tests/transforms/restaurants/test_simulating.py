@@ -16,16 +16,13 @@ from hypothesis import strategies as st
 from parapet.schemas.dialogue import Dialogue, Frame, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
-from parapet.transforms.babi.reading import SILENCE, BabiDialogue, Exchange, Fact, parse_dialogues
-from parapet.transforms.babi.writing import dialogue_text
+from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text, parse_dialogues
 from parapet.transforms.restaurants.bot import Bot, Rules, solve
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
-from parapet.transforms.restaurants.leakage import Seen, intersections, note
 from parapet.transforms.restaurants.ontology import default_ontology
-from parapet.transforms.restaurants.published import lines_of
 from parapet.transforms.restaurants.sgd import schema, sgd_dialogue
-from parapet.transforms.restaurants.simulating import TASKS, Made, simulate
-from parapet.transforms.restaurants.statistics import Key, repeats, statistics, tally
+from parapet.transforms.restaurants.simulating import TASKS, Made, lines_of, simulate
+from parapet.transforms.restaurants.statistics import Key, Seen, intersections, note, repeats, statistics, tally
 from parapet.transforms.restaurants.world import SPLITS, World
 
 WORLD = World(default_ontology(), "0", 3)

@@ -13,7 +13,7 @@ from defusedxml.common import DefusedXmlException
 from parapet.schemas.layout import parse_json_line
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import fields
-from parapet.transforms.crowd.ingest.forms import Form, take
+from parapet.transforms.crowd.ingest.fields import Form, take
 from parapet.transforms.crowd.ingest.records import Line, read_lines
 
 # The declaration may say ASCII where the text is not, and a str with a declaration is refused by parsers.

@@ -8,7 +8,7 @@ from typing import BinaryIO
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.crowd.ingest import fields
-from parapet.transforms.crowd.ingest.forms import Form, take
+from parapet.transforms.crowd.ingest.fields import Form, take
 from parapet.transforms.crowd.ingest.records import Record, read_lines, read_records
 
 REQUIRED = ("AssignmentId", "WorkerId")

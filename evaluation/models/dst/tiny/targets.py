@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from parapet.evaluation.dst.frames import State
+from parapet.evaluation.dst.frames import State, best_match
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.dst.values import best_match
 from parapet.evaluation.models.dst.tiny.services import Flags, Ints
 from parapet.evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Track
 

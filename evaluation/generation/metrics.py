@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
-from parapet.evaluation.generation.choice import Validated
-from parapet.evaluation.generation.corpus import Corpus
-from parapet.evaluation.generation.plain import corpus_bleu, missing_values
-from parapet.evaluation.generation.scoring import Asked, ScoredAct
-from parapet.evaluation.generation.turns import Place
+import msgspec
+
+from parapet.evaluation.generation.corpus import Corpus, Place
+from parapet.evaluation.generation.references import Act
+from parapet.evaluation.generation.scoring import Asked, ScoredAct, Scores, Validated
 from parapet.evaluation.lines import ALL
+from parapet.schemas.errors import InputError
+from parapet.transforms import plugins
 
 SEEN, UNSEEN, RANKED = "#SEEN_SERVICES", "#UNSEEN_SERVICES", "#RANKED"
 METRICS = ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts", "faithful_turns", "slot_error_rate", "bleu")
@@ -134,3 +137,113 @@ def mean(values: Iterable[float | None]) -> float | None:
     """Of those that are defined; None where none is. Of zeros and ones only, so that it is exact."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def missing_values(acts: Iterable[Act], utterance: str) -> list[tuple[str, str]]:
+    """(slot, value) of what is to be said word by word and is not: values of free slots, whatever their case.
+
+    An utterance that misses one is an error; the slot error rate is the share of errors among all utterances, those
+    without any value among them. Values of categorical slots may be said in any words, so they do not count.
+    """
+    said = utterance.lower()
+    return [
+        (act.slot, value) for act in acts if act.kind == "free" for value in act.values if value.lower() not in said
+    ]
+
+
+def corpus_bleu(utterances: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+    """BLEU of a corpus, 0 to 100, and sacrebleu's signature, which says how it was computed."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU()
+    score = metric.corpus_score(list(utterances), [list(references)]).score
+    return float(score), str(metric.get_signature())
+
+
+# Metric to the value of each turn.
+Values = dict[str, dict[Place, float | None]]
+
+FLAG = "--metrics"
+
+
+class Metric(Protocol):
+    """What the entry point of a metric gives when it is called."""
+
+    def score(self, said: Sequence[str], references: Sequence[str]) -> Sequence[float | None]:
+        """Of each utterance against its reference a share, 0 to 1, high is good; None where it has none.
+
+        All turns of a run are given at once, in order.
+        """
+        ...
+
+
+class Further(msgspec.Struct, frozen=True):
+    """The values for what the system says; ``ranked``, for what ranking chose from its candidates."""
+
+    said: Values = {}
+    ranked: Values = {}
+
+
+NOTHING = Further()
+
+
+def read_metrics(given: Sequence[str], taken: Container[str]) -> dict[str, tuple[plugins.Chosen, Metric]]:
+    """The metrics that ``--metrics`` names, by name.
+
+    Args:
+      given: the names.
+      taken: names of other metrics, and of other columns of the rows.
+
+    Raises:
+      InputError: one is not installed, cannot be made, stands twice, or has a name that is taken.
+    """
+    found: dict[str, tuple[plugins.Chosen, Metric]] = {}
+    for one in given:
+        chosen = plugins.choose(plugins.METRICS, one, FLAG)
+        name = chosen.plugin.name
+        if name in found:
+            raise InputError(f"{name!r} stands twice", FLAG)
+        if name in taken:
+            raise chosen.refused("cannot be used: the rows have a column of that name")
+        found[name] = chosen, plugins.make(chosen, plugins.members(Metric))
+    return found
+
+
+def measured(metrics: Mapping[str, tuple[plugins.Chosen, Metric]], corpus: Corpus, scores: Scores) -> Further:
+    """The values of all metrics. Raises InputError for what is no share, or too few of them."""
+    ranked = scores.ranked[0] if scores.ranked is not None else None
+    return Further(
+        {name: _values(*one, corpus, scores.said) for name, one in metrics.items()},
+        {name: _values(*one, corpus, ranked) for name, one in metrics.items()} if ranked is not None else {},
+    )
+
+
+def _values(
+    chosen: plugins.Chosen, metric: Metric, corpus: Corpus, said: Mapping[Place, str]
+) -> dict[Place, float | None]:
+    references = [turn.utterance for turn in corpus.turns]
+    given = list(metric.score([said[turn.place] for turn in corpus.turns], references))
+    if len(given) != len(references):
+        raise chosen.refused(f"gave {len(given)} values for {len(references)} turns")
+    found = {turn.place: _share(value) for turn, value in zip(corpus.turns, given, strict=True)}
+    for (dialogue_id, turn), value in found.items():
+        if value is not None and not 0 <= value <= 1:
+            raise chosen.refused(f"gave what is no share, 0 to 1, for {dialogue_id}, turn {turn}")
+    return found
+
+
+def _share(given: object) -> float | None:
+    """As a plain number, whichever library it is of; NaN for what is none."""
+    try:
+        return None if given is None else float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def means(values: Mapping[str, Mapping[Place, float | None]]) -> dict[str, float | None]:
+    """The mean of each metric over the turns that have it; None where none has."""
+    found = {}
+    for name, of in values.items():
+        known = [value for value in of.values() if value is not None]
+        found[name] = math.fsum(known) / len(known) if known else None
+    return found

@@ -9,9 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.babi.names import CANDIDATES, FACTS, dialogues_name
-from parapet.transforms.babi.reading import SILENCE, Exchange, Fact, parse_candidates, parse_dialogues, parse_facts
-from parapet.transforms.babi.writing import candidates_text, dialogue_text, facts_text
+from parapet.transforms.babi_format import (
+    CANDIDATES,
+    FACTS,
+    SILENCE,
+    Exchange,
+    Fact,
+    candidates_text,
+    dialogue_text,
+    dialogues_name,
+    facts_text,
+    parse_candidates,
+    parse_dialogues,
+    parse_facts,
+)
 
 word = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
 text = st.lists(word, min_size=1, max_size=5).map(" ".join)

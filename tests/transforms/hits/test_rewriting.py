@@ -3,8 +3,7 @@ import random
 import pytest
 from hits_dialogues import dialogue, system, user
 
-from parapet.transforms.hits.choose_turns import choose, scan
-from parapet.transforms.hits.rewriting import turn_task_id, user_turns
+from parapet.transforms.hits.rewriting import choose, scan, turn_task_id, user_turns
 
 
 def talks(n, ids="a"):

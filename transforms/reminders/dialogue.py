@@ -1,7 +1,8 @@
-"""What must hold of a made dialogue, worked out again from its JSON alone: spans, states, calls, answers."""
+"""A dialogue of user and system in the SGD layout, and what must hold of it."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +11,56 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms.reminders.goals import Goal
-from parapet.transforms.reminders.service import FIND, NAME, SCHEMA, SERVICE
+from parapet.transforms.reminders.goals import Goal, draw_goal
+from parapet.transforms.reminders.service import FIND, NAME, SCHEMA, SERVICE, Calendar
+from parapet.transforms.reminders.system import System
+from parapet.transforms.reminders.user import User
+from parapet.transforms.reminders.wording import SYSTEM, USER, Act, say
+from parapet.transforms.seeding import SeededRng
+from parapet.transforms.sgd_turns import state, system_turn, user_turn
+
+LONGEST = 80  # turns; what takes longer goes round in circles
+
+
+def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict[str, Any], Goal]:
+    """A dialogue, and what its user wants. Nothing else than the arguments decides what it is.
+
+    Args:
+      seed: any text.
+      split: such as ``train``.
+      number: of the dialogue in its split.
+      attempt: how often it has come out as another one did.
+
+    Raises:
+      RuntimeError: it does not end.
+    """
+    rng = SeededRng(seed, "reminders", split, str(number), str(attempt))
+    goal = draw_goal(rng)
+    user, system = User(goal, rng), System(Calendar(goal.reminders), rng)
+    turns: list[dict[str, Any]] = []
+    heard: list[Act] = []
+    while not any(act.name == "GOODBYE" for act in heard):
+        if len(turns) >= LONGEST:
+            raise RuntimeError(f"dialogue {number} of {split} does not end")
+        said = user.speak(heard)
+        system.hear(said)
+        values = {slot: [value.said] for slot, value in system.values.items()}
+        asked = [act.slot for act in said if act.name == "REQUEST"]
+        line = say(USER, said, system.intent, rng)
+        turns.append(user_turn(SERVICE, line, [act.as_action() for act in said], state(system.intent, values, asked)))
+        reply = system.reply(said)
+        heard = reply.acts
+        line = say(SYSTEM, heard, system.intent, rng)
+        turns.append(system_turn(SERVICE, line, [act.as_action() for act in heard], reply.call, reply.results))
+    dialogue = {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}
+    return dialogue, goal
+
+
+def digest_of(dialogue: dict[str, Any]) -> bytes:
+    """Of all that is said; dialogues with the same are the same."""
+    said = "\0".join(turn["utterance"] for turn in dialogue["turns"])
+    return hashlib.blake2b(said.encode(), digest_size=16).digest()
+
 
 _SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}
 _CATEGORICAL = {slot.name for slot in _SERVICES[SERVICE].slots if slot.is_categorical}

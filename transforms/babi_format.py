@@ -1,4 +1,4 @@
-"""Files of the bAbI dialog tasks: dialogues, the knowledge base, the candidates.
+"""The file format of the bAbI dialog tasks (Bordes et al. 2017): names of files, reading and writing.
 
 A line of a dialogue is ``N user<TAB>bot``, numbered from 1; a fact of the knowledge base is a line without a tab, ``N
 entity relation value``. Where the bot speaks twice in a row, the user's part is ``<SILENCE>``. A blank line ends each
@@ -14,13 +14,19 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from parapet.schemas.errors import InputError
 
 SILENCE = "<SILENCE>"
+
+# The names of the published files.
+TASKS = {1: "API-calls", 2: "API-refine", 3: "options", 4: "phone-address", 5: "full-dialogs"}
+SPLITS = {"train": "trn", "dev": "dev", "test": "tst", "oov": "tst-OOV"}
+CANDIDATES = "dialog-babi-candidates.txt"
+FACTS = "dialog-babi-kb-all.txt"
 
 _NUMBERED = re.compile(r"([1-9][0-9]{0,8})(?: |(?=\t))(.+)", re.DOTALL)
 
@@ -221,3 +227,30 @@ def _parse(line: str, path: object, number: int, deviations: Deviations) -> tupl
     else:
         reason = "is not what the user says, a tab, and what the bot says"
     raise InputError(reason + deviations.cut_off(number), path, f"line {number}")
+
+
+def dialogues_name(task: int, split: str, part: int = 1, parts: int = 1) -> str:
+    """``dialog-babi-task1-API-calls-trn.txt``; where a set has several files, ``...-trn-00002-of-00010.txt``."""
+    numbered = f"-{part:05}-of-{parts:05}" if parts > 1 else ""
+    return f"dialog-babi-task{task}-{TASKS[task]}-{SPLITS[split]}{numbered}.txt"
+
+
+def dialogue_text(lines: Iterable[Fact | Exchange]) -> str:
+    """A dialogue with the blank line that ends it."""
+    return "".join(f"{i} {_line(one)}\n" for i, one in enumerate(lines, 1)) + "\n"
+
+
+def facts_text(facts: Iterable[Fact]) -> str:
+    """A knowledge base; its lines all have the number 1."""
+    return "".join(f"1 {one.entity} {one.relation}\t{one.value}\n" for one in facts)
+
+
+def candidates_text(texts: Iterable[str]) -> str:
+    """A file of candidates; its lines all have the number 1."""
+    return "".join(f"1 {text}\n" for text in texts)
+
+
+def _line(one: Fact | Exchange) -> str:
+    if isinstance(one, Fact):
+        return f"{one.entity} {one.relation} {one.value}"
+    return f"{one.user}\t{one.bot}"

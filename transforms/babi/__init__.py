@@ -1,1 +1,0 @@
-"""The file format of the bAbI dialog tasks (Bordes et al. 2017): read, written, and its names."""

@@ -1,0 +1,281 @@
+"""How users and system put things: templates, days and times, and the acts of a turn."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from parapet.transforms.entities.forms import ordinal
+from parapet.transforms.reminders.service import DATE, REPEATS
+from parapet.transforms.seeding import SeededRng
+from parapet.transforms.sgd_turns import Line, act, filled, joined, slots_of
+
+_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
+_OFTEN, _ON, _COUNT = "<often>", "<on>", "<count>"
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A value of a slot.
+
+    Attributes:
+      said: as it stands in an utterance, and in the state.
+      canonical: as the service has it.
+      before: of a date, the preposition that it takes: ``"on "`` or nothing.
+      phrase: of a slot without spans, the words for it: ``every day`` for ``daily``.
+    """
+
+    said: str
+    canonical: str
+    before: str = ""
+    phrase: str = ""
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """A text with gaps.
+
+    Attributes:
+      text: as the file has it.
+      always: the slots that it always says.
+      slots: those that it can say.
+    """
+
+    text: str
+    always: frozenset[str]
+    slots: frozenset[str]
+
+    def says(self, slots: Iterable[str]) -> bool:
+        """Whether it can say just these slots."""
+        return self.always <= set(slots) <= self.slots
+
+    def line(self, values: Mapping[str, Value], count: str = "") -> Line:
+        """The text with these values, and their spans.
+
+        Args:
+          values: of the slots that are said.
+          count: how many there are, in words.
+        """
+        text = _OPTIONAL.sub(lambda part: part[1] if _slots(part[1]) <= values.keys() else "", self.text)
+        text = text.replace(_ON, values[DATE].before if DATE in values else "").replace(_COUNT, count)
+        text = text.replace(_OFTEN, values[REPEATS].phrase if REPEATS in values else "")
+        return filled(text, {slot: value.said for slot, value in values.items()})
+
+
+def pattern_of(text: str) -> Pattern:
+    """The pattern that a text of the file is."""
+    return Pattern(text, _slots(_OPTIONAL.sub("", text)), _slots(text))
+
+
+def _slots(text: str) -> frozenset[str]:
+    return frozenset([*slots_of(text), *([REPEATS] if _OFTEN in text else [])])
+
+
+class Templates(msgspec.Struct, frozen=True):
+    """The file.
+
+    Attributes:
+      texts: ``USER`` or ``SYSTEM`` to what is said (``INFORM @SetReminder``) to its patterns.
+      often: value of ``repeats`` to words for it.
+      names: what reminders are about.
+    """
+
+    texts: dict[str, dict[str, tuple[Pattern, ...]]]
+    often: dict[str, tuple[str, ...]]
+    names: tuple[str, ...]
+
+
+@cache
+def templates() -> Templates:
+    """What ``templates.toml`` has."""
+    found = tomllib.loads((resources.files(__package__) / "templates.toml").read_text(encoding="utf-8"))
+    names = [
+        f"{verb} {what}"
+        for verbs, every in found["names"].items()
+        for verb in verbs.split("|")
+        for what in every.split("|")
+    ]
+    return Templates(
+        {
+            speaker.upper(): {key: tuple(map(pattern_of, texts)) for key, texts in found[speaker].items()}
+            for speaker in ("user", "system")
+        },
+        {value: tuple(phrases) for value, phrases in found["often"].items()},
+        tuple(names),
+    )
+
+
+TODAY = date(2019, 3, 1)
+DAYS = 40  # from today on; short enough that most of the year is left for what training does not have
+MINUTES = tuple(range(6 * 60, 22 * 60 + 1, 5))
+
+
+def a_name(rng: SeededRng) -> Value:
+    """What a reminder is about."""
+    name = rng.choice(templates().names)
+    return Value(name, name)
+
+
+def a_day(rng: SeededRng) -> str:
+    """A day, soon more often than late, as the service has it."""
+    return (TODAY + timedelta(days=rng.below(14 if rng.chance(0.6) else DAYS))).isoformat()
+
+
+def a_time(rng: SeededRng) -> str:
+    """A time of the day, on the quarter of an hour more often than not, as the service has it."""
+    minutes = rng.choice(MINUTES[::3] if rng.chance(0.75) else MINUTES)
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
+def said_day(rng: SeededRng, canonical: str) -> Value:
+    """A day in one of the ways in which it can be said; half of the time by the month, if there are others."""
+    relative, absolute = ways_of_day(canonical)
+    said, before = rng.choice(relative if relative and rng.chance(0.55) else absolute)
+    return Value(said, canonical, before)
+
+
+def said_time(rng: SeededRng, canonical: str) -> Value:
+    """A time in one of the ways in which it can be said."""
+    return Value(rng.choice(ways_of_time(canonical)), canonical)
+
+
+def said_often(rng: SeededRng, canonical: str) -> Value:
+    """How often; the slot is categorical, so what it is called is its value."""
+    return Value(canonical, canonical, phrase=rng.choice(templates().often[canonical]))
+
+
+@cache
+def ways_of_day(canonical: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """(what is said, its preposition) of a day: the ways that hang on today, and those that do not."""
+    day = date.fromisoformat(canonical)
+    ahead = (day - TODAY).days
+    month, weekday, nth = f"{day:%B}", f"{day:%A}", ordinal(day.day)
+    relative = [(said, "") for said in _BY_DISTANCE.get(ahead, ())]
+    if 1 < ahead < 7:
+        relative += [(weekday, "on "), (f"this {weekday}", ""), (f"this coming {weekday}", "")]
+    if 3 <= ahead <= 9:  # today is a Friday: next week begins on the third day from now
+        relative.append((f"{weekday} next week", "on "))
+    if 8 < ahead < 14:
+        relative.append((f"a week from {weekday}", ""))
+    if ahead < 28:
+        relative.append((f"the {nth}", "on "))
+    absolute = [(f"{month} {nth}", "on "), (f"{month} {day.day}", "on "), (f"the {nth} of {month}", "on ")]
+    return tuple(relative), tuple(absolute)
+
+
+_BY_DISTANCE = {
+    0: ("today",),
+    1: ("tomorrow",),
+    2: ("the day after tomorrow",),
+    7: ("a week from today",),
+    8: ("a week from tomorrow",),
+    14: ("two weeks from today",),
+}
+
+
+@cache
+def ways_of_time(canonical: str) -> tuple[str, ...]:
+    """What is said for a time such as ``17:15``."""
+    hour, minute = int(canonical[:2]), int(canonical[3:])
+    clock, half = (hour + 11) % 12 + 1, "am" if hour < 12 else "pm"
+    ways = [f"{clock}:{minute:02} {half}"]
+    part = "in the morning" if hour < 12 else "in the afternoon" if hour < 18 else "in the evening"
+    following = clock % 12 + 1
+    if minute == 0:
+        ways += [f"{clock} {half}", f"{clock} {half}", f"{clock} o'clock {part}", f"{clock} {part}"]
+        ways = ["noon", "12 pm", "12 o'clock noon"] if hour == 12 else ways
+    elif minute == 15:
+        ways += [f"a quarter past {clock} {part}", f"quarter past {clock} {part}"]
+    elif minute == 30:
+        ways += [f"half past {clock} {part}", f"{clock} thirty {half}"]
+    elif minute == 45 and hour != 11:
+        ways += [f"a quarter to {following} {part}", f"quarter to {following} {part}"]
+    return tuple(ways)
+
+
+USER, SYSTEM = "USER", "SYSTEM"
+COUNTED = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+class Act(msgspec.Struct, frozen=True):
+    """A dialogue act.
+
+    Attributes:
+      name: as SGD calls it.
+      slot: or nothing.
+      value: of the slot; none where it is asked for.
+      note: what tells it from others of its name when it is said: ``deny``, ``again``.
+    """
+
+    name: str
+    slot: str = ""
+    value: Value | None = None
+    note: str = ""
+
+    @property
+    def key(self) -> str:
+        """How ``templates.toml`` calls it."""
+        note = self.note or (self.slot if self.name == "REQUEST" else "")
+        return f"{self.name}:{note}" if note else self.name
+
+    def as_action(self) -> dict[str, Any]:
+        """As a frame of SGD has it."""
+        if self.value is None:
+            return act(self.name, self.slot)
+        return act(self.name, self.slot, self.value.said, canonical=[self.value.canonical])
+
+
+def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> Line:
+    """One of the ways in which a turn's acts can be said.
+
+    Args:
+      speaker: ``USER`` or ``SYSTEM``.
+      acts: of the turn, in the order in which they are said.
+      intent: what the turn is about.
+      rng: which way.
+    """
+    return joined(*(_line(patterns, part, rng) for part, patterns in parts_of(speaker, acts, intent)))
+
+
+def parts_of(speaker: str, acts: Sequence[Act], intent: str) -> Iterator[tuple[Sequence[Act], list[Pattern]]]:
+    """The acts of a turn cut into parts, each with the patterns that say it: the longest part first that has some.
+
+    Raises:
+      LookupError: an act that no pattern says.
+    """
+    at = 0
+    while at < len(acts):
+        for end in range(len(acts), at, -1):
+            part = acts[at:end]
+            keys = tuple(dict.fromkeys(one.key for one in part))
+            patterns = _patterns(speaker, keys, frozenset(values_of(part)), intent)
+            if patterns:
+                yield part, patterns
+                at = end
+                break
+        else:
+            raise LookupError(f"no pattern of {speaker} says {acts[at:]} of {intent}")
+
+
+@cache
+def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent: str) -> list[Pattern]:
+    """The patterns that say these acts and slots, and no others."""
+    texts = templates().texts[speaker]
+    # One sentence says what is wanted, and its values.
+    key = " ".join(one for one in keys if one != "INFORM" or keys[0] != "INFORM_INTENT")
+    return [one for one in texts.get(f"{key} @{intent}", texts.get(key, ())) if one.says(slots)]
+
+
+def _line(patterns: Sequence[Pattern], acts: Sequence[Act], rng: SeededRng) -> Line:
+    count = next((one.value.canonical for one in acts if one.slot == "count" and one.value), "")
+    return rng.choice(patterns).line(values_of(acts), COUNTED[int(count)] if count else "")
+
+
+def values_of(acts: Sequence[Act]) -> dict[str, Value]:
+    """Slot to the value that acts have for it."""
+    return {one.slot: one.value for one in acts if one.value is not None and one.slot not in ("intent", "count")}

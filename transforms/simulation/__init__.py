@@ -1,1 +1,0 @@
-"""What simulators of dialogues share: patterns filled with values, and turns of the SGD layout with their frames."""
