@@ -12,7 +12,7 @@ import uuid
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from sqlite3 import ProgrammingError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
@@ -22,9 +22,7 @@ from parapet.local_mturk.calls import Call, Drop
 from parapet.local_mturk.errors import MTurkError
 from parapet.local_mturk.model import TARGET, operations
 from parapet.local_mturk.operations import checked, perform
-
-if TYPE_CHECKING:
-    from parapet.local_mturk.server import LocalMTurk
+from parapet.local_mturk.service import Service
 
 _API = "application/x-amz-json-1.1"
 _MOST_BYTES = 4 << 20
@@ -38,7 +36,7 @@ class HttpServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, mturk: LocalMTurk, port: int) -> None:
+    def __init__(self, mturk: Service, port: int) -> None:
         self.mturk = mturk
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from parapet.pipelines.command import StrictParser, run_checked
-from parapet.pipelines.dispatch import actions_of, parser_of
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 from parapet.schemas.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -66,8 +66,6 @@ def tree(words: Sequence[str]) -> argparse.ArgumentParser:
     Args:
       words: whole words before the cursor, without ``parapet``.
     """
-    from parapet.pipelines.main import PIPELINES
-
     root = argparse.ArgumentParser(prog="parapet")
     root.add_argument("--version", action="store_true", help="print the version")
     _add(root, PIPELINES, {name: _of_pipeline(name, words[1:]) for name in words[:1] if name in PIPELINES})

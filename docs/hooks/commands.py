@@ -13,8 +13,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from parapet.pipelines.dispatch import actions_of, parser_of
-from parapet.pipelines.main import PIPELINES
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 
 DOCS = Path(__file__).parents[1]
 SHARED = ("--quiet", "--log_format")

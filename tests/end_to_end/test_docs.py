@@ -29,8 +29,8 @@ from parapet.evaluation.dst.baseline import Keywords
 from parapet.local_mturk.practice import greeting
 from parapet.local_mturk.server import LocalMTurk
 from parapet.pipelines.command import _beam_flags
-from parapet.pipelines.dispatch import actions_of, parser_of
-from parapet.pipelines.main import PIPELINES, main
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.main import main
 from parapet.pipelines.mturk import sandbox_server
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS

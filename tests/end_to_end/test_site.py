@@ -16,8 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import parapet
-from parapet.pipelines.dispatch import actions_of, parser_of
-from parapet.pipelines.main import PIPELINES
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
 
 pytest.importorskip("material", reason="the extra docs is not installed")
 

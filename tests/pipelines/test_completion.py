@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from parapet.pipelines.completion import SHELLS, tree
+from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.evaluate import TASKS
-from parapet.pipelines.main import PIPELINES, main
+from parapet.pipelines.main import main
 from parapet.pipelines.mturk import ACTIONS
 from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
 

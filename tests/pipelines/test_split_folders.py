@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from parapet.pipelines.main import PIPELINES, main
+from parapet.pipelines.dispatch import PIPELINES
+from parapet.pipelines.main import main
 from parapet.pipelines.train import MODELS
 from parapet.schemas import layout
 from parapet.transforms.variants.names import compose_variant
