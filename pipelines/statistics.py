@@ -218,12 +218,14 @@ def count_item(item: Item, names: Names) -> Counts:
 
 def make_files(variants: list[str], counts: list[Counts], about: Mapping[str, Any]) -> list[tuple[str, bytes]]:
     """The output: statistics.json and report.html."""
-    from parapet.transforms import reports, table1
+    from parapet.transforms import table1
+    from parapet.transforms.report import page
+    from parapet.transforms.table1_report import statistics_report
 
     statistics = {**table1.rounded(table1.table(counts, variants)), **about, "bleu_signature": table1.bleu_signature()}
     return [
         ("statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()),
-        ("report.html", reports.statistics_page(statistics).encode()),
+        ("report.html", page(statistics_report(statistics)).encode()),
     ]
 
 

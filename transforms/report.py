@@ -2,7 +2,7 @@
 
 Values are formatted by who makes the report (``percent``, ``number`` and ``counted`` of ``parapet.transforms.text``).
 Whatever the text is, page and card show it as it is: it is escaped here, once. In leads, notes and paragraphs what is
-between backticks is shown as code, as a link where :attr:`Report.links` has it.
+between backticks is shown as code, or as a link where it is a web address or :attr:`Report.links` has it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
       note: a sentence above it.
       text_columns: how many of the first columns are text; the others are numbers, and set to the right.
       total_rows: how many of the last rows sum up the others.
+      numbers_in: the file that has all rows of a table that is too long for the page.
       in_card: whether the card has it, too.
     """
 
@@ -52,6 +53,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     text_columns: int = 1
     total_rows: int = 0
+    numbers_in: str = "statistics.json"
     in_card: bool = True
 
 
@@ -282,8 +284,9 @@ def _inline(text: str, links: Mapping[str, str]) -> Markup:
     """Text with code, and links to the files of the run."""
     parts = []
     for i, part in enumerate(_CODE.split(text)):
-        if i % 2 and part in links:
-            parts.append(Markup('<a href="{0}">{0}</a>').format(part))
+        if i % 2 and (part in links or markdown.is_url(part)):
+            href = part if part in links else markdown.quoted(part)
+            parts.append(Markup('<a href="{}">{}</a>').format(href, part))
         else:
             parts.append(Markup("<code>{}</code>").format(part) if i % 2 else escape(part))
     return Markup("").join(parts)
@@ -296,7 +299,7 @@ def _card_section(section: Section) -> list[str]:
             rows = [[cell.replace("\n", " · ") for cell in row] for row in section.rows[:MAX_CARD_ROWS]]
             numbers = len(section.columns) - section.text_columns
             more = len(section.rows) - MAX_CARD_ROWS
-            hidden = f"{more:,} more rows are in `statistics.json`." if more > 0 else ""
+            hidden = f"{more:,} more rows are in `{section.numbers_in}`." if more > 0 else ""
             table = markdown.table(section.columns, rows, numbers)
             return [heading, markdown.inline(section.note), table, markdown.inline(hidden)]
         case Text() if section.in_card:

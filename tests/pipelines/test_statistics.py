@@ -155,7 +155,7 @@ def test_report_page_shows_the_numbers(corpus: Path) -> None:
     assert run(corpus) == 0
     page = (corpus / "out" / "report.html").read_text()
     distance = statistics_of(corpus / "out")["variants"]["v10"]["name_distance"]
-    assert f"v10 {distance:.2f}" in page
+    assert f"v10: here {distance:.2f}" in page
     assert "3 services in 3 variants." in page
 
 

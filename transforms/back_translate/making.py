@@ -17,11 +17,12 @@ from parapet.schemas.service import Service, parse_service
 from parapet.schemas.translation import AUDIT, BackTranslation, Translation
 from parapet.transforms import table1
 from parapet.transforms.back_translate.composing import Legs, back_translated
-from parapet.transforms.back_translate.report import report_page
+from parapet.transforms.back_translate.report import back_translate_report
 from parapet.transforms.back_translate.texts import ENGLISH, texts_of
 from parapet.transforms.dead_letters import DEAD_LETTERS, Tally, check_bad
 from parapet.transforms.naming import Conventions
 from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.report import page
 from parapet.transforms.translation.memory import MEMORY_FILE, by_languages, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated
 from parapet.transforms.variants.folders import MAPPING, mapping_bytes
@@ -95,7 +96,7 @@ def make_files(
     yield DEAD_LETTERS, b"".join(orjson.dumps(msgspec.to_builtins(one)) + b"\n" for one in dead)
     numbers = statistics(corpus, variants, audit)
     yield "statistics.json", (json.dumps(numbers, indent=2, ensure_ascii=False) + "\n").encode()
-    yield "report.html", report_page(numbers, audit).encode()
+    yield "report.html", page(back_translate_report(numbers, audit)).encode()
 
 
 def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[str, Legs]:

@@ -1,4 +1,4 @@
-"""The page of ``back_translate``: the numbers, what stayed as it was and why, and how names came back."""
+"""The report of ``back_translate``: how far back-translations are from the original, and how names came back."""
 
 from __future__ import annotations
 
@@ -6,103 +6,120 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.translation import BackTranslation
-from parapet.transforms import svg
 from parapet.transforms.back_translate.composing import REASONS
-from parapet.transforms.pages import render
-from parapet.transforms.reports import plural
+from parapet.transforms.report import Bars, Report, Section, Series, Table, Tile
+from parapet.transforms.text import counted, number, percent
 
 EXAMPLES = 200  # rows of the table of names; a page with more is slow to open
 
 # Lee et al. 2022, "Schema Augmentation": back-translations of SGD's training schemas, mean over the three pivots.
 PUBLISHED = {"name_distance": 0.14, "description_bleu": 34.1, "self_bleu": 41.8}
 
-TERMS = {
+_TERMS = {
     "Name distance": "1 − Levenshtein ratio of a name and its back-translation, the mean over intents and slots.",
-    "BLEU": "Word sequences that the descriptions share with the original's: 100 the same, 0 nothing in common.",
+    "BLEU": "Word sequences that the descriptions share with the original's: 100 is the same, 0 has nothing in common.",
     "Self-BLEU": "BLEU of the pivots' descriptions against each other, the mean over ordered pairs. Low means diverse.",
-    "Identical": "The share that came back as it was sent.",
-    "Kept": "Names and descriptions that could not be used, and stay as in the original.",
+    "Identical": "The share whose back-translation is the same text.",
+    "Not replaced": "Names and descriptions whose back-translation cannot be used: the original stays.",
 }
 
 
-def report_page(statistics: Mapping[str, Any], audit: Iterable[BackTranslation]) -> str:
-    """The page, given ``statistics.json`` and the rows of the audit."""
-    pivots = statistics["pivots"]
-    rows = list(audit)
-    return render(
-        "back_translate.html.jinja",
+def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTranslation]) -> Report:
+    """The report, given ``statistics.json`` and the rows of the audit."""
+    pivots, average = statistics["pivots"], statistics["average"]
+    sections: list[Section] = [
+        Table(
+            title="How far each back-translation is from the original",
+            note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, Japanese "
+            f"and Korean: name distance {PUBLISHED['name_distance']}, BLEU {PUBLISHED['description_bleu']}, self-BLEU "
+            f"{PUBLISHED['self_bleu']}.",
+            columns=["Pivot", "Name distance", "BLEU", "Names identical", "Descriptions identical", "Not replaced"],
+            rows=[_row(pivot, numbers) for pivot, numbers in pivots.items()],
+        ),
+        *_reasons(pivots),
+        _names(list(audit), list(pivots)),
+    ]
+    return Report(
+        command="back_translate",
         title="Back-translation",
-        brand="back-translation",
         headline="Schemas through another language and back",
-        lead=f"{plural(statistics['services'], 'service')}, {plural(len(pivots), 'pivot language')}.",
+        lead=f"{counted(statistics['services'], 'service')}, {counted(len(pivots), 'pivot language')}.",
         tiles=[
-            _tile("average name distance", statistics["average"]["name_distance"], svg.number(2)),
-            _tile("average BLEU of descriptions", statistics["average"]["description_bleu"], svg.number(1)),
-            _tile("self-BLEU", statistics["self_bleu"], svg.number(1)),
+            Tile("average name distance", number(average["name_distance"], 2)),
+            Tile("average BLEU of descriptions", number(average["description_bleu"], 1)),
+            Tile("self-BLEU", number(statistics["self_bleu"], 1)),
         ],
-        columns=["Name distance", "BLEU", "Names identical", "Descriptions identical", "Kept"],
-        rows=[_row(pivot, numbers) for pivot, numbers in pivots.items()],
-        published=PUBLISHED,
-        plot=_kept_plot(pivots),
-        reasons=[{"term": reason, "meaning": meaning} for reason, meaning in REASONS.items()],
-        terms=[{"term": term, "meaning": meaning} for term, meaning in TERMS.items()],
-        pivots=list(pivots),
-        names=_names(rows, list(pivots))[:EXAMPLES],
-        hidden=max(0, len({row.element_id for row in rows if row.field == "name"}) - EXAMPLES),
-        signature=statistics["bleu_signature"],
+        sections=sections,
+        terms=_TERMS,
+        links={
+            "statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`",
+            "translations.parquet": "every name and description, its translation and back-translation",
+        },
     )
 
 
-def _row(pivot: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
+def _row(pivot: str, numbers: Mapping[str, Any]) -> list[str]:
     kept = sum(sum(numbers[f"{field}_fallbacks"].values()) for field in ("name", "description"))
-    cells = [
-        _shown(numbers["name_distance"], svg.number(2)),
-        _shown(numbers["description_bleu"], svg.number(1)),
-        _shown(numbers["names_identical"], svg.percent),
-        _shown(numbers["descriptions_identical"], svg.percent),
-        str(kept),
+    return [
+        pivot,
+        number(numbers["name_distance"], 2),
+        number(numbers["description_bleu"], 1),
+        percent(numbers["names_identical"]),
+        percent(numbers["descriptions_identical"]),
+        number(kept),
     ]
-    return {"name": pivot, "total": False, "cells": [{"value": cell, "published": ""} for cell in cells]}
 
 
-def _kept_plot(pivots: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
+def _reasons(pivots: Mapping[str, Mapping[str, Any]]) -> list[Section]:
     """Names and descriptions that stay as in the original, by reason."""
     reasons: dict[str, dict[str, int]] = {}
     for pivot, numbers in pivots.items():
         for field in ("name", "description"):
             for reason, n in numbers[f"{field}_fallbacks"].items():
-                of_reason = reasons.setdefault(reason, {})
-                of_reason[pivot] = of_reason.get(pivot, 0) + n
+                by_pivot = reasons.setdefault(reason, {})
+                by_pivot[pivot] = by_pivot.get(pivot, 0) + n
     if not reasons:
-        return None
-    styles = ("s1", "s2", "ref")
-    series = [
-        svg.Series(pivot, tuple(float(of.get(pivot, 0)) for of in reasons.values()), styles[i % len(styles)])
-        for i, pivot in enumerate(pivots)
+        return []
+    names = [reason.replace("_", " ").capitalize() for reason in reasons]
+    counts = [[by_pivot.get(pivot, 0) for pivot in pivots] for by_pivot in reasons.values()]
+    rows = [
+        [name, REASONS.get(reason, ""), *map(number, row)]
+        for name, reason, row in zip(names, reasons, counts, strict=True)
     ]
-    title = "Kept as in the original"
-    return {
-        "title": title,
-        "hint": "by reason and pivot",
-        "svg": svg.bars("kept", title, "how many, by reason", list(reasons), series, svg.number(0)),
-    }
+    series = [Series(pivot, tuple(row[i] for row in counts)) for i, pivot in enumerate(pivots)]
+    title = "Names and descriptions that were not replaced"
+    return [
+        Table(title=title, columns=["Reason", "Meaning", *pivots], rows=rows, text_columns=2),
+        Bars(title="Not replaced, by reason and pivot", categories=names, series=series),
+    ]
 
 
-def _names(rows: Sequence[BackTranslation], pivots: Sequence[str]) -> list[dict[str, Any]]:
-    """Names side by side: the original, and of each pivot what was said there and what came back."""
+def _names(rows: Sequence[BackTranslation], pivots: Sequence[str]) -> Table:
+    """Names side by side: the original, what came back from each pivot, and in small print the pivot's words."""
     by_element: dict[str, dict[str, BackTranslation]] = {}
     for row in rows:
         if row.field == "name":
             by_element.setdefault(row.element_id, {})[row.pivot] = row
-    return [
-        {"id": element, "original": of[pivots[0]].original, "pivots": [of[pivot] for pivot in pivots]}
-        for element, of in by_element.items()
-    ]
+    hidden = len(by_element) - EXAMPLES
+    more = f" {hidden:,} more names and all" if hidden > 0 else " All"
+    return Table(
+        title="Names",
+        note="The back-translation of each name; in small print its translation, and why the name was not replaced."
+        f"{more} descriptions are in `translations.parquet`.",
+        columns=["Name", *pivots],
+        rows=[
+            [_one_line(of[pivots[0]].original), *(_cell(of[pivot]) for pivot in pivots)]
+            for of in list(by_element.values())[:EXAMPLES]
+        ],
+        text_columns=1 + len(pivots),
+        in_card=False,
+    )
 
 
-def _tile(what: str, value: float | None, form: svg.Format) -> dict[str, str]:
-    return {"what": what, "value": _shown(value, form)}
+def _cell(row: BackTranslation) -> str:
+    reason = f" · {REASONS.get(row.reason, row.reason)}" if row.reason else ""
+    return f"{_one_line(row.emitted)}\n{_one_line(row.pivot_text) or '–'}{reason}"
 
 
-def _shown(value: float | None, form: svg.Format) -> str:
-    return "–" if value is None else form(value)
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -9,9 +9,10 @@ from typing import Any
 
 from parapet.schemas.responses import DeadLetter
 from parapet.transforms.crowd import summary
+from parapet.transforms.crowd.report import compose_report
 from parapet.transforms.crowd.review import review_csv, review_pages
 from parapet.transforms.crowd.vet import explanations
-from parapet.transforms.reports import compose_page
+from parapet.transforms.report import page
 
 _EXAMPLES = 2  # services whose paraphrases the report shows
 
@@ -43,7 +44,8 @@ def summary_files(
     yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
     examples = {found.service_name: found.examples for found in summaries if found.examples}
     explained = explanations(vetting_rules)
-    yield "report.html", compose_page(statistics, explained, dict(islice(examples.items(), _EXAMPLES))).encode()
+    report = compose_report(statistics, explained, dict(islice(examples.items(), _EXAMPLES)))
+    yield "report.html", page(report).encode()
     yield "review.csv", review_csv(reviews, explained)
     yield from review_pages(reviews, explained)
     yield "shortfall.csv", summary.shortfall_csv(summaries)

@@ -9,7 +9,7 @@ from typing import Any
 from parapet.schemas.responses import DeadLetter
 from parapet.transforms.crowd.review import review_csv, review_pages
 from parapet.transforms.crowd.summary import dead_letters_jsonl
-from parapet.transforms.crowd_variations.report import report_page
+from parapet.transforms.crowd_variations.report import compose_variations_report
 from parapet.transforms.crowd_variations.summary import (
     Summary,
     other_examples,
@@ -18,6 +18,7 @@ from parapet.transforms.crowd_variations.summary import (
     used_examples,
 )
 from parapet.transforms.crowd_variations.vet import EXPLANATIONS
+from parapet.transforms.report import page
 
 
 def summary_files(
@@ -39,7 +40,8 @@ def summary_files(
     reviews = [item for found in summaries for item in found.reviews]
     numbers = statistics(summaries, len(dead), agreement[0][0] if agreement else None, method)
     yield "statistics.json", (json.dumps(numbers, indent=2) + "\n").encode()
-    yield "report.html", report_page(numbers, used_examples(summaries), other_examples(summaries)).encode()
+    report = compose_variations_report(numbers, used_examples(summaries), other_examples(summaries))
+    yield "report.html", page(report).encode()
     yield "review.csv", review_csv(reviews, EXPLANATIONS)
     yield from review_pages(reviews, EXPLANATIONS, command="compose_variations")
     yield "shortfall.csv", shortfall_csv(short for found in summaries for short in found.short)

@@ -1,92 +1,97 @@
-"""The page of ``compose_variations``: numbers by kind, rewritings beside their sentences, and what was refused why."""
+"""The report of ``compose_variations``: numbers by kind, rewritten turns, and answers that were refused and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from parapet.transforms import svg
+from parapet.transforms.crowd.report import (
+    DISPOSITIONS,
+    FILES,
+    answers_table,
+    dead_letters_note,
+    method_table,
+    reasons_tables,
+    review_notes,
+    reviewers_text,
+    words,
+)
 from parapet.transforms.crowd_variations.summary import Example
 from parapet.transforms.crowd_variations.vet import EXPLANATIONS
-from parapet.transforms.pages import render
-from parapet.transforms.reports import (
-    DISPOSITIONS,
-    disposition_bar,
-    disposition_rows,
-    plural,
-    reason_rows,
-    reviewer_rows,
-)
+from parapet.transforms.report import Report, Section, Table, Tile
+from parapet.transforms.text import counted, number, percent
 
-_FILES = {
-    "rewritten.jsonl": "the rewritings that are used: 'parapet language_variations --rewritten' takes it",
-    "review.html": "the answers held for review, to be decided in the browser",
-    "review.csv": "the same as a sheet",
-    "shortfall.csv": "turns and kinds without a good answer",
-    "responses.parquet": "every answer with what became of it and why, and where its values stand",
-    "dead_letters.jsonl": "input that could not be used, with file, place and reason",
-}
-_COLUMNS = ["Turns", "Short", "Answers", *(name.capitalize() for name in DISPOSITIONS), "Words", "Letters changed"]
+_COLUMNS = ["Turns", "Short", "Answers", *map(str.capitalize, DISPOSITIONS), "Words", "Letters changed"]
 
 
-def report_page(
+def compose_variations_report(
     numbers: Mapping[str, Any],
     used: Mapping[str, Sequence[Example]],
     others: Mapping[tuple[str, str], Sequence[Example]],
-) -> str:
-    """The page.
+) -> Report:
+    """The report.
 
     Args:
       numbers: ``statistics.json``.
-      used: kind to some of the rewritings that are used.
+      used: kind to some of the rewritten turns that are used.
       others: (disposition, reason) to some answers that were rejected or held.
     """
-    answers, kinds, turns = numbers["answers"], numbers["kinds"], numbers["turns"]
-    complete = numbers["complete"]
-    return render(
-        "compose_variations.html.jinja",
+    answers, kinds, complete = numbers["answers"], numbers["kinds"], numbers["complete"]
+    sections: list[Section] = [
+        answers_table(answers, "in rewritten.jsonl"),
+        Table(
+            title="By kind",
+            note="Of the rewritten turns that are used: their words, in percent of those of the originals; and the "
+            "letters inserted, deleted or replaced, in percent of the originals' letters.",
+            columns=["Kind", *_COLUMNS],
+            rows=[[kind, *_cells(row)] for kind, row in kinds.items()],
+        ),
+        *reasons_tables(numbers["reasons"], EXPLANATIONS),
+        *(_examples(f"{words(kind)}: some rewritten turns", rows, "Rewritten") for kind, rows in used.items() if rows),
+        *(
+            _examples(f"{words(disposition)}, {words(reason).lower()}: some answers", rows, "Answer")
+            for (disposition, reason), rows in others.items()
+        ),
+    ]
+    return Report(
+        command="compose_variations",
         title="Composed variations",
-        brand="compose_variations",
-        headline=f"{answers['used']:,} rewritings of {plural(turns, 'user turn')}",
-        lead=f"{complete:,} of them {'has' if complete == 1 else 'have'} all four: {', '.join(kinds)}.",
+        headline=f"{answers['used']:,} rewritten turns from {counted(numbers['turns'], 'user turn')}",
+        lead=f"{complete:,} of them {'has' if complete == 1 else 'have'} all four kinds: {', '.join(kinds)}.",
         tiles=[
-            {"what": "answers", "value": f"{answers['total']:,}"},
-            {"what": "used", "value": f"{answers['used']:,}"},
-            {"what": "held for review", "value": f"{answers['review']:,}"},
-            {"what": "rejected", "value": f"{answers['rejected']:,}"},
-            {"what": "still missing", "value": f"{numbers['short']:,}"},
+            Tile("answers", number(answers["total"])),
+            Tile("used", number(answers["used"])),
+            Tile("held for review", number(answers["review"])),
+            Tile("rejected", number(answers["rejected"])),
+            Tile("still missing", number(numbers["short"])),
         ],
-        todo=list(_todo(numbers)),
-        bar=disposition_bar(answers),
-        dispositions=disposition_rows(answers, "in rewritten.jsonl"),
-        total=f"{answers['total']:,}",
-        columns=_COLUMNS,
-        kinds=[{"name": kind, "cells": _cells(of)} for kind, of in kinds.items()],
-        reasons=reason_rows(numbers["reasons"], EXPLANATIONS),
-        examples=[{"name": kind, "rows": found} for kind, found in used.items() if found],
-        others=[
-            {"name": reason.replace("_", " ").capitalize(), "style": disposition, "rows": found}
-            for (disposition, reason), found in others.items()
-        ],
-        reviewers=reviewer_rows(numbers),
-        method=[{"term": key, "meaning": value} for key, value in numbers["method"].items()],
-        files=[{"path": path, "what": what} for path, what in _FILES.items()],
+        notes=list(_notes(numbers)),
+        sections=[*sections, *reviewers_text(numbers), method_table(numbers["method"])],
+        links={
+            "review.html": FILES["review.html"],
+            "rewritten.jsonl": "the rewritten turns that are used, for `parapet language_variations --rewritten`",
+            **FILES,
+        },
     )
 
 
-def _cells(of: Mapping[str, Any]) -> list[str]:
-    counts = [of["turns"], of["short"], of["answers"]["total"], *(of["answers"][name] for name in DISPOSITIONS)]
-    shares = ["–" if of[name] is None else svg.percent(of[name]) for name in ("words", "letters_changed")]
-    return [*(f"{n:,}" for n in counts), *shares]
+def _examples(title: str, rows: Sequence[Example], column: str) -> Table:
+    return Table(
+        title=title,
+        columns=["Dialogue:turn", "Kind", "Original", column],
+        rows=[[row.place, row.kind, row.original, row.text] for row in rows],
+        text_columns=4,
+        in_card=False,
+    )
 
 
-def _todo(numbers: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    review, short, dead = numbers["answers"]["review"], numbers["short"], numbers["dead_letters"]
-    if review:
-        text = f"{plural(review, 'answer')} to decide on. Decide, then run again with"
-        yield {"text": text, "flag": "--decisions", "links": ["review.html", "review.csv"]}
-    if short:
-        text = f"{plural(short, 'rewriting')} still missing, of a turn and a kind:"
-        yield {"text": text, "flag": "", "links": ["shortfall.csv"]}
-    if dead:
-        yield {"text": f"{plural(dead, 'record')} not used:", "flag": "", "links": ["dead_letters.jsonl"]}
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    counts = [row["turns"], row["short"], row["answers"]["total"], *(row["answers"][name] for name in DISPOSITIONS)]
+    return [*map(number, counts), percent(row["words"], 0), percent(row["letters_changed"], 0)]
+
+
+def _notes(numbers: Mapping[str, Any]) -> Iterable[str]:
+    yield from review_notes(numbers)
+    if short := numbers["short"]:
+        yield f"{counted(short, 'rewritten turn')} still missing, each of a turn and a kind: see `shortfall.csv`."
+    yield from dead_letters_note(numbers["dead_letters"])

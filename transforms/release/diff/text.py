@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
-from parapet.transforms.pages import render
 from parapet.transforms.release.diff.compare import Difference, FileDifference, RowChange, SplitDifference
 from parapet.transforms.release.diff.differences import printable
+from parapet.transforms.release.documents.changelog import LEVELS
+from parapet.transforms.report import Report, Section, Table, Text, Tile, page
+from parapet.transforms.text import counted, number
 
-_LEVELS = {
-    "major": "rows, columns or splits that were there are others now, or gone",
-    "minor": "what was there is the same, and something came",
-    "patch": "the rows are the same",
-}
-_STYLES = {"major": "rejected", "minor": "review", "patch": "used"}
+_SIGNS = {"+": "new", "-": "removed", "~": "changed"}
 
 
 def diff_lines(difference: Difference) -> Iterator[str]:
@@ -38,26 +34,22 @@ def diff_lines(difference: Difference) -> Iterator[str]:
 def advice(difference: Difference) -> list[str]:
     """What the version number should be, and whether it can be what it is."""
     old, new, level = difference.old, difference.new, difference.level
-    said = f"level: {level} ({_LEVELS[level]}); after {old.version} may follow {difference.suggested}"
+    said = f"level: {level} ({LEVELS[level]}); the next version after {old.version} is {difference.suggested}"
     if old == new and not difference.splits and not any(map(len, msgspec.structs.astuple(difference.files))):
         return ["nothing differs"]
     if old.name != new.name:
         return [said, f"these are two datasets: {old.name} and {new.name}"]
     if difference.contradiction:
         return [said, f"the version number is wrong: {difference.contradiction}"]
-    return [said, f"the version number {new.version} is right"]
+    return [said, f"{new.version} fits that level"]
 
 
 def _said(one: SplitDifference) -> str:
     if one.state != "changed":
-        return f"the split is {one.state}, {_rows(one.added or one.removed)}"
+        return f"the split is {one.state}, {counted(one.added or one.removed, 'row')}"
     if not (one.added or one.removed or one.changed):
         return "rows are the same in the columns of both"
     return f"{one.added:,} added, {one.removed:,} removed, {one.changed:,} changed"
-
-
-def _rows(n: int) -> str:
-    return f"{n:,} row" if n == 1 else f"{n:,} rows"
 
 
 def _split_lines(one: SplitDifference) -> Iterator[str]:
@@ -76,7 +68,7 @@ def _column_lines(one: SplitDifference) -> list[str]:
     lines = [f"+ column {column.name} ({column.type})" for column in one.columns_added]
     lines += [f"- column {column.name} ({column.type})" for column in one.columns_removed]
     lines += [f"~ column {column.name}: {column.old} -> {column.new}" for column in one.columns_retyped]
-    lines += [f"~ rows are told apart by {', '.join(one.new_key)} now"] if one.new_key else []
+    lines += [f"~ rows are now identified by {', '.join(one.new_key)}"] if one.new_key else []
     return lines
 
 
@@ -89,7 +81,7 @@ def _more(sign: str, n: int) -> list[str]:
 
 
 def key_name(key: list[str]) -> str:
-    """A key as it is told."""
+    """A key as text."""
     return printable("/".join(key))
 
 
@@ -109,22 +101,37 @@ def diff_page(difference: Difference) -> str:
         names = f"{old.name} {old.version} → {new.name} {new.version}"
     verdict, *warnings = advice(difference)
     tiles = [
-        {"what": what, "value": f"{sum(getattr(one, field) for one in splits):,}"}
-        for field, what in (("added", "rows added"), ("removed", "rows removed"), ("changed", "rows changed"))
+        Tile(label, number(sum(getattr(one, field) for one in splits)))
+        for field, label in (("added", "rows added"), ("removed", "rows removed"), ("changed", "rows changed"))
     ]
-    tiles.append({"what": "splits that differ", "value": f"{len(splits):,}"})
-    tiles.append({"what": f"next version after {old.version}", "value": difference.suggested})
-    return render(
-        "release_diff.html.jinja",
-        title=f"{names}: differences",
-        brand="release diff",
-        headline=names,
-        lead=_lead(difference),
-        tiles=tiles,
-        warnings=[_sentence(one) for one in warnings] if difference.contradiction or old.name != new.name else [],
-        verdict=_sentence(verdict),
-        splits=[_split_section(one) for one in splits],
-        files=[{"sign": line[0], "path": line[2:]} for line in _file_lines(difference.files)],
+    tiles.append(Tile("splits that differ", number(len(splits))))
+    tiles.append(Tile(f"next version after {old.version}", difference.suggested))
+    sections: list[Section] = []
+    if splits:
+        rows = [
+            [f"{one.config}/{one.split}", one.level, number(one.added), number(one.removed), number(one.changed)]
+            for one in splits
+        ]
+        columns = ["Split", "Level", "Added", "Removed", "Changed"]
+        sections.append(Table(title="By split", columns=columns, rows=rows, text_columns=2))
+    sections += [section for one in splits for section in _split_sections(one)]
+    if lines := _file_lines(difference.files):
+        files = [[_SIGNS[line[0]], line[2:]] for line in lines]
+        note = "Documents and JSON files, compared by their hashes; Parquet files are compared by rows."
+        sections.append(Table(title="Files", note=note, columns=["Change", "Path"], rows=files, text_columns=2))
+    return page(
+        Report(
+            command="release diff",
+            title=f"{names}: differences",
+            headline=names,
+            lead=f"{_lead(difference)} {_sentence(verdict)}",
+            tiles=tiles,
+            notes=[_sentence(one) for one in warnings] if difference.contradiction or old.name != new.name else [],
+            sections=[
+                *sections,
+                Text(title="For programs", paragraphs=["See `parapet release diff --json`."]),
+            ],
+        )
     )
 
 
@@ -135,22 +142,27 @@ def _sentence(text: str) -> str:
 def _lead(difference: Difference) -> str:
     if not difference.splits:
         return "The rows of the two releases are the same."
-    return f"The change is {difference.level}: {_LEVELS[difference.level]}."
+    return f"The change is {difference.level}: {LEVELS[difference.level]}."
 
 
-def _split_section(one: SplitDifference) -> dict[str, Any]:
-    changed = one.state == "changed"
-    return {
-        "name": f"{one.config}/{one.split}",
-        "level": one.level,
-        "style": _STYLES[one.level],
-        "said": _said(one),
-        "columns": _column_lines(one),
-        "added": [key_name(key) for key in one.added_keys],
-        "more_added": one.added - len(one.added_keys) if changed else 0,
-        "removed": [key_name(key) for key in one.removed_keys],
-        "more_removed": one.removed - len(one.removed_keys) if changed else 0,
-        "changed": [{"key": key_name(row.key), "places": row.places} for row in one.changed_rows],
-        "more_changed": one.changed - len(one.changed_rows),
-        "numbers": [f"{n:,}" for n in (one.added, one.removed, one.changed)],
-    }
+def _split_sections(one: SplitDifference) -> Iterator[Section]:
+    name = f"{one.config}/{one.split}"
+    paragraphs = [_sentence(_said(one)), *map(_sentence, _column_lines(one))]
+    for what, n, keys in (("Added", one.added, one.added_keys), ("Removed", one.removed, one.removed_keys)):
+        if keys:
+            rest = f", and {n - len(keys):,} more" if one.state == "changed" and n > len(keys) else ""
+            paragraphs.append(f"{what}: {', '.join(map(key_name, keys))}{rest}.")
+    yield Text(title=name, paragraphs=paragraphs)
+    if one.changed_rows:
+        more = one.changed - len(one.changed_rows)
+        yield Table(
+            title=f"Changed rows of {name}",
+            note=f"The first {len(one.changed_rows):,}; {more:,} more changed." if more > 0 else "",
+            columns=["Row", "Place", "Old", "New"],
+            rows=[
+                [key_name(row.key) if i == 0 else "", place.path, place.old, place.new]
+                for row in one.changed_rows
+                for i, place in enumerate(row.places)
+            ],
+            text_columns=4,
+        )

@@ -15,6 +15,7 @@ import yaml
 from parapet.schemas.layout import SPLITS
 from parapet.schemas.release_config import Source
 from parapet.schemas.release_manifest import Config, Manifest
+from parapet.transforms.crowd.report import DISPOSITIONS
 from parapet.transforms.crowd.vet import EXPLANATIONS
 from parapet.transforms.markdown import (
     Markdown,
@@ -36,7 +37,8 @@ from parapet.transforms.release.documents.citation import bibtex, references, re
 from parapet.transforms.release.documents.columns import MEANINGS, in_words, parse
 from parapet.transforms.release.documents.licences import find
 from parapet.transforms.release.documents.names import in_line, title_of
-from parapet.transforms.reports import DISPOSITIONS, MEASURES, TERMS, plural
+from parapet.transforms.table1_report import MEASURES, TERMS, measured
+from parapet.transforms.text import counted, number
 
 TAGS = (
     "dialogue",
@@ -152,7 +154,7 @@ def corpora_of(manifest: Manifest) -> list[str]:
     return [*order, *sorted(found - set(order))]
 
 
-def counted(manifest: Manifest) -> list[str]:
+def counted_things(manifest: Manifest) -> list[str]:
     """What was counted, in the order of columns."""
     return [what for what in _COUNTED if what in manifest.counts] + sorted(set(manifest.counts) - set(_COUNTED))
 
@@ -161,7 +163,7 @@ def counted_splits(manifest: Manifest) -> list[tuple[str, str]]:
     """Each corpus with each of its splits, in the order of the inputs."""
     places = dict.fromkeys(
         (corpus, split)
-        for what in counted(manifest)
+        for what in counted_things(manifest)
         for corpus, splits in manifest.counts[what].items()
         for split in splits
     )
@@ -179,7 +181,7 @@ def counted_splits(manifest: Manifest) -> list[tuple[str, str]]:
 
 def counts_table(manifest: Manifest) -> Markdown:
     """What there is of each corpus and split; nothing where nothing was counted."""
-    columns = counted(manifest)
+    columns = counted_things(manifest)
     rows = [
         [code(corpus), code(split), *(_count(manifest.counts[what].get(corpus, {}).get(split)) for what in columns)]
         for corpus, split in counted_splits(manifest)
@@ -213,7 +215,7 @@ def _keys(manifest: Manifest) -> Markdown:
         f"{', '.join(map(code, names))}: {' and '.join(map(code, columns)) or 'the whole row'}"
         for columns, names in keys.items()
     )
-    return Markdown("What tells the rows of a split apart:\n\n" + bullets(map(Markdown, said))) if keys else Markdown()
+    return Markdown("The columns that identify a row:\n\n" + bullets(map(Markdown, said))) if keys else Markdown()
 
 
 def _columns(manifest: Manifest) -> Iterator[Sequence[str]]:
@@ -250,15 +252,13 @@ def _statistics(name: str, found: Any) -> dict[str, Markdown]:
         said = f"{more:,} more are in `MANIFEST.json`." if more else ""
         numbers = table(("number", "value"), [(code(path), value) for path, value in shown], numbers=1)
         return {"name": text(name), "table": numbers, "notes": Markdown(said)}
-    rows = [
-        (variant, *(measures.measure(key, row.get(key)) for key in known.keys)) for variant, row in known.rows.items()
-    ]
-    terms = [TERMS["seen" if key.endswith("_seen") else key] for key in known.keys]
-    notes = [f"{text(term)}: {text(meaning)}" for term, meaning in dict.fromkeys(map(tuple, terms))]
+    rows = [(variant, *(measured(key, row.get(key)) for key in known.keys)) for variant, row in known.rows.items()]
+    terms = dict(TERMS[key] for key in known.keys)
+    notes = [f"{text(term)}: {text(meaning)}" for term, meaning in terms.items()]
     if known.self_bleu is not None:
         term, meaning = TERMS["self_bleu"]
-        notes.append(f"{term} {measures.self_bleu(known.self_bleu)}: {meaning}")
-    shown_measures = table(("variant", *(MEASURES[key][0] for key in known.keys)), rows, numbers=len(known.keys))
+        notes.append(f"{term} {number(known.self_bleu, 1)}: {meaning}")
+    shown_measures = table(("variant", *(MEASURES[key] for key in known.keys)), rows, numbers=len(known.keys))
     return {"name": text(name), "table": shown_measures, "notes": bullets(map(Markdown, notes))}
 
 
@@ -286,7 +286,7 @@ def _problems(manifest: Manifest) -> Markdown:
     if not manifest.known_problems:
         return Markdown("None was found: every dialogue fits its schemas.")
     rows = [(code(kind), KINDS.get(kind, ""), f"{n:,}") for kind, n in by_number(manifest.known_problems)]
-    said = f"{plural(sum(manifest.known_problems.values()), 'fault')} of the data, published as they are:"
+    said = f"{counted(sum(manifest.known_problems.values()), 'error')} in the data, which is published as it is:"
     return Markdown(f"{said}\n\n{table(('kind', 'what it is', 'faults'), rows, numbers=1)}")
 
 

@@ -9,13 +9,13 @@ from parapet.schemas.release_manifest import Manifest, SplitChange
 from parapet.transforms.markdown import Markdown, bullets, code, one_line, prose, text
 from parapet.transforms.release.documents.citation import release_date
 from parapet.transforms.release.documents.names import title_of
-from parapet.transforms.reports import plural
+from parapet.transforms.text import counted
 
 # What the level of a change says of the rows.
 LEVELS = {
-    "major": "rows that were there changed, or went",
-    "minor": "rows that were there are the same; something came",
-    "patch": "the same rows",
+    "major": "rows of an existing split were added, removed or changed, or a column or split was removed",
+    "minor": "columns or splits were added; the rows of existing splits are unchanged",
+    "patch": "the rows are the same",
 }
 
 
@@ -51,7 +51,7 @@ def summary(manifest: Manifest) -> Markdown:
 
 def change_line(change: SplitChange) -> Markdown:
     """A split's changes in one line: what came, went and changed."""
-    rows = [f"{plural(n, 'row')} {word}" for word, n in row_changes(change).items() if n]
+    rows = [f"{counted(n, 'row')} {word}" for word, n in row_changes(change).items() if n]
     columns = [_columns("new", change.columns_added), _columns("removed", change.columns_removed)]
     said = "; ".join(filter(None, [", ".join(rows), *columns])) or "other files"
     return Markdown(f"{code(change.config)}, {code(change.split)}: {said}")

@@ -8,7 +8,8 @@ from parapet.transforms.release.documents.changelog import changelog
 from parapet.transforms.release.documents.citation import citation_cff
 from parapet.transforms.release.documents.croissant import croissant
 from parapet.transforms.release.documents.licences import licence_text
-from parapet.transforms.release.documents.report import report_page
+from parapet.transforms.release.documents.report import release_report
+from parapet.transforms.report import page
 
 
 def documents(manifest: Manifest, previous_changelog: str, licence_file_text: str) -> dict[str, bytes]:
@@ -24,7 +25,7 @@ def documents(manifest: Manifest, previous_changelog: str, licence_file_text: st
         CHANGELOG: changelog(manifest, previous_changelog),
         CITATION: citation_cff(manifest),
         LICENCE: licence_text(manifest, licence_file_text),
-        REPORT: report_page(manifest),
+        REPORT: page(release_report(manifest)),
     }
     made = {CROISSANT: croissant(manifest), **{path: text.encode() for path, text in found.items()}}
     return dict(sorted(made.items()))

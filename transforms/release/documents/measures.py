@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms import svg
-from parapet.transforms.reports import DISPOSITIONS, MEASURES
+from parapet.transforms.crowd.report import DISPOSITIONS
+from parapet.transforms.table1_report import MEASURES
 
 _MOST_NUMBERS = 60  # a table of more is no summary; all are in the manifest
 
@@ -54,16 +54,6 @@ def numbers(found: Any) -> tuple[list[tuple[str, str]], int]:
     """Numbers and words of any JSON by their path, such as ``train.rows``, and how many more there are."""
     shown = list(_scalars("", found))
     return shown[:_MOST_NUMBERS], max(len(shown) - _MOST_NUMBERS, 0)
-
-
-def measure(key: str, value: float | None) -> str:
-    """A measure as it is written, with as many digits as it has meaning; a dash where there is none."""
-    return "–" if value is None else MEASURES[key][1](value)
-
-
-def self_bleu(value: float) -> str:
-    """Self-BLEU as it is written."""
-    return svg.number(1)(value)
 
 
 def _scalars(path: str, found: Any) -> Iterator[tuple[str, str]]:

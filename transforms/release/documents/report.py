@@ -1,28 +1,28 @@
-"""The report page of a release, ``report/index.html``: one file, nothing from the network."""
+"""The report of a release, ``report/index.html``."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.layout import SPLITS
 from parapet.schemas.release_config import Source
 from parapet.schemas.release_manifest import Changes, File, Manifest
-from parapet.transforms import reports, svg
+from parapet.transforms.crowd.report import answers_table, words
 from parapet.transforms.crowd.vet import EXPLANATIONS
 from parapet.transforms.markdown import is_url, quoted
-from parapet.transforms.pages import render
 from parapet.transforms.release.checks import KINDS
 from parapet.transforms.release.documents import measures
-from parapet.transforms.release.documents.card import by_number, counted, counted_splits, rows_of
+from parapet.transforms.release.documents.card import by_number, counted_splits, counted_things, rows_of
 from parapet.transforms.release.documents.changelog import LEVELS
 from parapet.transforms.release.documents.citation import release_date
 from parapet.transforms.release.documents.licences import find
 from parapet.transforms.release.documents.names import in_line, title_of
+from parapet.transforms.report import Bars, Report, Section, Series, Table, Text, Tile
+from parapet.transforms.table1_report import TERMS, distance_charts, measures_table
+from parapet.transforms.text import counted, number
 
-MAX_FILES = 200  # rows of the table of files; a page with more is slow to open
-_BARS = 15  # of a plot; what is rarer is in the list below it
+_BARS = 15  # of a chart; rarer reasons are in the table below it
 
 _CONFIG_TERMS = {
     "Configuration": "what load_dataset takes as its second argument, and the folder below data/",
@@ -38,40 +38,54 @@ _COUNT_TERMS = {
 }
 
 
-def report_page(manifest: Manifest) -> str:
-    """The page. Of ``manifest.files`` it shows what is there: the data, as documents are made last."""
+def release_report(manifest: Manifest) -> Report:
+    """The report. Of ``manifest.files`` it shows what is there: the data, as documents are made last."""
+    name = f"{title_of(manifest)} {manifest.version}"
     answers = measures.dispositions(manifest.dispositions)
-    files = list(_files(manifest.files))
-    return render(
-        "release_report.html.jinja",
-        title=f"{title_of(manifest)} {manifest.version}",
-        brand="release",
-        headline=f"{title_of(manifest)} {manifest.version}",
+    measured = {name: measures.measured(found) for name, found in manifest.statistics.items()}
+    sections: list[Section] = [
+        Table(
+            title="Configurations",
+            note="As load_dataset loads them, with the rows of their splits.",
+            columns=["Configuration", "Content", "A row is a", *_splits(manifest), "Files"],
+            rows=list(_configs(manifest)),
+            text_columns=3,
+        )
+    ]
+    if counts := list(_counts(manifest)):
+        columns = ["Corpus", "Split", *(what.capitalize() for what in counted_things(manifest))]
+        sections += [Table(title="Corpora", columns=columns, rows=counts, text_columns=2), *_count_charts(manifest)]
+    for statistics, content in manifest.statistics.items():
+        sections += _statistics(statistics, content, measured[statistics], answers)
+    if answers:
+        sections.append(answers_table(answers, title="Answers of crowdworkers"))
+    sections += _rejections(manifest.rejections)
+    sections += [_problems(manifest), *_changes(manifest), _inputs(manifest)]
+    if manifest.sources:
+        sections.append(Text(title="Sources", paragraphs=[_source(source) for source in manifest.sources]))
+    sections.append(
+        Table(
+            title="Files",
+            note="The data. The checksum is the beginning of the SHA-256; `../SHA256SUMS` has the whole of it.",
+            columns=["Path", "SHA-256", "Rows", "Bytes"],
+            rows=list(_files(manifest.files)),
+            text_columns=2,
+            numbers_in="../MANIFEST.json",
+        )
+    )
+    return Report(
+        command="release",
+        title=name,
+        headline=name,
         lead=_lead(manifest),
         tiles=_tiles(manifest),
-        config_columns=["Configuration", "What it is", "A row is a", *_splits(manifest), "Files"],
-        configs=list(_configs(manifest)),
-        config_terms=_terms(_CONFIG_TERMS),
-        count_columns=["Corpus", "Split", *(what.capitalize() for what in counted(manifest))],
-        counts=list(_counts(manifest)),
-        count_plots=list(_count_plots(manifest)),
-        count_terms=_terms({key.capitalize(): said for key, said in _COUNT_TERMS.items() if key in manifest.counts}),
-        statistics=list(_statistics(manifest.statistics, answers)),
-        paraphrases=_answers(answers, "paraphrases") if answers else None,
-        rejections=_rejections(manifest.rejections),
-        rejection_plots=_rejection_plots(manifest.rejections),
-        problems=[(kind, KINDS.get(kind, ""), f"{n:,}") for kind, n in by_number(manifest.known_problems)],
-        parent=manifest.parent.version if manifest.parent else "",
-        change_level=_change_level(manifest),
-        changes=list(_changes(manifest.changes)),
-        inputs=[
-            (one.name, one.kind, f"{len(one.files):,}", f"{sum(file.bytes for file in one.files):,}")
-            for one in manifest.inputs
-        ],
-        sources=[_source(source) for source in manifest.sources],
-        files=files[:MAX_FILES],
-        files_hidden=_hidden(len(files) - MAX_FILES),
-        parapet=manifest.code.get("parapet", ""),
+        sections=sections,
+        terms=_terms(manifest, [known for known in measured.values() if known]),
+        links={
+            "../README.md": "how to load the data, its licence, how to cite it",
+            "../MANIFEST.json": f"all numbers, made by Parapet {manifest.code.get('parapet', '')}".rstrip(),
+            "../SHA256SUMS": "the checksum of every file",
+        },
     )
 
 
@@ -93,17 +107,24 @@ def _lead(manifest: Manifest) -> str:
     return " ".join(said)
 
 
-def _tiles(manifest: Manifest) -> list[dict[str, str]]:
+def _tiles(manifest: Manifest) -> list[Tile]:
     kinds = {one.name: one.kind for one in manifest.inputs}
     corpora = {corpus for corpora in manifest.counts.values() for corpus in corpora}
     variants = sum(kinds.get(corpus, corpus) != "original" for corpus in corpora)
     dialogues = sum(sum(splits.values()) for splits in manifest.counts.get("dialogues", {}).values())
     return [
-        {"what": "dialogues, in all corpora", "value": f"{dialogues:,}"},
-        {"what": "corpora beside the original", "value": f"{variants:,}"},
-        {"what": "rows, in all configurations", "value": f"{rows_of(manifest):,}"},
-        {"what": "on disk, Parquet and JSON", "value": size(sum(file.bytes for file in manifest.files))},
+        Tile("dialogues, in all corpora", number(dialogues)),
+        Tile("corpora besides the original", number(variants)),
+        Tile("rows, in all configurations", number(rows_of(manifest))),
+        Tile("on disk, Parquet and JSON", size(sum(file.bytes for file in manifest.files))),
     ]
+
+
+def _terms(manifest: Manifest, measured: Sequence[measures.Measured]) -> dict[str, str]:
+    counted = {key.capitalize(): meaning for key, meaning in _COUNT_TERMS.items() if key in manifest.counts}
+    keys = [key for known in measured for key in known.keys]
+    keys += ["self_bleu" for known in measured if known.keys and known.self_bleu is not None]
+    return {**_CONFIG_TERMS, **counted, **dict(TERMS[key] for key in keys)}
 
 
 def _splits(manifest: Manifest) -> list[str]:
@@ -121,149 +142,125 @@ def _configs(manifest: Manifest) -> Iterator[Sequence[str]]:
 
 def _counts(manifest: Manifest) -> Iterator[Sequence[str]]:
     for corpus, split in counted_splits(manifest):
-        found = (manifest.counts[what].get(corpus, {}).get(split) for what in counted(manifest))
-        yield corpus, split, *("–" if n is None else f"{n:,}" for n in found)
+        numbers = (manifest.counts[what].get(corpus, {}).get(split) for what in counted_things(manifest))
+        yield corpus, split, *map(number, numbers)
 
 
-def _count_plots(manifest: Manifest) -> Iterator[dict[str, Any]]:
+def _count_charts(manifest: Manifest) -> Iterator[Bars]:
     """What there is most of, by corpus and split: dialogues, or services where there are none."""
     shown = ("dialogues", "turns") if manifest.counts.get("dialogues") else ("services", "slots")
     for what in shown:
         numbers = manifest.counts.get(what, {})
         places = [place for place in counted_splits(manifest) if place[1] in numbers.get(place[0], {})]
-        if places:
-            yield _count_plot(what, numbers, places)
+        corpora, splits = (list(dict.fromkeys(names)) for names in zip(*places, strict=True)) if places else ([], [])
+        series = [Series(split, tuple(numbers[corpus].get(split) for corpus in corpora)) for split in splits]
+        if series:
+            yield Bars(title=f"{what.capitalize()} by corpus and split", categories=corpora, series=series)
 
 
-def _count_plot(
-    what: str, numbers: Mapping[str, Mapping[str, int]], places: Sequence[tuple[str, str]]
-) -> dict[str, Any]:
-    corpora = list(dict.fromkeys(corpus for corpus, _ in places))
-    splits = list(dict.fromkeys(split for _, split in places))
-    styles = itertools.cycle(("s1", "s2", "ref"))
-    series = [
-        svg.Series(split, tuple(numbers[corpus].get(split) for corpus in corpora), style)
-        for split, style in zip(splits, styles, strict=False)
-    ]
-    said = ", ".join(f"{corpus} {split} {numbers[corpus][split]:,}" for corpus, split in places)
-    plot = svg.bars(f"count-{what}", f"{what.capitalize()} by corpus and split", said, corpora, series, svg.number(0))
-    return {"title": what.capitalize(), "hint": "how many each corpus has, by split", "svg": plot}
+def _statistics(
+    name: str, content: Any, known: measures.Measured | None, answers: Mapping[str, int]
+) -> Iterator[Section]:
+    """What a pipeline measured: measures of variants, answers, or the numbers as they are."""
+    title = f"Statistics: {name}"
+    theirs = measures.dispositions(known.answers) if known and known.answers else {}
+    if known is None or not (known.keys or theirs):
+        numbers, more = measures.numbers(content)
+        note = "Numbers by their place in the file of the pipeline."
+        note += f" {more:,} more are in `../MANIFEST.json`." if more else ""
+        yield Table(title=title, note=note, columns=["Number", "Value"], rows=numbers)
+        return
+    if known.keys:
+        self_bleu = f" Self-BLEU {number(known.self_bleu, 1)}." if known.self_bleu is not None else ""
+        rows = {name: row for name, row in known.rows.items() if name != "Average"}
+        note = f"By variant, as in Table 1 of SGD-X.{self_bleu}"
+        yield measures_table(title, rows, known.rows.get("Average"), known.keys, note=note)
+        yield from distance_charts(known.variants, prefix=f"{name}: ")
+    if theirs and theirs != answers:  # else the answers of the release show the same
+        yield answers_table(theirs, title=f"{name}: what became of the answers")
 
 
-def _statistics(statistics: Mapping[str, Any], answers: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """A section for each; a measure is explained where it first stands."""
-    explained: set[str] = set()
-    for i, (name, found) in enumerate(statistics.items()):
-        section: dict[str, Any] = {"name": name, "rows": [], "numbers": [], "more": "", "answers": None}
-        known = measures.measured(found)
-        theirs = measures.dispositions(known.answers) if known and known.answers else {}
-        if known is None or not (known.keys or theirs):
-            numbers, more = measures.numbers(found)
-            section |= {"numbers": numbers, "more": f"{more:,} more are in MANIFEST.json." if more else ""}
-        else:
-            section |= _measures(known, f"statistics-{i}-", explained) if known.keys else {}
-            # The audit of the same answers has a section of its own.
-            section["answers"] = _answers(theirs, f"answers-{i}") if theirs and theirs != answers else None
-        yield section
-
-
-def _measures(known: measures.Measured, prefix: str, explained: set[str]) -> dict[str, Any]:
-    bleu = "" if known.self_bleu is None else f"; self-BLEU {measures.self_bleu(known.self_bleu)}"
-    used = ["seen" if key.endswith("_seen") else key for key in known.keys] + (["self_bleu"] if bleu else [])
-    new = {key: reports.TERMS[key] for key in used if key not in explained}
-    explained.update(used)
-    return {
-        "caption": f"Per variant, as in Table 1 of SGD-X{bleu}",
-        "columns": [reports.MEASURES[key][0] for key in known.keys],
-        "rows": [
-            reports.measures_row(name, row, known.keys, total=name == "Average") for name, row in known.rows.items()
-        ],
-        "plots": reports.distance_plots(known.variants, published=False, prefix=prefix),
-        "terms": reports.terms(new),
-    }
-
-
-def _answers(answers: Mapping[str, int], key: str) -> dict[str, Any]:
-    return {
-        "bar": reports.disposition_bar(answers, key),
-        "caption": "What became of each answer of a crowdworker",
-        "rows": reports.disposition_rows(answers),
-        "total": f"{answers['total']:,}",
-    }
-
-
-def _rejections(rejections: Mapping[str, int]) -> list[dict[str, str]]:
-    return [
-        {"term": _reason(reason), "meaning": f"{n:,}. {EXPLANATIONS.get(reason, '')}"}
-        for reason, n in by_number(rejections)
-    ]
-
-
-def _rejection_plots(rejections: Mapping[str, int]) -> list[dict[str, Any]]:
-    found = by_number(rejections)[:_BARS]
-    if not found:
-        return []
-    names = [_reason(reason) for reason, _ in found]
-    said = ", ".join(f"{name} {n:,}" for name, (_, n) in zip(names, found, strict=True))
-    series = [svg.Series("rejected answers", tuple(n for _, n in found), "rejected")]
-    plot = svg.bars("rejections", "Rejected answers by reason", said, names, series, svg.number(0))
-    return [{"title": "Rejected answers", "hint": "by the first reason that applied", "svg": plot}]
+def _rejections(rejections: Mapping[str, int]) -> Iterator[Section]:
+    reasons = by_number(rejections)
+    if reasons:
+        yield Bars(
+            title="Most frequent reasons to reject an answer",
+            note="An answer counts by the first reason that applies.",
+            categories=[_reason(reason) for reason, _ in reasons[:_BARS]],
+            series=[Series("", tuple(n for _, n in reasons[:_BARS]), "rejected")],
+        )
+        yield Table(
+            title="Why answers were rejected",
+            columns=["Reason", "Meaning", "Answers"],
+            rows=[[_reason(reason), EXPLANATIONS.get(reason, ""), number(n)] for reason, n in reasons],
+            text_columns=2,
+            numbers_in="../MANIFEST.json",
+        )
 
 
 def _reason(reason: str) -> str:
-    return reason.replace("_", " ").capitalize() or "No reason given"
+    return words(reason) or "No reason given"
 
 
-def _change_level(manifest: Manifest) -> str:
+def _problems(manifest: Manifest) -> Section:
+    if not manifest.known_problems:
+        return Text(title="Known problems", paragraphs=["None: every dialogue fits its schemas."])
+    rows = [[words(kind), KINDS.get(kind, ""), number(n)] for kind, n in by_number(manifest.known_problems)]
+    note = "Errors in the data, which is published as it is."
+    columns = ["Kind", "Meaning", "Errors"]
+    return Table(title="Known problems", note=note, columns=columns, rows=rows, text_columns=2)
+
+
+def _changes(manifest: Manifest) -> Iterator[Section]:
     parent, changes = manifest.parent, manifest.changes
+    title = f"Changes since {parent.version}" if parent else "Changes"
     if parent is None:
-        return "This is the first version."
-    if changes is None:
-        return f"This version follows {parent.version}."
-    said = LEVELS.get(changes.level, "")
-    return f"The difference is {changes.level}" + (f": {said}." if said else ".")
+        yield Text(title=title, paragraphs=["This is the first version."])
+    elif changes is None:
+        yield Text(title=title, paragraphs=[f"This version follows {parent.version}."])
+    else:
+        meaning = LEVELS.get(changes.level, "")
+        level = f"The difference is {changes.level}{f': {meaning}' if meaning else ''}."
+        yield Table(
+            title=title,
+            note=f"{level} Rows with the same key are compared; the level is the part of the version number that has "
+            "to change.",
+            columns=["Configuration", "Split", "Level", "Columns", "Added", "Removed", "Changed"],
+            rows=list(_change_rows(changes)),
+            text_columns=4,
+        )
 
 
-def _changes(changes: Changes | None) -> Iterator[Sequence[str]]:
-    for change in changes.splits if changes else ():
+def _inputs(manifest: Manifest) -> Table:
+    rows = [
+        [one.name, one.kind, number(len(one.files)), number(sum(file.bytes for file in one.files))]
+        for one in manifest.inputs
+    ]
+    note = "`../MANIFEST.json` has the checksum of each of their files."
+    return Table(title="Inputs", note=note, columns=["Input", "Kind", "Files", "Bytes"], rows=rows, text_columns=2)
+
+
+def _change_rows(changes: Changes) -> Iterator[Sequence[str]]:
+    for change in changes.splits:
         columns = [f"+{name}" for name in change.columns_added] + [f"−{name}" for name in change.columns_removed]
-        numbers = (f"{n:,}" for n in (change.added, change.removed, change.changed))
-        yield change.config, change.split, change.level, *numbers, ", ".join(columns) or "the same"
+        numbers = map(number, (change.added, change.removed, change.changed))
+        yield change.config, change.split, change.level, ", ".join(columns) or "unchanged", *numbers
 
 
-def _source(source: Source) -> dict[str, str]:
+def _source(source: Source) -> str:
     licence = find(source.licence)
-    said = (source.authors, licence.name if licence else source.licence, source.citation)
-    return {
-        "title": source.title,
-        "url": quoted(source.url) if is_url(source.url) else "",
-        "said": ". ".join(part.strip().rstrip(".") for part in said if part.strip()) + ".",
-    }
+    parts = (source.title, source.authors, licence.name if licence else source.licence, source.citation)
+    sentence = ". ".join(part.strip().rstrip(".") for part in parts if part.strip()) + "."
+    return f"{sentence} `{quoted(source.url)}`" if is_url(source.url) else sentence
 
 
-def _files(files: Sequence[File]) -> Iterator[dict[str, str]]:
+def _files(files: Sequence[File]) -> Iterator[Sequence[str]]:
     """Parquet files one by one; of the copies of a corpus, which are many, the folder."""
     copies: dict[str, list[File]] = {}
     for file in files:
         if file.rows is None:
             copies.setdefault("/".join(file.path.split("/")[:2]) + "/", []).append(file)
         else:
-            numbers = {"rows": f"{file.rows:,}", "bytes": f"{file.bytes:,}"}
-            yield {"path": file.path, "sha256": file.sha256, "files": "", **numbers}
-    for folder, found in copies.items():
-        said = reports.plural(len(found), "file")
-        yield {
-            "path": folder,
-            "rows": "",
-            "bytes": f"{sum(file.bytes for file in found):,}",
-            "sha256": "",
-            "files": said,
-        }
-
-
-def _terms(found: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"term": term, "meaning": meaning} for term, meaning in found.items()]
-
-
-def _hidden(files: int) -> str:
-    return f"{files:,} more files are in MANIFEST.json." if files > 0 else ""
+            yield file.path, file.sha256[:12], number(file.rows), number(file.bytes)
+    for folder, inside in copies.items():
+        yield folder, counted(len(inside), "file"), "", number(sum(file.bytes for file in inside))

@@ -1,0 +1,150 @@
+"""The report of ``compose``: what is short of answers, what waits for a decision, and why answers were not used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parapet.transforms.crowd.report import compose_report
+from parapet.transforms.crowd.summary import Example
+from parapet.transforms.report import Report, Section, Table, Text, page
+
+DISPOSITIONS = ("used", "surplus", "duplicate", "rejected", "review")
+
+
+def answers(used: int = 0, surplus: int = 0, duplicate: int = 0, rejected: int = 0, review: int = 0) -> dict[str, int]:
+    numbers = dict(zip(DISPOSITIONS, (used, surplus, duplicate, rejected, review), strict=True))
+    return {"total": sum(numbers.values()), **numbers}
+
+
+def a_service(composed: bool, partial: bool = False, short: int = 0, **numbers: int) -> dict[str, Any]:
+    return {
+        "splits": ["train", "dev"],
+        "composed": composed,
+        "partial": partial,
+        "answers": answers(**numbers),
+        "short": short,
+    }
+
+
+def composed(**more: Any) -> dict[str, Any]:
+    return {
+        "answers": answers(used=3500, surplus=712, duplicate=431, rejected=388, review=96),
+        "dead_letters": 7,
+        "reasons": {
+            "rejected": {"blank": 112, "prompt_copy": 276},
+            "review": {"unknown_word": 96},
+            "surplus": {"not_drawn": 712},
+            "duplicate": {"same_words": 431},
+        },
+        "services": {
+            "Banks_10": a_service(True, used=60),
+            "Banks_2": a_service(True, used=60, surplus=4),
+            "Media_2": a_service(False, short=13),
+            "Trains_1": a_service(True, partial=True, short=2, used=50),
+            "Weather_1": a_service(False, short=4, surplus=20, review=12),
+        },
+        "variants": {
+            "v1": {"name_distance": 0.295, "description_bleu": 19.2},
+            "v2": {"name_distance": 0.42, "description_bleu": 11.6},
+        },
+        "average": {"name_distance": 0.358, "description_bleu": 15.4},
+        "self_bleu": 4.5,
+        "agreement": {"items": 120, "cohen_kappa": 0.812, "krippendorff_alpha": 0.809, "disagreements": 9},
+        "decisions": {"accept": 80, "reject": 20, "fix": 6},
+        "method": {"selection": "five at random, seed 0"},
+        **more,
+    }
+
+
+def section(report: Report, title: str) -> Section:
+    return next(section for section in report.sections if section.title == title)
+
+
+def rows(report: Report, title: str) -> list[list[str]]:
+    table = section(report, title)
+    assert isinstance(table, Table)
+    return [list(row) for row in table.rows]
+
+
+def the_report(**more: Any) -> Report:
+    examples = {"Banks_10": [Example("BookHotel", ["ReserveRoom", "GetHotel"])]}
+    return compose_report(composed(**more), {"blank": "Nothing was written."}, examples)
+
+
+def test_what_is_to_do_comes_first() -> None:
+    report = the_report()
+    assert report.headline == "2 of 5 services composed, 1 in part"
+    assert report.lead == (
+        "1 service has no answers yet. 1 service lacks good answers to 4 elements. "
+        "1 service has elements with fewer answers than variants."
+    )
+    assert report.notes == [
+        "96 answers wait for a decision: decide in `review.html` or `review.csv`, then run again with `--decisions`.",
+        "The reviewers disagree on 9 answers: see `adjudicate.csv`.",
+        "19 elements have too few good answers: see `shortfall.csv`.",
+        "7 records could not be read: see `dead_letters.jsonl`.",
+    ]
+    shown = page(report)
+    for path in ("review.html", "review.csv", "shortfall.csv", "dead_letters.jsonl", "statistics.json", "run.json"):
+        assert f'<a href="{path}">' in shown
+    assert '<a href="adjudicate.csv">' not in shown  # only with two reviewers
+
+
+def test_tables() -> None:
+    report = the_report()
+    became = rows(report, "What became of the answers")
+    assert became[0] == ["Used", "in one of the variants", "3,500", "68.3%"]
+    assert became[4:] == [
+        ["Review", "held for a person to look at", "96", "1.9%"],
+        ["All answers", "", "5,127", ""],
+    ]
+    why = rows(report, "Why answers were not used")
+    assert why[:3] == [
+        ["Prompt copy", "rejected", "", "276"],
+        ["Blank", "rejected", "Nothing was written.", "112"],
+        ["Unknown word", "review", "", "96"],
+    ]
+    services = {name: cells for name, *cells in rows(report, "Services")}
+    assert services["Media_2"] == ["no answers", "train, dev", "13", "0", "0", "0", "0", "0", "0"]
+    assert services["Weather_1"][:4] == ["short of answers", "train, dev", "4", "32"]
+    assert services["Trains_1"][:3] == ["composed in part", "train, dev", "2"]
+    assert list(services) == ["Media_2", "Weather_1", "Trains_1", "Banks_2", "Banks_10"]
+    measures = rows(report, "How far the variants are from the original")
+    assert measures == [["v1", "0.29", "19.2"], ["v2", "0.42", "11.6"], ["Average", "0.36", "15.4"]]
+    texts = rows(report, "Some texts of Banks_10 and their variants")
+    assert texts == [["BookHotel", "ReserveRoom", "GetHotel"]]
+    reviewers = section(report, "Reviewers")
+    assert isinstance(reviewers, Text)
+    assert reviewers.paragraphs[0] == "Decisions applied: accept 80, reject 20, fix 6."
+    assert "Cohen's kappa 0.81, Krippendorff's alpha 0.81" in reviewers.paragraphs[1]
+    assert rows(report, "Method") == [["Selection", "five at random, seed 0"]]
+
+
+def test_a_run_in_which_nothing_is_left_to_do() -> None:
+    report = the_report(
+        answers=answers(used=60),
+        services={"Banks_2": a_service(True, used=60)},
+        reasons={"rejected": {}, "review": {}, "surplus": {}, "duplicate": {}},
+        dead_letters=0,
+        agreement=None,
+        decisions={"accept": 0, "reject": 0, "fix": 0},
+    )
+    assert (report.headline, report.lead) == ("1 service composed", "Every element has the answers it needs.")
+    assert not report.notes
+    assert not {"Why answers were not used", "Reviewers"} & {section.title for section in report.sections}
+
+
+def test_a_run_without_answers() -> None:
+    report = the_report(
+        answers=answers(),
+        services={"Banks_2": a_service(False, short=3)},
+        variants={},
+        average={},
+        self_bleu=None,
+        reasons={},
+        agreement=None,
+    )
+    assert (report.headline, report.lead) == ("0 of 1 service composed", "1 service has no answers yet.")
+    assert rows(report, "What became of the answers")[0][2:] == ["0", "–"]
+    assert "How far the variants are from the original" not in [section.title for section in report.sections]
+    page(report)

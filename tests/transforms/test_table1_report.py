@@ -1,0 +1,71 @@
+"""The report of ``statistics``: measured and published numbers, and what was left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parapet.transforms.report import Bars, Report, Table, page
+from parapet.transforms.table1_report import statistics_report
+
+
+def statistics(variants: tuple[str, ...] = ("v1", "v2", "v3", "v4", "v5"), **more: Any) -> dict[str, Any]:
+    rows = {
+        name: {
+            "slot_names_seen": 0.1,
+            "intent_names_seen": 0.0,
+            "name_distance": 0.281 + i / 10,
+            "description_bleu": 17.76 / (i + 1),
+        }
+        for i, name in enumerate(variants)
+    }
+    return {
+        "original": {"slot_names_seen": 0.627, "intent_names_seen": 0.8},
+        "variants": rows,
+        "average": {**rows[variants[0]], "name_distance": 0.46},
+        "self_bleu": 4.49,
+        "split": "dev",
+        "services": 34,
+        "unseen_services": 8,
+        "services_without_variants": [],
+        "bleu_signature": "case:lc|tok:13a",
+        **more,
+    }
+
+
+def rows(report: Report) -> dict[str, list[str]]:
+    [table] = [section for section in report.sections if isinstance(section, Table)]
+    assert table.columns == ["Variant", "Slots seen", "Intents seen", "Name distance", "BLEU"]
+    return {name: list(cells) for name, *cells in table.rows}
+
+
+def test_measured_and_published_numbers() -> None:
+    report = statistics_report(statistics())
+    assert rows(report)["Original"] == ["63%\nSGD-X 65%", "80%\nSGD-X 71%", "–", "–"]
+    assert rows(report)["v1"] == ["10%", "0%", "0.28\nSGD-X 0.30", "17.8\nSGD-X 18.8"]
+    assert rows(report)["v5"] == ["10%", "0%", "0.68\nSGD-X 0.61", "3.6\nSGD-X 1.0"]
+    assert rows(report)["Average"][2] == "0.46"
+    assert report.lead.startswith("34 services in 5 variants.")
+    assert "the 8 services of dev that train lacks" in report.lead
+    assert "case:lc|tok:13a" in report.links["statistics.json"]
+    charts = {section.title: section for section in report.sections if isinstance(section, Bars)}
+    assert [series.name for series in charts["Name distance"].series] == ["here", "SGD-X, whole SGD"]
+    assert charts["Names seen in train"].categories[:2] == ["original", "v1"]
+    assert "SGD-X published for the whole of SGD" in page(report)
+
+
+def test_published_numbers_stand_beside_v1_to_v5_only() -> None:
+    report = statistics_report(statistics(("de", "v1")))
+    assert rows(report)["de"] == ["10%", "0%", "0.28", "17.8"]
+    assert [len(section.series) for section in report.sections if isinstance(section, Bars)] == [1, 1, 2]
+
+
+def test_services_without_variants_are_named() -> None:
+    report = statistics_report(statistics(services_without_variants=["Banks_2", "Media_2"]))
+    assert report.notes == ["2 services of the original in no variant and not counted: Banks_2, Media_2."]
+
+
+def test_numbers_that_are_not_defined() -> None:
+    none = {"slot_names_seen": None, "intent_names_seen": None, "name_distance": None, "description_bleu": None}
+    without = statistics(variants=("v1",)) | {"variants": {"v1": none}, "average": none, "self_bleu": None}
+    assert rows(statistics_report(without))["v1"] == ["–", "–", "–", "–"]
+    page(statistics_report(without))

@@ -1,0 +1,240 @@
+"""The report of ``compose``, and what ``compose_variations`` and ``release`` report of crowd answers as well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from parapet.transforms.crowd.summary import Example
+from parapet.transforms.report import Report, Section, Table, Text, Tile
+from parapet.transforms.table1_report import TERMS, distance_charts, measures_table
+from parapet.transforms.text import counted, number, percent
+
+DISPOSITIONS = {
+    "used": "in one of the variants",
+    "surplus": "good, but not needed",
+    "duplicate": "the same words as another answer",
+    "rejected": "certainly bad",
+    "review": "held for a person to look at",
+}
+FILES = {
+    "review.html": "the answers held for review, to decide on in the browser",
+    "review.csv": "the same as a spreadsheet",
+    "shortfall.csv": "what has too few good answers",
+    "responses.parquet": "every answer, with its disposition and the reason",
+    "dead_letters.jsonl": "input that could not be read, with file, place and reason",
+    "statistics.json": "all numbers",
+    "run.json": "options of the run, and the checksum of every file",
+}
+
+
+def compose_report(
+    statistics: Mapping[str, Any],
+    explanations: Mapping[str, str],
+    examples: Mapping[str, Sequence[Example]],
+) -> Report:
+    """The report of ``parapet compose``.
+
+    Args:
+      statistics: the content of its statistics.json.
+      explanations: for each reason id, what it means, in a sentence.
+      examples: service name to some of its texts in all variants.
+    """
+    answers, services, variants = statistics["answers"], statistics["services"], statistics["variants"]
+    keys = [key for key in ("name_distance", "description_bleu") if any(key in row for row in variants.values())]
+    sections: list[Section] = [answers_table(answers), *reasons_tables(statistics["reasons"], explanations)]
+    sections.append(_services_table(services))
+    for service, texts in examples.items():
+        rows = [[text.original, *text.variants] for text in texts]
+        sections.append(
+            Table(
+                title=f"Some texts of {service} and their variants",
+                columns=["Original", *variants],
+                rows=rows,
+                text_columns=1 + len(variants),
+                in_card=False,
+            )
+        )
+    if variants:
+        average = statistics["average"] if len(variants) > 1 else None
+        title = "How far the variants are from the original"
+        sections.append(measures_table(title, variants, average, keys, note="Composed services only."))
+        sections += distance_charts(variants)
+    self_bleu = [Tile("self-BLEU", number(statistics["self_bleu"], 1))] if statistics["self_bleu"] is not None else []
+    return Report(
+        command="compose",
+        title="Composed variants",
+        headline=_headline(services),
+        lead=_lead(services),
+        tiles=[
+            Tile("answers", number(answers["total"])),
+            Tile("used in variants", number(answers["used"])),
+            Tile("held for review", number(answers["review"])),
+            Tile("elements short of answers", number(sum(one["short"] for one in services.values()))),
+            *self_bleu,
+        ],
+        notes=list(_notes(statistics)),
+        sections=[*sections, *reviewers_text(statistics), method_table(statistics["method"])],
+        terms=dict(TERMS[key] for key in (*keys, "self_bleu")) if variants else {},
+        links=FILES,
+    )
+
+
+def answers_table(
+    answers: Mapping[str, int], used: str = DISPOSITIONS["used"], title: str = "What became of the answers"
+) -> Table:
+    """How many answers have which disposition.
+
+    Args:
+      answers: each of ``DISPOSITIONS`` to a number, and ``total``.
+      used: what it means that one is used.
+      title: of the table.
+    """
+    total = answers["total"]
+    rows = [
+        [
+            key.capitalize(),
+            used if key == "used" else meaning,
+            number(answers[key]),
+            percent(answers[key] / total if total else None),
+        ]
+        for key, meaning in DISPOSITIONS.items()
+    ]
+    return Table(
+        title=title,
+        columns=["Disposition", "Meaning", "Answers", "Share"],
+        rows=[*rows, ["All answers", "", number(total), ""]],
+        text_columns=2,
+        total_rows=1,
+    )
+
+
+def reasons_tables(
+    reasons: Mapping[str, Mapping[str, int]],
+    explanations: Mapping[str, str],
+    title: str = "Why answers were not used",
+) -> list[Table]:
+    """How many answers were not used for which reason; no table where there were none.
+
+    Args:
+      reasons: disposition to reason to a number.
+      explanations: reason to a sentence.
+      title: of the table.
+    """
+    rows = [
+        [words(reason), disposition, explanations.get(reason, ""), number(n)]
+        for disposition in ("rejected", "review", "duplicate", "surplus", "used")
+        for reason, n in sorted(reasons.get(disposition, {}).items(), key=lambda found: (-found[1], found[0]))
+    ]
+    columns = ["Reason", "Disposition", "Meaning", "Answers"]
+    return [Table(title=title, columns=columns, rows=rows, text_columns=3)] if rows else []
+
+
+def words(identifier: str) -> str:
+    """An identifier as words: ``Too long`` for ``too_long``."""
+    return identifier.replace("_", " ").capitalize()
+
+
+def reviewers_text(statistics: Mapping[str, Any]) -> list[Text]:
+    """What reviewers decided, and how far they agree; nothing where there were none."""
+    decisions, agreement, paragraphs = statistics["decisions"], statistics["agreement"], []
+    if any(decisions.values()):
+        paragraphs.append(f"Decisions applied: {', '.join(f'{key} {n:,}' for key, n in decisions.items())}.")
+    if agreement:
+        paragraphs.append(
+            f"{counted(agreement['items'], 'answer')} judged by two reviewers, who disagree on "
+            f"{agreement['disagreements']:,}. Cohen's kappa {number(agreement['cohen_kappa'], 2)}, Krippendorff's "
+            f"alpha {number(agreement['krippendorff_alpha'], 2)} (1 is full agreement, 0 is chance)."
+        )
+    return [Text(title="Reviewers", paragraphs=paragraphs)] if paragraphs else []
+
+
+def method_table(method: Mapping[str, str]) -> Table:
+    """What the run was told to do."""
+    rows = [[words(key), value] for key, value in method.items()]
+    return Table(title="Method", columns=["Step", "As configured"], rows=rows, text_columns=2)
+
+
+def dead_letters_note(dead: int) -> list[str]:
+    """A note where input could not be read."""
+    return [f"{counted(dead, 'record')} could not be read: see `dead_letters.jsonl`."] if dead else []
+
+
+def review_notes(statistics: Mapping[str, Any]) -> Iterable[str]:
+    """What reviewers have to do."""
+    review, agreement = statistics["answers"]["review"], statistics["agreement"]
+    if review:
+        yield (
+            f"{counted(review, 'answer')} {'waits' if review == 1 else 'wait'} for a decision: decide in `review.html` "
+            "or `review.csv`, then run again with `--decisions`."
+        )
+    if agreement and agreement["disagreements"]:
+        yield f"The reviewers disagree on {counted(agreement['disagreements'], 'answer')}: see `adjudicate.csv`."
+
+
+def _notes(statistics: Mapping[str, Any]) -> Iterable[str]:
+    yield from review_notes(statistics)
+    short = sum(service["short"] for service in statistics["services"].values())
+    if short:
+        yield f"{counted(short, 'element')} {_has(short)} too few good answers: see `shortfall.csv`."
+    yield from dead_letters_note(statistics["dead_letters"])
+
+
+def _headline(services: Mapping[str, Mapping[str, Any]]) -> str:
+    composed = sum(service["composed"] for service in services.values())
+    partial = sum(bool(service["partial"]) for service in services.values())
+    if services and composed - partial == len(services):
+        return f"{'All ' if composed > 1 else ''}{counted(composed, 'service')} composed"
+    more = f", {partial:,} in part" if partial else ""
+    return f"{composed - partial:,} of {counted(len(services), 'service')} composed{more}"
+
+
+def _lead(services: Mapping[str, Mapping[str, Any]]) -> str:
+    waiting = [service for service in services.values() if not service["composed"]]
+    unanswered = sum(not service["answers"]["total"] for service in waiting)
+    partial = sum(bool(service["partial"]) for service in services.values())
+    sentences = []
+    if unanswered:
+        sentences.append(f"{counted(unanswered, 'service')} {_has(unanswered)} no answers yet.")
+    if len(waiting) > unanswered:
+        n = len(waiting) - unanswered
+        short = sum(service["short"] for service in waiting if service["answers"]["total"])
+        verb = "lacks" if n == 1 else "lack"
+        sentences.append(f"{counted(n, 'service')} {verb} good answers to {counted(short, 'element')}.")
+    if partial:
+        sentences.append(f"{counted(partial, 'service')} {_has(partial)} elements with fewer answers than variants.")
+    return " ".join(sentences) or "Every element has the answers it needs."
+
+
+def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Incomplete services come first: they are what one opens the page for."""
+
+    def order(name: str) -> tuple[bool, bool, list[tuple[int, str]]]:
+        return services[name]["composed"], not services[name]["partial"], _natural(name)
+
+    return Table(
+        title="Services",
+        columns=["Service", "Status", "Splits", "Short", "Answers", *map(str.capitalize, DISPOSITIONS)],
+        rows=[_service_row(name, services[name]) for name in sorted(services, key=order)],
+        text_columns=3,
+    )
+
+
+def _service_row(name: str, service: Mapping[str, Any]) -> list[str]:
+    answers = service["answers"]
+    if service["composed"]:
+        status = "composed in part" if service["partial"] else "composed"
+    else:
+        status = "short of answers" if answers["total"] else "no answers"
+    numbers = [service["short"], answers["total"], *(answers[key] for key in DISPOSITIONS)]
+    return [name, status, ", ".join(service["splits"]), *map(number, numbers)]
+
+
+def _has(n: int) -> str:
+    return "has" if n == 1 else "have"
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts v2 before v10."""
+    return [(int(part) if i % 2 else -1, part) for i, part in enumerate(re.split(r"([0-9]+)", name))]

@@ -1,0 +1,179 @@
+"""The report of ``statistics``: the measures of ``parapet.transforms.table1`` as tables and charts, beside SGD-X's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from parapet.transforms.report import Bars, Report, Series, Table, Tile
+from parapet.transforms.text import counted, number, percent
+
+Measured = Mapping[str, float | None]
+
+# Lee et al. 2022, Table 1: the whole of SGD (45 services), v1 to v5.
+PUBLISHED = {
+    "name_distance": (0.30, 0.42, 0.49, 0.56, 0.61),
+    "description_bleu": (18.8, 11.3, 5.6, 2.9, 1.0),
+}
+PUBLISHED_SEEN = {
+    "original": {"slot_names_seen": 0.65, "intent_names_seen": 0.71},
+    "average": {"slot_names_seen": 0.08, "intent_names_seen": 0.02},
+}
+PUBLISHED_SELF_BLEU = 4.5
+SGD_X = ("v1", "v2", "v3", "v4", "v5")
+
+# Column of statistics.json to its heading.
+MEASURES = {
+    "slot_names_seen": "Slots seen",
+    "intent_names_seen": "Intents seen",
+    "name_distance": "Name distance",
+    "description_bleu": "BLEU",
+}
+_SEEN = (
+    "Slots seen, intents seen",
+    "Of the names of the services that train lacks, the share that occurs in train. Low is hard.",
+)
+# What they mean, by the column; self-BLEU is of all variants together.
+TERMS = {
+    "slot_names_seen": _SEEN,
+    "intent_names_seen": _SEEN,
+    "name_distance": (
+        "Name distance",
+        "1 − Levenshtein ratio of a name and its paraphrase, the mean over all intents and slots: 0 is the same, "
+        "1 has nothing in common.",
+    ),
+    "description_bleu": (
+        "BLEU",
+        "Word sequences that a variant's descriptions share with the original's: 100 is the same, 0 has nothing in "
+        "common.",
+    ),
+    "self_bleu": (
+        "Self-BLEU",
+        "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse.",
+    ),
+}
+
+
+def statistics_report(statistics: Mapping[str, Any]) -> Report:
+    """The report of ``parapet statistics``, given the content of its statistics.json."""
+    variants, average = statistics["variants"], statistics["average"]
+    published = tuple(variants) == SGD_X
+    services, split, unseen = statistics["services"], statistics["split"], statistics["unseen_services"]
+    rows = {"original": statistics["original"], **variants}
+    seen = [
+        Series(what, tuple(row[key] for row in rows.values()))
+        for what, key in (("slots", "slot_names_seen"), ("intents", "intent_names_seen"))
+    ]
+    return Report(
+        command="statistics",
+        title="Variant statistics",
+        headline="How far the variants are from the original",
+        lead=f"{counted(services, 'service')} in {counted(len(variants), 'variant')}. Names seen in train are counted "
+        f"over the {counted(unseen, 'service')} of {split} that train lacks.",
+        tiles=[
+            Tile("average name distance", measured("name_distance", average["name_distance"])),
+            Tile("average BLEU of descriptions", measured("description_bleu", average["description_bleu"])),
+            Tile("self-BLEU", number(statistics["self_bleu"], 1)),
+            Tile("slot names seen, average", measured("slot_names_seen", average["slot_names_seen"])),
+            Tile("intent names seen, average", measured("intent_names_seen", average["intent_names_seen"])),
+        ],
+        sections=[
+            _statistics_table(statistics, published),
+            *distance_charts(variants, published),
+            Bars(
+                title="Names seen in train",
+                note="Of the services that train lacks.",
+                categories=list(rows),
+                series=seen,
+                percent=True,
+            ),
+        ],
+        terms=dict(TERMS.values()),
+        notes=list(_left_out(statistics["services_without_variants"])),
+        links={"statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`"},
+    )
+
+
+def measured(key: str, value: float | None) -> str:
+    """A value of one of ``MEASURES`` as text."""
+    if key in ("slot_names_seen", "intent_names_seen"):
+        return percent(value, 0)
+    return number(value, 2 if key == "name_distance" else 1)
+
+
+def measures_table(
+    title: str,
+    variants: Mapping[str, Measured],
+    average: Measured | None,
+    keys: Sequence[str],
+    published: Mapping[str, Mapping[str, float]] | None = None,
+    note: str = "",
+) -> Table:
+    """A row for each variant.
+
+    Args:
+      title: of the table.
+      variants: name to its numbers; a dash where one is missing.
+      average: the last row.
+      keys: of ``MEASURES``, the columns.
+      published: name to numbers that are shown below.
+      note: above the table.
+    """
+    rows = []
+    for name, row in [*variants.items(), *([("Average", average)] if average is not None else [])]:
+        beside = (published or {}).get(name, {})
+        small = {key: f"\nSGD-X {measured(key, value)}" for key, value in beside.items()}
+        rows.append([name, *(measured(key, row.get(key)) + small.get(key, "") for key in keys)])
+    return Table(
+        title=title,
+        columns=["Variant", *(MEASURES[key] for key in keys)],
+        rows=rows,
+        note=note,
+        total_rows=int(average is not None),
+    )
+
+
+def distance_charts(variants: Mapping[str, Measured], published: bool = False, prefix: str = "") -> list[Bars]:
+    """Name distance and BLEU by variant, of those that were measured.
+
+    Args:
+      variants: name to its numbers.
+      published: whether those of SGD-X stand beside them; there must be as many variants.
+      prefix: of the titles, where a page has several of each.
+    """
+    charts = []
+    for key, title, note in (
+        ("name_distance", "Name distance", "Higher is farther from the original."),
+        ("description_bleu", "BLEU of descriptions", "Lower is farther from the original."),
+    ):
+        if any(row.get(key) is not None for row in variants.values()):
+            series = [Series("here", tuple(row.get(key) for row in variants.values()))]
+            if published:
+                series.append(Series("SGD-X, whole SGD", PUBLISHED[key], "ref"))
+            digits = 2 if key == "name_distance" else 1
+            charts.append(
+                Bars(title=f"{prefix}{title}", note=note, categories=[*variants], series=series, digits=digits)
+            )
+    return charts
+
+
+def _statistics_table(statistics: Mapping[str, Any], published: bool) -> Table:
+    beside: dict[str, Mapping[str, float]] = {}
+    note = ""
+    if published:
+        beside = {name: {key: row[i] for key, row in PUBLISHED.items()} for i, name in enumerate(SGD_X)}
+        beside |= {"Original": PUBLISHED_SEEN["original"], "Average": PUBLISHED_SEEN["average"]}
+        note = (
+            "Small figures are those that SGD-X published for the whole of SGD: 45 services, names seen over the 15 of "
+            "test that train lacks. Other services give other numbers; order and size should agree. The published "
+            f"self-BLEU is {PUBLISHED_SELF_BLEU}."
+        )
+    rows = {"Original": statistics["original"], **statistics["variants"]}
+    title = "Measures by variant, as in Table 1 of SGD-X"
+    return measures_table(title, rows, statistics["average"], list(MEASURES), beside, note)
+
+
+def _left_out(services: Sequence[str]) -> Iterable[str]:
+    if services:
+        shown = ", ".join(services[:12]) + (", …" if len(services) > 12 else "")
+        yield f"{counted(len(services), 'service')} of the original in no variant and not counted: {shown}."
