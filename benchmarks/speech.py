@@ -83,24 +83,25 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     import numpy as np
 
     from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.speech import sphinx
+    from parapet.transforms.speech.embedded import Sphinx
     from parapet.transforms.speech.engine import RATE
     from parapet.transforms.speech.espeak import Espeak
-    from parapet.transforms.speech.hearing import Hearer, Sound
+    from parapet.transforms.speech.language_model import trained_model
     from parapet.transforms.speech.noise import plain
     from parapet.transforms.speech.spoken import load_normalisation
-    from parapet.transforms.speech.turns import Speakers, sentences_of, uses_of
+    from parapet.transforms.speech.transcriber import Channel, Transcriber
+    from parapet.transforms.speech.turns import Speakers, occurrences_of, sentences_of
 
     speakers = Speakers(("klatt4",), SEED, load_normalisation(), 1000)
     files = read_corpus(root / "corpus", splits).files
-    model = sphinx.trained_model(sentences_of(files, speakers), general=False)
+    model = trained_model(sentences_of(files, speakers), general=False)
     (root / "models").mkdir()
     for name, data in model.files().items():
         (root / "models" / name).write_bytes(data)
-    recogniser = sphinx.Sphinx(str(root / "models"), model.id)
-    hearer = Hearer(Sound(Espeak(), recogniser, plain("pink"), SEED, speakers.rules, ""))
-    utterances = sorted({utterance for file in files for utterance, _ in uses_of(file, speakers)})
-    sounds = {f"{snr:g} {one.text}": hearer.samples(one, snr) for one in utterances for snr in ratios}
+    recogniser = Sphinx(str(root / "models"), model.id)
+    transcriber = Transcriber(Channel(Espeak(), recogniser, plain("pink"), SEED, speakers.rules, ""))
+    utterances = sorted({utterance for file in files for utterance, _ in occurrences_of(file, speakers)})
+    sounds = {f"{snr:g} {one.text}": transcriber.samples(one, snr) for one in utterances for snr in ratios}
     np.savez(root / "sounds.npz", **{str(i): sound for i, sound in enumerate(sounds.values())})
     (root / "sounds.json").write_text(json.dumps({"model": model.id, "sounds": list(sounds)}))
     return len(utterances), sum(map(len, sounds.values())) / RATE
@@ -110,7 +111,7 @@ def alone(root: Path) -> None:
     """The decoder alone: prints its CPU seconds and seconds, keeps what it hears."""
     import numpy as np
 
-    from parapet.transforms.speech.sphinx import Sphinx
+    from parapet.transforms.speech.embedded import Sphinx
 
     about = json.loads((root / "sounds.json").read_text())
     with np.load(root / "sounds.npz") as stored:

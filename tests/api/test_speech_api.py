@@ -55,10 +55,10 @@ def test_it_is_what_the_command_writes(
         corpus.save(tmp_path / name)
         assert data_of(tmp_path / name) == data_of(heard / name)
         assert {row["status"] for row in corpus.rows.to_pylist()} == {"heard"}
-    assert len(list(tmp_path.glob("parapet-heard-*"))) == 1
+    assert len(list(tmp_path.glob("parapet-speech-*"))) == 1
     del sets, corpus
     gc.collect()
-    assert not list(tmp_path.glob("parapet-heard-*"))
+    assert not list(tmp_path.glob("parapet-speech-*"))
 
 
 @settings(max_examples=3, deadline=None, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes
@@ -140,7 +140,7 @@ def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: p
     faults = iter([*[""] * 16, "1007", *[""] * 5, "1007"])
     with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
         options["engine_options"] = {"azure_endpoint": server.url, "parallel_calls": 1}
-        with pytest.raises(parapet.InputError, match=r"\d of 9 user turns could not be heard, over max_bad 1%"):
+        with pytest.raises(parapet.InputError, match=r"\d of 9 user turns could not be transcribed, over max_bad 1%"):
             parapet.perturb(some[0], "speech_errors", **options)
         rows = parapet.perturb(some[0], "speech_errors", **options).rows.to_pylist()
     assert {row["status"] for row in rows} == {"heard"}
@@ -160,12 +160,12 @@ def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: p
         ({"wer": 0.2, "engine": "parrot"}, r"^speaker: there is no speech engine 'parrot'"),
         ({"wer": 0.2, "voices": []}, r"^voices: give one or more voices"),
         ({"wer": 0.2, "voices": "nobody"}, r"^voices: 'nobody' is no voice of eSpeak"),
-        ({"wer": 0.2, "language_model": "train"}, r"^the language model wants a split train"),
+        ({"wer": 0.2, "language_model": "train"}, r"^the language model needs a split train"),
         ({"wer": 0.2, "language_model": "nowhere"}, r"^nowhere: language_model: cannot be read"),
         ({"wer": 0.2, "calibration": "nowhere"}, r"^nowhere: calibration: cannot be read"),
         (
             {"wer": 0.2, "calibration": "x", "snr": "9,5"},
-            r"^calibration: carries noises over: leave snr and sample out",
+            r"^calibration: has its own ratios: leave snr and sample out",
         ),
         ({"wer": 0.2, "max_bad": 7}, r"^max_bad: 7 is no share"),
     ],

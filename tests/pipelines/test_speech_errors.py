@@ -21,9 +21,9 @@ from heard_sets import Some, both, dialogues_of, files_of, rows_of, run, three_d
 from parapet.transforms.speech.alignment import align
 from parapet.transforms.speech.audio import digest, read_sound
 from parapet.transforms.speech.calibrate import share
+from parapet.transforms.speech.embedded import Sphinx
 from parapet.transforms.speech.espeak import Espeak
 from parapet.transforms.speech.noise import plain, through_noise
-from parapet.transforms.speech.sphinx import Sphinx
 from parapet.transforms.speech.spoken import load_normalisation, spoken_words
 
 EMBEDDED = ["--wer", "0.1,0.3", "--language_model", "own", "--snr", "14,9,6,3", "--sample", "4"]
@@ -225,7 +225,7 @@ def test_recordings_as_noise(some: Some, tmp_path: Path) -> None:
         (["--sample", "0"], "--sample: 0 is too few"),
         (
             ["--calibration", ".", "--sample", "9"],
-            "--calibration: carries noises over: leave --snr and --sample out",
+            "--calibration: has its own ratios: leave --snr and --sample out",
         ),
         (["--seed", "a\nb"], "--seed: give a text of printable characters"),
         (["--engine", "azure"], "--azure_region: is not given"),
@@ -254,7 +254,7 @@ def test_sgd_as_it_lies(real_data: Path, tmp_path: Path, capsys) -> None:
     (tmp_path / "sgd" / "train").symlink_to(real_data / "sgd" / "train")
     out = tmp_path / "out"
     assert run(out, "--sgd", str(tmp_path / "sgd"), "--split", "dev", "--wer", "0.1", "--sample", "3") == 0
-    assert "the split train alone expects these turns too little" in capsys.readouterr().err
+    assert "the split train alone gives a language model of perplexity" in capsys.readouterr().err
     assert json.loads((out / "statistics.json").read_bytes())["sets"]["SR-10"]["wer"] == pytest.approx(0.1, abs=0.04)
     made = json.loads((out / "run.json").read_bytes())
     assert made["options"]["language_model"] == "mixed"
@@ -267,18 +267,18 @@ def test_sgd_as_it_lies(real_data: Path, tmp_path: Path, capsys) -> None:
 @pytest.mark.parametrize(
     ("wer", "ratios", "hint"),
     [
-        ("0.95", "14,10,6", "a louder --snr makes more errors"),
-        ("0.1", "4,2,0,-5", "a quieter --snr makes fewer errors"),
+        ("0.95", "14,10,6", "a lower --snr makes more errors"),
+        ("0.1", "4,2,0,-5", "a higher --snr makes fewer errors"),
     ],
 )
 def test_a_target_out_of_reach_is_told_after_the_first_texts(
     wer: str, ratios: str, hint: str, some: Some, tmp_path: Path, capsys
 ) -> None:
-    """Heard through the two ends of what may be used, and through nothing between them."""
+    """Transcript through the two ends of what may be used, and through nothing between them."""
     out = tmp_path / "out"
     flags = ["--language_model", "own", "--wer", f"{wer},0.5", "--snr", ratios, "--sample", "3"]
     assert run(out, "--sgd", str(some[0]), *flags) == 1
     told = capsys.readouterr().err
-    assert f"of the words are heard wrong through these noises, and {float(wer):.1%} are asked for; {hint}" in told
+    assert f"and the target is {float(wer):.1%}; {hint}" in told
     assert sum(len(json.loads(file.read_bytes())) for file in (out / ".heard/heard").glob("*.json")) == 6
     assert not (out / "run.json").exists()

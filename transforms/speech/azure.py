@@ -18,8 +18,7 @@ from xml.sax.saxutils import escape
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
 from parapet.transforms.refusals import Refused
-from parapet.transforms.speech.azure_errors import KEY_VARIABLE, Failed
-from parapet.transforms.speech.azure_sdk import Ear, Mouth, configuration, sdk, within
+from parapet.transforms.speech.azure_sdk import KEY_VARIABLE, Ear, Failed, Mouth, configuration, sdk, within
 from parapet.transforms.speech.engine import RATE
 
 if TYPE_CHECKING:

@@ -1,16 +1,17 @@
-"""Through which noise each turn is heard, so that all of them together have a rate, and their own spread around it.
+"""Calibration: at which signal-to-noise ratio each turn is recognised, so that a set has a given word error rate.
 
-One noise for all turns misses a rate by points, since errors become many within a few decibels; and of a mixture of two
-noises half of the turns are perfect and the others garbled. So every turn has a share of errors of its own, drawn once
-from a triangular distribution, and is heard through the noise that comes nearest to it. The level, in the middle of the
-distribution, is one number for the whole set: the one that brings all words together nearest to the rate.
+One ratio for all turns misses a rate by points, since errors multiply within a few decibels; with a mixture of two
+ratios half of the turns are perfect and the others garbled. So each turn has a target share of errors, drawn once from
+a triangular distribution, and takes the transcript of the ratio that comes nearest to it. The level, the middle of the
+distribution, is one number for the whole set: the one that brings the rate over all words nearest to the target.
 
-A turn's share only rises with the level, and the noises that it was heard through are the same for all sets of a run:
-so no turn has fewer errors in the set of a higher rate.
+A turn's share only rises with the level, and all sets of a run choose among the same transcripts: so no turn has fewer
+errors in the set of a higher rate.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,15 +20,16 @@ from itertools import pairwise
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
 from parapet.transforms.speech.turns import DRAWS
 
-CLOSE = 0.01  # a set is not called by a target that it misses by more
+CLOSE = 0.01  # a set that misses its target by more is an error
 LEVELS = 10_000  # a level is so many parts of 1
 
-# By how much the rate of a sample of some 200 words may be off: a target further outside is not even tried.
+# By how much the rate of a sample of some 200 words may be off: a target further outside is rejected at once.
 _SLACK = 0.03
 
-# Shares of errors that may come to be wanted, as parts of the target: levels that sets had were 0.8 to 1.5 times it.
+# The levels that a set may turn out to have, as parts of its target; observed: 0.8 to 1.5 times the target.
 _SOUGHT = 0.5, 1.6
 
 
@@ -36,7 +38,7 @@ class Setting(msgspec.Struct, frozen=True, order=True):
 
     Attributes:
       target: the word error rate, 0 to 1.
-      level: the middle of what the turns' shares of errors are drawn from, of 10,000; None where it is still unknown.
+      level: the middle of the distribution of the turns' shares of errors, of 10,000; None until it is computed.
     """
 
     target: float
@@ -49,11 +51,11 @@ class Setting(msgspec.Struct, frozen=True, order=True):
 
 
 class Calibration(msgspec.Struct, frozen=True):
-    """How the turns of a run are heard.
+    """The calibration of a run.
 
     Attributes:
       ratios: the signal-to-noise ratios that may be used, dB, the quietest noise first.
-      start: the ratio through which each turn is heard first.
+      start: the ratio at which each turn is recognised first.
       settings: the sets.
     """
 
@@ -62,42 +64,42 @@ class Calibration(msgspec.Struct, frozen=True):
     settings: tuple[Setting, ...]
 
     def next_ratio(self, errors: Mapping[float, int], words: int, draws: Iterable[int]) -> float | None:
-        """Through which ratio a text must be heard next, from ``start`` outwards; None where nothing is to be gained.
+        """The next ratio at which to recognise a text, from ``start`` outwards; None where no other can be nearer.
 
         Args:
-          errors: ratio to word errors, of those it was heard through.
-          words: of the text.
-          draws: of the turns that say it.
+          errors: ratio to word errors, of the ratios tried so far.
+          words: the number of reference words.
+          draws: of the turns that have this text.
         """
         if not errors:
             return self.start
-        targets = [one.target for one in self.settings]
+        targets = [setting.target for setting in self.settings]
         low = min(share(draw, round(LEVELS * _SOUGHT[0] * min(targets))) for draw in draws) * words
         high = max(share(draw, min(LEVELS, round(LEVELS * _SOUGHT[1] * max(targets)))) for draw in draws) * words
-        heard = [self.ratios.index(snr) for snr in errors]
-        # Errors are whole: within half a one nothing can be nearer.
-        if min(heard) > 0 and min(errors.values()) - 0.5 > low:
-            return self.ratios[min(heard) - 1]
-        if max(heard) + 1 < len(self.ratios) and max(errors.values()) + 0.5 < high:
-            return self.ratios[max(heard) + 1]
+        tried = [self.ratios.index(snr) for snr in errors]
+        # Errors are whole numbers: within half an error nothing can be nearer.
+        if min(tried) > 0 and min(errors.values()) - 0.5 > low:
+            return self.ratios[min(tried) - 1]
+        if max(tried) + 1 < len(self.ratios) and max(errors.values()) + 0.5 < high:
+            return self.ratios[max(tried) + 1]
         return None
 
-    def chosen(self, one: Setting, errors: Mapping[float, int], words: int, draw: int) -> float:
-        """Through which of the ratios that it was heard through a turn is in a set: of equals the nearest to ``start``.
+    def chosen(self, setting: Setting, errors: Mapping[float, int], words: int, draw: int) -> float:
+        """The ratio whose transcript a set takes for a turn: of equally good ones, the nearest to ``start``.
 
         Args:
-          one: the set, with its level.
-          errors: ratio to word errors.
-          words: of the turn.
-          draw: of the turn.
+          setting: the set, with its level.
+          errors: ratio to word errors, of the ratios that were tried.
+          words: the number of reference words.
+          draw: the turn's draw.
         """
-        assert one.level is not None
-        nearest = _nearest(sorted(set(errors.values())), share(draw, one.level) * words)
+        assert setting.level is not None
+        nearest = _nearest(sorted(set(errors.values())), share(draw, setting.level) * words)
         return min((snr for snr, n in errors.items() if n == nearest), key=lambda snr: (abs(snr - self.start), -snr))
 
 
 class Errors(msgspec.Struct, frozen=True):
-    """Word errors, and the words that were said."""
+    """Word errors, and the number of reference words."""
 
     errors: int
     words: int
@@ -114,7 +116,7 @@ def set_name(target: float) -> str:
 
 
 def share(draw: int, level: int) -> float:
-    """The share of its words that a turn is to have wrong: a quantile of the triangular distribution around a level.
+    """The share of a turn's words that should be wrong: a quantile of the triangular distribution around a level.
 
     The distribution is symmetric and as wide as fits into 0 to 1: from 0 to twice the level where that is up to a half.
     For each draw it rises with the level, from 0 to 1.
@@ -129,18 +131,18 @@ def share(draw: int, level: int) -> float:
     return middle * (1 + place) if middle <= 0.5 else 1 - (1 - middle) * (1 - place)
 
 
-def _nearest(errors: Sequence[int], wanted: float) -> int:
-    """Of some numbers of errors, sorted, the nearest to what is wanted; of two the smaller."""
-    return min(errors, key=lambda n: abs(n - wanted))
+def _nearest(errors: Sequence[int], target: float) -> int:
+    """Of sorted numbers of errors the nearest to a target; of two the smaller."""
+    return min(errors, key=lambda n: abs(n - target))
 
 
 def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[int, int]]:
-    """By how many errors a turn has more from a level on; level 0 has those that it has anyway.
+    """The levels at which a turn's errors increase, and by how much; level 0 has its smallest number of errors.
 
     Args:
       errors: ratio to word errors, of one turn.
-      words: of the turn.
-      draw: of the turn.
+      words: the number of reference words.
+      draw: the turn's draw.
     """
     every = sorted(set(errors.values()))
     yield 0, every[0]
@@ -151,14 +153,14 @@ def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[
 
 
 def check_within_reach(targets: Sequence[float], quiet: Errors, loud: Errors) -> None:
-    """Raises InputError for a target that is far from what a sample has through the quietest and the loudest noise."""
+    """Raises InputError for a target far outside the rates of a sample at the quietest and the loudest noise."""
     for target in targets:
         if not quiet.rate - _SLACK <= target <= loud.rate + _SLACK:
             raise InputError(unreachable(target, quiet.rate, loud.rate))
 
 
 def calibration(targets: Sequence[float], curve: Mapping[float, Errors]) -> Calibration:
-    """How turns are heard, by what a sample was heard as: first through the ratio that has the targets' mean.
+    """The calibration that follows from a sample: turns start at the ratio whose rate is nearest to the mean target.
 
     Args:
       targets: word error rates.
@@ -171,40 +173,89 @@ def calibration(targets: Sequence[float], curve: Mapping[float, Errors]) -> Cali
 
 
 def unreachable(target: float, least: float, most: float) -> str:
-    """Why a target cannot be reached, and what to do."""
-    reached = f"{set_name(target)}: {least:.1%} to {most:.1%} of the words"
+    """The message about a target that cannot be reached."""
+    range_ = f"{set_name(target)}: at these signal-to-noise ratios the word error rate is {least:.1%} to {most:.1%}"
     if target < least:
-        hint = "a quieter --snr makes fewer errors, and so does --language_model mixed of the embedded listener"
+        hint = "a higher --snr makes fewer errors, and so does --language_model mixed of the embedded listener"
     else:
-        hint = "a louder --snr makes more errors"
-    return f"{reached} are heard wrong through these noises, and {target:.1%} are asked for; {hint}"
+        hint = "a lower --snr makes more errors"
+    return f"{range_}, and the target is {target:.1%}; {hint}"
 
 
 def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]) -> Calibration:
     """The calibration with the level of each set that comes nearest to its target.
 
     Args:
-      before: of which some sets may have a level already.
-      sums: (level, (words said, errors more from that level on)), summed over all turns; the words at level 0.
+      before: some of its sets may have a level already.
+      sums: (level, (reference words, additional errors from that level on)), summed over all turns; the words are
+        counted at level 0.
 
     Raises:
       InputError: a target that cannot be reached.
     """
     table = sorted(sums)
-    found = [one if one.level is not None else _with_level(one, table) for one in before.settings]
-    return msgspec.structs.replace(before, settings=tuple(found))
+    settings = [one if one.level is not None else _with_level(one, table) for one in before.settings]
+    return msgspec.structs.replace(before, settings=tuple(settings))
 
 
-def _with_level(one: Setting, table: Sequence[tuple[int, tuple[int, int]]]) -> Setting:
+def _with_level(setting: Setting, table: Sequence[tuple[int, tuple[int, int]]]) -> Setting:
     words = sum(n for _, (n, _) in table)
-    wanted = one.target * words
+    target = setting.target * words
     errors, totals = 0, [(0, 0)] if not table else []
     for level, (_, more) in table:
         errors += more
         totals.append((level, errors))
-    found, best = min(totals, key=lambda at: (abs(at[1] - wanted), at[0]))
+    best, reached = min(totals, key=lambda pair: (abs(pair[1] - target), pair[0]))
     least, most = totals[0][1], totals[-1][1]
-    # Between the two every target can be reached, as nearly as a single turn allows.
-    if words and abs(best - wanted) > CLOSE * words and not least <= wanted <= most:
-        raise InputError(unreachable(one.target, least / words, most / words))
-    return msgspec.structs.replace(one, level=found)
+    # Any target between the two can be reached to within one turn.
+    if words and abs(reached - target) > CLOSE * words and not least <= target <= most:
+        raise InputError(unreachable(setting.target, least / words, most / words))
+    return msgspec.structs.replace(setting, level=best)
+
+
+def read_calibration(
+    path: str, targets: Sequence[float], made_with: Mapping[str, object]
+) -> tuple[Calibration, list[str]]:
+    """Reads the calibration of another run.
+
+    Args:
+      path: its ``calibration.json``.
+      targets: the word error rates of this run's sets.
+      made_with: what this run's word error rates depend on.
+
+    Returns:
+      The calibration of these sets; how this run differs from the other, one line each.
+
+    Raises:
+      InputError: no such file, or one without one of the targets.
+    """
+    try:
+        decoded = json.loads(as_path(path).read_bytes())
+        found = msgspec.convert(decoded, Calibration)
+        before = dict(decoded["made_with"])
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path, "--calibration") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"is no calibration.json of speech_errors: {error}", path, "--calibration") from None
+    if not found.ratios or found.start not in found.ratios or not all(map(is_ratio, found.ratios)):  # NaN is read too
+        raise InputError("is no calibration.json of speech_errors: ratios that cannot be used", path, "--calibration")
+    by_name = {setting.name: setting for setting in found.settings}
+    chosen = []
+    for target in targets:
+        setting = by_name.get(set_name(target))
+        if setting is None or setting.level is None or not 0 <= setting.level <= LEVELS:
+            names = ", ".join(sorted(by_name))
+            raise InputError(f"has no {set_name(target)}; it has {names}", path, "--calibration")
+        chosen.append(setting)
+    changed = [
+        f"calibrated with {name} {before.get(name)!r}, this run has {value!r}"
+        for name, value in made_with.items()
+        if before.get(name) != value
+    ]
+    ratios = tuple(sorted(found.ratios, reverse=True))
+    return Calibration(ratios, found.start, tuple(chosen)), changed
+
+
+def is_ratio(snr: float) -> bool:
+    """Whether a signal-to-noise ratio, in dB, can be used."""
+    return -20 <= snr <= 60

@@ -55,6 +55,21 @@ class Noise(msgspec.Struct, frozen=True):
     sources: tuple[str, ...] = ()
 
 
+def make_noise(kind: str, texts: Sequence[str]) -> Noise:
+    """The noise that ``--noise`` names.
+
+    Args:
+      kind: ``white``, ``pink``, ``babble``, or a folder of recordings.
+      texts: what babble may say.
+
+    Raises:
+      InputError: no such kind or folder, or a file in it is no recording.
+    """
+    if kind not in KINDS:
+        return recordings(kind)
+    return babble(texts) if kind == "babble" else plain(kind)
+
+
 def plain(kind: str) -> Noise:
     """White or pink noise."""
     return Noise(kind, kind)

@@ -11,9 +11,9 @@ import msgspec
 
 from parapet.transforms.speech.calibrate import Calibration
 from parapet.transforms.speech.card import card
-from parapet.transforms.speech.listening import sum_tuples
 from parapet.transforms.speech.report import report_page
 from parapet.transforms.speech.statistics import statistics
+from parapet.transforms.speech.transcribing import sum_tuples
 from parapet.transforms.speech.writing import EXAMPLES, SHOWN, TALLIES
 
 

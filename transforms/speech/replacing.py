@@ -1,29 +1,36 @@
-"""A turn as it was heard: the new utterance, its spans found again by the alignment, and a row that says all of it."""
+"""Turns as a set has them: the transcript, slot spans located by the alignment, and a row that records all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+import pyarrow as pa
 
-from parapet.schemas.dialogue import Turn
+from parapet.schemas.asr_turns import ASR_TURNS
+from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.errors import InputError
 from parapet.transforms.speech.alignment import Aligned, Found, align, alignment_text, find_span, plain_ranges, restored
-from parapet.transforms.speech.hearing import Heard
+from parapet.transforms.speech.calibrate import Calibration, Setting
 from parapet.transforms.speech.spoken import Word
-from parapet.transforms.speech.turns import UserTurn, joined
+from parapet.transforms.speech.transcriber import Failure, Transcript
+from parapet.transforms.speech.transcribing import Outcome
+from parapet.transforms.speech.turns import Speakers, SpokenTurn, draw_of, joined, voice_of
 
 Form = Literal["heard", "restored"]
+Outcomes = Mapping[int, Sequence[Outcome]]  # position of a turn to its outcomes
 
 
 class Replaced(msgspec.Struct, frozen=True):
-    """A turn of a set.
+    """A user turn of a set.
 
     Attributes:
-      row: of ``ASR_TURNS``, but for the dialogue's id.
-      aligned: what was said against what was heard; None where nothing was.
-      spans: of each frame and span the place in the new utterance: None where the value is lost, and for what is no
-        span (a copied value) the place is not asked for.
+      row: of ``ASR_TURNS``, without the dialogue's id.
+      aligned: reference against transcript; None where there is no transcript.
+      spans: (frame, slot entry) to the span in the new utterance: None where the value is lost. Entries without a span
+        (a copied value) are left out.
     """
 
     row: dict[str, Any]
@@ -31,23 +38,109 @@ class Replaced(msgspec.Struct, frozen=True):
     spans: dict[tuple[int, int], Found | None]
 
 
-def heard_turn(turn: UserTurn, heard: Heard, form: Form, sound: dict[str, Any]) -> Replaced:
-    """A turn that was spoken and heard.
+class Version(msgspec.Struct, frozen=True):
+    """A dialogue of a set, its user turns and their rows."""
+
+    dialogue: dict[str, Any]
+    turns: list[tuple[SpokenTurn, Replaced]]
+    batch: pa.RecordBatch
+
+
+class Versions(msgspec.Struct, frozen=True):
+    """Makes the versions of a dialogue, one for each set.
+
+    Attributes:
+      speakers: how user turns are spoken.
+      noise: its name.
+      form: how transcripts are written.
+    """
+
+    speakers: Speakers
+    noise: str
+    form: Form
+
+    def version(
+        self,
+        raw: dict[str, Any],
+        dialogue: Dialogue,
+        turns: Sequence[SpokenTurn],
+        outcomes: Outcomes,
+        calibration: Calibration | None,
+        setting: Setting | None,
+    ) -> Version:
+        """A dialogue as one set has it.
+
+        Args:
+          raw: the dialogue as its file has it; it is not modified.
+          dialogue: the same, typed.
+          turns: its user turns.
+          outcomes: of the turns that are spoken.
+          calibration: by which a set chooses; None where no turn is spoken, and so is ``setting``.
+          setting: the set.
+
+        Raises:
+          InputError: a row cannot be stored.
+        """
+        result = {**raw, "turns": [*raw["turns"]]}
+        replaced = [
+            (turn, self._replaced(dialogue.dialogue_id, turn, outcomes, calibration, setting)) for turn in turns
+        ]
+        for turn, new in replaced:
+            result["turns"][turn.position] = copy.deepcopy(raw["turns"][turn.position])
+            write_into(result["turns"][turn.position], new)
+        rows = [{"dialogue_id": dialogue.dialogue_id, **new.row} for _, new in replaced]
+        try:
+            for turn in turns:
+                "".join(frame.service for frame in turn.turn.frames).encode()
+            return Version(result, replaced, pa.RecordBatch.from_pylist(rows, ASR_TURNS))
+        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
+            raise InputError(f"not_sgd: {str(error).splitlines()[0]}") from None
+
+    def _replaced(
+        self,
+        dialogue_id: str,
+        turn: SpokenTurn,
+        outcomes: Outcomes,
+        calibration: Calibration | None,
+        setting: Setting | None,
+    ) -> Replaced:
+        voice = voice_of(dialogue_id, self.speakers)
+        if not turn.words:
+            return unchanged_turn(turn, "not_spoken", turn.reason, voice, self.noise)
+        of_turn = outcomes[turn.position]
+        if failure := failure_of(of_turn):
+            return unchanged_turn(turn, "failed", failure.reason, voice, self.noise)
+        assert calibration is not None
+        assert setting is not None
+        errors = {outcome.snr: outcome.errors for outcome in of_turn}
+        draw = draw_of(dialogue_id, turn.position, self.speakers)
+        snr = calibration.chosen(setting, errors, len(turn.words), draw)
+        transcript = next(outcome.result for outcome in of_turn if outcome.snr == snr)
+        assert isinstance(transcript, Transcript)
+        return recognised_turn(turn, transcript, self.form, {"voice": voice, "noise": self.noise, "snr": snr})
+
+
+def failure_of(outcomes: Sequence[Outcome]) -> Failure | None:
+    """Why a turn has no transcript at one of the ratios; None where it has one at all of them."""
+    return next((outcome.result for outcome in outcomes if isinstance(outcome.result, Failure)), None)
+
+
+def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound: Mapping[str, str | float]) -> Replaced:
+    """A turn with a transcript.
 
     Args:
-      turn: as it was.
-      heard: what was heard of it.
-      form: ``heard``: the words as they were heard; ``restored``: those that were heard right as the original has them,
-        with its capitals, digits and punctuation.
+      turn: the original.
+      transcript: of its spoken form.
+      form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly as the original has
+        them, with its capitals, digits and punctuation.
       sound: voice, noise and signal-to-noise ratio, for the row.
     """
-    words = heard.words.split()
-    aligned = align([word.text for word in turn.words], words)
-    utterance, ranges = heard.words, plain_ranges(words)
+    reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
+    aligned = align(reference, hypothesis)
+    utterance, ranges = transcript.words, plain_ranges(hypothesis)
     if form == "restored":
-        utterance, ranges = restored(turn.turn.utterance, turn.words, aligned, words)
+        utterance, ranges = restored(turn.turn.utterance, turn.words, aligned, hypothesis)
     spans = _spans(turn.turn, turn.words, aligned, ranges)
-    said = len(turn.words)
     errors = aligned.substitutions + aligned.deletions + aligned.insertions
     row = {
         "turn": turn.position,
@@ -56,23 +149,23 @@ def heard_turn(turn: UserTurn, heard: Heard, form: Form, sound: dict[str, Any]) 
         "original": turn.turn.utterance,
         "utterance": utterance,
         "spoken": joined(turn.words),
-        "hypothesis": heard.words,
-        "alignment": alignment_text([word.text for word in turn.words], words, aligned),
-        "words": said,
+        "hypothesis": transcript.words,
+        "alignment": alignment_text(reference, hypothesis, aligned),
+        "words": len(reference),
         "substitutions": aligned.substitutions,
         "deletions": aligned.deletions,
         "insertions": aligned.insertions,
-        "wer": errors / said,
+        "wer": errors / len(reference),
         **sound,
-        "audio_sha256": heard.audio,
-        "seconds": heard.seconds,
+        "audio_sha256": transcript.audio,
+        "seconds": transcript.seconds,
         "slots": _slot_rows(turn.turn, spans),
     }
     return Replaced(row, aligned, spans)
 
 
-def kept_turn(turn: UserTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
-    """A turn that stays as it was: there is nothing in it that is said, or it could not be heard."""
+def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
+    """A turn that keeps its utterance: it is not spoken (``not_spoken``), or an engine failed (``failed``)."""
     utterance = turn.turn.utterance
     spans: dict[tuple[int, int], Found | None] = {
         (f, i): Found(span.start, span.exclusive_end)
@@ -119,7 +212,7 @@ def _found(
     turn: Turn, start: int, end: int, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]
 ) -> Found | None:
     if not 0 <= start < end <= len(turn.utterance):
-        return None  # it was nowhere in the original
+        return None  # the original has no such span
     return find_span(start, end, words, aligned, ranges)
 
 

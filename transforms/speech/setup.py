@@ -1,10 +1,9 @@
-"""What turns are heard with: options read, engines made, noise, and the language model of the listener."""
+"""What a run of ``speech_errors`` uses: options parsed, engines created, noise, and the recogniser's language model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from typing import Any
 
 import msgspec
 
@@ -13,34 +12,38 @@ from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms import plugins
 from parapet.transforms.corpora import listed
 from parapet.transforms.files import join, whole
-from parapet.transforms.speech import RATIOS, SAMPLE, engine, plan
-from parapet.transforms.speech.calibrate import Calibration, set_name
-from parapet.transforms.speech.hearing import Sound
-from parapet.transforms.speech.language_model import Choice, choose_model
+from parapet.transforms.speech import engine
+from parapet.transforms.speech.calibrate import Calibration, is_ratio, read_calibration, set_name
+from parapet.transforms.speech.engine import RATE
+from parapet.transforms.speech.language_model import LanguageModel, choose_model
+from parapet.transforms.speech.noise import make_noise
 from parapet.transforms.speech.replacing import Form
 from parapet.transforms.speech.spoken import load_normalisation
+from parapet.transforms.speech.transcriber import Channel
 from parapet.transforms.speech.turns import Speakers, sentences_of
 
 FORMS: tuple[Form, ...] = ("heard", "restored")
 
+MadeWith = dict[str, str | int | list[str]]
+
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """Options as they were checked, before any dialogue is read.
+    """The options of ``speech_errors``, checked before any dialogue is read.
 
     Attributes:
-      targets: word error rates, 0 to 1, ascending: a set each.
+      targets: word error rates, 0 to 1, ascending: one set each.
       ratios: signal-to-noise ratios, dB, the quietest noise first.
-      sample: how many texts are heard first.
+      sample: how many texts are recognised first, to estimate the error rate of each ratio.
       seed: of noise, voices and draws.
       noise: its kind, or a folder of recordings.
-      engines: who speaks and who listens.
-      engine_options: of the two.
-      voices: of which each dialogue has one; the engine's own where there are none.
+      engines: the text-to-speech engine (speaker) and the ASR engine (listener).
+      engine_options: of both.
+      voices: each dialogue has one of them; empty: the default voice of the speaker.
       language_model: its kind, or a file, for a listener that uses one.
-      normalisation: a file of rules of the spoken form; None: ours.
-      longest: characters that a turn may have to be said.
-      form: how words are written down.
-      calibration: of another run, a file; None: this run calibrates.
+      normalisation: a file of normalisation rules; None: the built-in ones.
+      longest: the maximum length of an utterance that is spoken, in characters.
+      form: how the transcript is written.
+      calibration: ``calibration.json`` of another run; None: this run calibrates.
     """
 
     targets: list[float]
@@ -49,7 +52,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     seed: str
     noise: str
     engines: dict[engine.Part, plugins.Chosen]
-    engine_options: dict[str, Any]
+    engine_options: dict[str, str | int]
     voices: tuple[str, ...]
     language_model: str
     normalisation: str | None
@@ -64,145 +67,134 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What turns are heard with.
+    """What the turns of a corpus are recognised with.
 
     Attributes:
       config: the options.
-      speakers: who says what.
-      sound: who speaks, who listens, and the noise between them.
-      model: the language model, where the listener uses one.
-      made_with: what shapes the word error rate, for the records.
-      calibrated: the calibration of another run, where it is kept.
-      warnings: what differs from the run that was calibrated, a line each.
+      speakers: the voices and the spoken form.
+      channel: text-to-speech engine, noise, ASR engine.
+      model: the language model, if the listener uses one.
+      made_with: what determines the word error rate, as ``calibration.json`` records it.
+      calibrated: the calibration of another run, if there is one.
+      warnings: how this run differs from the run that was calibrated, a line each.
     """
 
     config: Config
     speakers: Speakers
-    sound: Sound
-    model: Choice | None
-    made_with: dict[str, Any]
+    channel: Channel
+    model: LanguageModel | None
+    made_with: MadeWith
     calibrated: Calibration | None
     warnings: list[str]
 
 
-def read_options(
-    *,
-    wer: str,
-    snr: str | None,
-    sample: int | None,
-    seed: str,
-    noise: str,
-    speaker: str,
-    listener: str,
-    engine_options: Mapping[str, Any],
-    voices: str | None,
-    language_model: str,
-    normalisation: str | None,
-    longest: int,
-    form: Form,
-    calibration: str | None,
-) -> Config:
-    """Options as the flags of ``speech_errors`` have them, checked.
+def parse_targets(text: str) -> list[float]:
+    """Parses word error rates such as ``0.1,0.2``. Raises InputError unless they are distinct rates."""
+    targets = [_number(part, "--wer", "is no rate: give shares such as 0.1,0.2,0.3") for part in listed(text)]
+    for target in targets:
+        if not 0 < target < 1:
+            raise InputError(f"{target:g} is no word error rate: give shares between 0 and 1, such as 0.2", "--wer")
+    if not targets or len({set_name(target) for target in targets}) < len(targets):
+        raise InputError("give each word error rate once, such as 0.1,0.2,0.3", "--wer")
+    return sorted(targets)
+
+
+def parse_ratios(text: str) -> list[float]:
+    """Parses signal-to-noise ratios such as ``20,12,5``, the quietest noise first.
 
     Raises:
-      InputError: one cannot be used, or a package is missing.
+      InputError: unless they are two or more distinct ratios.
     """
-    if calibration and (snr or sample):
-        raise InputError("carries noises over: leave --snr and --sample out", "--calibration")
-    sample = SAMPLE if sample is None else sample
-    targets, ratios = plan.parse_targets(wer), plan.parse_ratios(snr or RATIOS)
-    if not seed.isprintable():
+    ratios = [_number(part, "--snr", "is no ratio in dB: give some such as 20,12,5") for part in listed(text)]
+    if len(set(ratios)) < 2 or len(set(ratios)) < len(ratios) or not all(map(is_ratio, ratios)):
+        raise InputError("give two or more different ratios from -20 to 60 dB, such as 20,12,5", "--snr")
+    return sorted(ratios, reverse=True)
+
+
+def _number(part: str, flag: str, what: str) -> float:
+    try:
+        return float(part)
+    except ValueError:
+        raise InputError(f"{part!r} {what}", flag) from None
+
+
+def check_config(config: Config) -> None:
+    """Checks what parsing leaves unchecked.
+
+    Raises:
+      InputError: an option cannot be used, or a package is missing.
+    """
+    if not config.seed.isprintable():
         raise InputError("give a text of printable characters", "--seed")
-    for number, flag in ((sample, "--sample"), (longest, "--longest")):
+    for number, flag in ((config.sample, "--sample"), (config.longest, "--longest")):
         if not isinstance(number, int) or number < 1:
             raise InputError(f"{number} is too few: give 1 or more", flag)
-    if form not in FORMS:
-        raise InputError(f"{form!r} is none of {', '.join(FORMS)}", "--form")
-    named: dict[engine.Part, str] = {"speaker": speaker, "listener": listener}
-    engines = {part: engine.choose(part, name) for part, name in named.items()}
-    _check_extras(engines.values(), noise)
-    if voices is not None and not listed(voices):
-        raise InputError("give one or more voices, such as klatt4,adam", "--voices")
-    return Config(
-        targets=targets,
-        ratios=ratios,
-        sample=sample,
-        seed=seed,
-        noise=noise,
-        engines=engines,
-        engine_options=dict(engine_options),
-        voices=tuple(listed(voices or "")),
-        language_model=language_model,
-        normalisation=normalisation,
-        longest=longest,
-        form=form,
-        calibration=calibration,
-    )
+    if config.form not in FORMS:
+        raise InputError(f"{config.form!r} is none of {', '.join(FORMS)}", "--form")
+    _check_extras(config.engines.values(), config.noise)
 
 
 def _check_extras(engines: Iterable[plugins.Chosen], noise: str) -> None:
-    wanted = {extra for chosen in engines if chosen.plugin.built_in for extra in chosen.plugin.extras}
-    wanted |= {"speech"} if noise == "babble" or not wanted else set()
-    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # that all of these extras have
+    extras = {extra for chosen in engines if chosen.plugin.built_in for extra in chosen.plugin.extras}
+    extras |= {"speech"} if noise == "babble" or not extras else set()
+    for package in ("jiwer", "num2words", "scipy", "soundfile"):  # which each of these extras has
         if find_spec(package) is None:
-            raise MissingExtra(package, ",".join(sorted(wanted)))
+            raise MissingExtra(package, ",".join(sorted(extras)))
 
 
 def prepare(
     config: Config, files: Sequence[DialogueFile], train: Sequence[DialogueFile], cache: str, try_engines: bool = True
 ) -> Setup:
-    """Makes the engines, and the language model of the turns that are heard.
+    """Creates the engines, the noise and the language model.
 
     Args:
-      config: how.
-      files: whose turns are heard.
-      train: of the split train.
-      cache: the folder in which everything that was heard is kept.
-      try_engines: opens them once: a key that is missing is reported before anything is spoken.
+      config: the options.
+      files: the dialogue files whose user turns are recognised.
+      train: those of the split train.
+      cache: the folder in which transcripts are kept.
+      try_engines: opens the engines once, so that a missing key is reported before anything is spoken.
 
     Raises:
-      InputError: a voice, a file or an engine that cannot be used.
+      InputError: a voice, a file or an engine cannot be used.
     """
     synthesiser = engine.make("speaker", config.engines["speaker"], config.engine_options)
     voices = config.voices or tuple(listed(synthesiser.default_voice))
     speakers = Speakers(voices, config.seed, load_normalisation(config.normalisation), config.longest)
-    model, own = None, {}
+    model, model_options = None, {}
     if getattr(engine.class_of("listener", config.engines["listener"]), "uses_language_model", False):
         model = choose_model(config.language_model, train, files, speakers, min(config.targets))
-        own = {"models": f"{cache}/models", "language_model": model.model.id}
-    texts: list[str] = []
+        model_options = {"models": f"{cache}/models", "language_model": model.model.id}
+    babbled: list[str] = []
     if config.noise == "babble":
         sentences = (model.sentences if model else None) or sentences_of(files, speakers)
-        texts = sorted({" ".join(words) for words in sentences})
-        if not texts:
-            raise InputError("nobody says a word there that others could babble", "--noise")
-    noise = plan.make_noise(config.noise, texts)
-    recogniser = engine.make("listener", config.engines["listener"], config.engine_options | own)
-    sound = Sound(synthesiser, recogniser, noise, config.seed, speakers.rules, cache)
+        babbled = sorted({" ".join(words) for words in sentences})
+        if not babbled:
+            raise InputError("babble is made of the user turns, and none of them has words", "--noise")
+    noise = make_noise(config.noise, babbled)
+    recogniser = engine.make("listener", config.engines["listener"], config.engine_options | model_options)
+    channel = Channel(synthesiser, recogniser, noise, config.seed, speakers.rules, cache)
     synthesiser.check(list(voices))
     if try_engines:
-        for one in (synthesiser, *(() if model else (recogniser,))):  # a language model is not written yet
+        for one in (synthesiser, *(() if model else (recogniser,))):  # the language model is not written yet
             one.open()
             one.close()
-    made_with = plan.made_with(names_of(sound, model), speakers)
+    made_with: MadeWith = {
+        "synthesiser": synthesiser.name,
+        "recogniser": recogniser.name,
+        "language_model": model.kind if model else "",
+        "noise": noise.name,
+        "voices": list(voices),
+        "normalisation": speakers.rules.version,
+        "samples_a_second": RATE,
+    }
     calibrated, warnings = None, list[str]()
     if config.calibration:
-        calibrated, warnings = plan.read_calibration(config.calibration, config.targets, made_with)
-    return Setup(config, speakers, sound, model, made_with, calibrated, warnings)
-
-
-def names_of(sound: Sound, model: Choice | None) -> dict[str, str]:
-    """Who speaks and who listens, for the records."""
-    return {
-        "synthesiser": sound.synthesiser.name,
-        "recogniser": sound.recogniser.name,
-        "language_model": model.kind if model else "",
-        "noise": sound.noise.name,
-    }
+        calibrated, warnings = read_calibration(config.calibration, config.targets, made_with)
+    return Setup(config, speakers, channel, model, made_with, calibrated, warnings)
 
 
 def write_model(setup: Setup) -> None:
-    """Writes the files of the language model, where there is one, to where the workers look for them."""
+    """Writes the files of the language model, if there is one, to where the workers read them."""
     for name, data in setup.model.model.files().items() if setup.model else ():
-        with whole(join(setup.sound.kept, f"models/{name}")) as handle:
+        with whole(join(setup.channel.cache, f"models/{name}")) as handle:
             handle.write(data)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 
 from parapet.transforms.speech.normalisation import Normalisation, load_normalisation
-from parapet.transforms.speech.reading import Reading
 
 __all__ = ["Normalisation", "Word", "load_normalisation", "spoken_words", "unspeakable"]
 
@@ -119,3 +119,207 @@ def _fold_character(c: str) -> str:
     # a trade mark would be joined to its word.
     fits = (plain.isalpha() or category != "So") and (len(plain) == 1 or (plain.isalpha() and category != "So"))
     return plain if fits and plain.isascii() else " "
+
+
+# Longer numbers are said digit by digit, whatever their commas.
+_LONGEST_NUMBER = 15
+
+# "am" after one of these is said "a m", as it is after digits. Not after "one": "which one am I to take?"
+_HOURS = frozenset(
+    re.findall("[a-z']+", "two three four five six seven eight nine ten eleven twelve fifteen thirty o'clock")
+)
+
+# Where an abbreviation ends and another word begins.
+_NEXT_WORD = re.compile(r"\.?\s+(?=[a-z])")
+
+
+class Reading:
+    """Reads one utterance aloud: all but the plain words, and with an eye on what came before."""
+
+    def __init__(self, text: str, utterance: str, starts: Sequence[int], rules: Normalisation) -> None:
+        self._text, self._utterance, self._starts, self._rules = text, utterance, starts, rules
+        self.last: re.Match[str] | None = None
+        self._here = 0
+
+    def read(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
+        """What is said, and the characters of the folded text that it comes of; nothing where nothing is said."""
+        kind, self._here = str(match.lastgroup), match.start()
+        if kind == "span":
+            return self._span(match)
+        said = getattr(self, f"_{kind}")(match)
+        return [(said, match.start(), match.end())] if said else []
+
+    def _meridiem(self, match: re.Match[str]) -> str:
+        return f"{match.group()[0]} m"
+
+    def _word(self, match: re.Match[str]) -> str:
+        word, rules = match.group(), self._rules
+        if word == "am":
+            return "a m" if self._after("number", "time", "span") or self._word_before() in _HOURS else word
+        if word in rules.units and self._after("number", "span", gap=" -"):
+            return rules.units[word][self.last is None or self.last.group() != "1"]
+        if word in rules.after_names or word in rules.before_names:
+            if self._after_name():
+                return rules.after_names.get(word) or rules.abbreviations.get(word, word)
+            following = _NEXT_WORD.match(self._text, match.end())
+            if following and self._is_capital(following.end()):
+                return rules.before_names.get(word) or rules.abbreviations.get(word, word)
+        return rules.abbreviations.get(word, word)
+
+    def _phone(self, match: re.Match[str]) -> str:
+        said = _digit_by_digit(re.sub(r"\D", "", match.group()), self._rules)
+        return f"{self._rules.symbols['+']} {said}" if match.group()[0] == "+" and "+" in self._rules.symbols else said
+
+    def _iso(self, match: re.Match[str]) -> str:
+        year, month, day = match.group().split("-")
+        return self._date_said(int(month), int(day), year) or self._parts(match)
+
+    def _date(self, match: re.Match[str]) -> str:
+        text = match.group()
+        if text in self._rules.fractions:
+            return self._fraction(self._rules.fractions[text])
+        month, day, *year = re.split("[/-]", text)
+        said = self._date_said(int(month), int(day), *year)
+        # The day first, as most of the world has it, only where a year makes it a date for certain: not "24/7".
+        return said or (year and self._date_said(int(day), int(month), *year)) or self._parts(match)
+
+    def _date_said(self, month: int, day: int, year: str = "") -> str:
+        if not (1 <= month <= 12 and 1 <= day <= 31):
+            return ""
+        said = f"{self._rules.months.names[month - 1]} {_spelled(day, 'ordinal')}"
+        return f"{said} {self._plain(year)}" if year else said
+
+    def _parts(self, match: re.Match[str]) -> str:
+        return " ".join(self._plain(part) for part in re.findall(r"\d+", match.group()))
+
+    def _time(self, match: re.Match[str]) -> str:
+        hour, minute = map(int, match.group().split(":"))
+        sayings = self._rules.sayings
+        hours = _spelled(hour) if hour else sayings.zero
+        if minute:
+            return f"{hours} {_spelled(minute)}" if minute > 9 else f"{hours} {sayings.oh} {_spelled(minute)}"
+        if match["noon"] is not None:
+            return hours
+        if hour in (0, 24):
+            return sayings.midnight
+        return f"{hours} {sayings.oclock if hour <= 12 else sayings.hundred}"
+
+    def _money(self, match: re.Match[str]) -> str:
+        amount = match["amount"] or match["amount_"]
+        names = self._rules.currencies[match["before"] or match["after"]]
+        whole, _, decimals = amount.replace(",", "").partition(".")
+        if match["scale"]:
+            return f"{self._amount(amount)} {self._rules.scales[match['scale']]} {names[1]}"
+        if len(decimals) != 2 or len(names) < 4:
+            return f"{self._amount(amount)} {names[amount != '1']}"
+        units, hundredths = whole.lstrip("0"), int(decimals)
+        said = []
+        if units or not hundredths:
+            said.append(f"{self._amount(whole)} {names[units != '1']}")
+        if hundredths:
+            said.append(f"{_spelled(hundredths)} {names[2 + (hundredths != 1)]}")
+        return f" {self._rules.sayings.and_} ".join(said)
+
+    def _ordinal(self, match: re.Match[str]) -> str:
+        return _spelled(int(match.group()[:-2].replace(",", "")), "ordinal")
+
+    def _decade(self, match: re.Match[str]) -> str:
+        said = _spelled(int(match.group().rstrip("'s")), "year")
+        return f"{said[:-1]}ies" if said.endswith("y") else f"{said}s"
+
+    def _span(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
+        """Two numbers, each said of itself; "to" comes of the hyphen."""
+        first, second = match.group().split("-")
+        hyphen = match.start() + len(first)
+        rising = int(first) < int(second) and not (first.startswith("0") or second.startswith("0"))
+        to = [(self._rules.sayings.to, hyphen, hyphen + 1)] if rising else []
+        days = rising and self._after_month()
+        said = [self._day(one) if days else self._plain(one) for one in (first, second)]
+        return [(said[0], match.start(), hyphen), *to, (said[1], hyphen + 1, match.end())]
+
+    def _dotted(self, match: re.Match[str]) -> str:
+        return f" {self._rules.sayings.point} ".join(self._plain(part) for part in match.group().split("."))
+
+    def _number(self, match: re.Match[str]) -> str:
+        text = match.group()
+        if not text.isdigit():
+            return self._amount(text)
+        return self._day(text) if self._after_month() else self._plain(text)
+
+    def _minus(self, match: re.Match[str]) -> str:
+        return self._rules.sayings.minus
+
+    def _to(self, match: re.Match[str]) -> str:
+        last = self.last
+        timely = self._after("time", "date", "iso", "money", "meridiem")
+        hour = last is not None and last.group() in ("am", "pm") and last.end() == match.start()
+        return self._rules.sayings.to if timely or hour else ""
+
+    def _dot(self, match: re.Match[str]) -> str:
+        return self._rules.sayings.dot
+
+    def _symbol(self, match: re.Match[str]) -> str:
+        if match.group() == "#" and not self._text[match.end() : match.end() + 1].isdigit():
+            return ""
+        said = self._rules.symbols[match.group()]
+        return self._fraction(said) if match.group().isnumeric() else said
+
+    def _fraction(self, said: str) -> str:
+        return f"{self._rules.sayings.and_} {said}" if self._after("number") else said
+
+    def _plain(self, digits: str) -> str:
+        """A number without comma and point: digit by digit, as a year, or as a cardinal."""
+        if len(digits) > 4 or (digits[0] == "0" and len(digits) > 1):
+            return _digit_by_digit(digits, self._rules)
+        number = int(digits)
+        return _spelled(number, "year" if 1100 <= number <= 2099 else "cardinal")
+
+    def _day(self, digits: str) -> str:
+        return _spelled(int(digits), "ordinal") if len(digits) < 3 and 1 <= int(digits) <= 31 else self._plain(digits)
+
+    def _amount(self, text: str) -> str:
+        """A cardinal, with what stands behind the point digit by digit."""
+        whole, _, decimals = text.replace(",", "").partition(".")
+        said = []
+        if whole:
+            long = len(whole) > _LONGEST_NUMBER
+            said.append(_digit_by_digit(whole, self._rules) if long else _spelled(int(whole)))
+        if decimals:
+            said += [self._rules.sayings.point, _digit_by_digit(decimals, self._rules)]
+        return " ".join(said)
+
+    def _after(self, *kinds: str, gap: str = " ") -> bool:
+        """Whether what came before is of one of these kinds, with nothing but ``gap`` between."""
+        last, here = self.last, self._here
+        return last is not None and last.lastgroup in kinds and not self._text[last.end() : here].strip(gap)
+
+    def _word_before(self) -> str:
+        return self.last.group() if self.last is not None and self._after("word") else ""
+
+    def _after_month(self) -> bool:
+        word = self._word_before()
+        return bool(word) and self._rules.abbreviations.get(word, word) in self._rules.months.names
+
+    def _after_name(self) -> bool:
+        """After an ordinal, or a word with a capital that is neither "I" nor the first of the utterance."""
+        if self._after("ordinal"):
+            return True
+        if self.last is None or len(self._word_before()) < 2 or not self._is_capital(self.last.start()):
+            return False
+        return re.search("[a-z0-9]", self._text[: self.last.start()]) is not None
+
+    def _is_capital(self, at: int) -> bool:
+        return self._utterance[self._starts[at] if self._starts else at].isupper()
+
+
+def _digit_by_digit(digits: str, rules: Normalisation) -> str:
+    return " ".join(rules.sayings.zero if digit == "0" else _spelled(int(digit)) for digit in digits)
+
+
+@lru_cache(maxsize=1 << 14)
+def _spelled(number: int, kind: str = "cardinal") -> str:
+    """A number in words, as Americans say it: without "and"."""
+    from num2words import num2words  # comes with the extra "speech"
+
+    said = num2words(number, to=kind).replace("-", " ").replace(",", "")
+    return " ".join(word for word in said.split() if word != "and")

@@ -1,4 +1,4 @@
-"""User turns of dialogue files: what of them is said, by which voice, and by which draw it is heard."""
+"""The user turns of dialogue files as they are spoken: their words, the voice, and the turn's draw."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from parapet.transforms.speech.spoken import Normalisation, Word, spoken_words, 
 
 DRAWS = 10_000  # a turn's draw is one of so many
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
+_SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of eSpeak at its default speed, silence included
 
 
 class Speakers(msgspec.Struct, frozen=True):
-    """Who says what, and how it is written down.
+    """How user turns are spoken.
 
     Attributes:
-      voices: of which each dialogue has one.
-      seed: of all that is drawn.
-      rules: of the spoken form.
-      longest: characters that a turn may have to be said.
+      voices: each dialogue has one of them.
+      seed: of all draws.
+      rules: the normalisation that gives the spoken form.
+      longest: the maximum length of an utterance that is spoken, in characters.
     """
 
     voices: tuple[str, ...]
@@ -35,20 +36,20 @@ class Speakers(msgspec.Struct, frozen=True):
 
 
 class Utterance(msgspec.Struct, frozen=True, order=True):
-    """What is said once, in however many turns it stands: a voice, and words parted by blanks."""
+    """A voice and words separated by spaces. However many turns have it, it is spoken once."""
 
     voice: str
     text: str
 
 
-class Use(msgspec.Struct, frozen=True, order=True):
-    """A turn that says it.
+class Occurrence(msgspec.Struct, frozen=True, order=True):
+    """A turn in which an utterance occurs.
 
     Attributes:
       file: its dialogue file, below the root.
       dialogue: the dialogue's position in the file.
       turn: the turn's position in the dialogue.
-      draw: 0 to 9,999: the higher, the more of its words it is to have wrong, as its set goes.
+      draw: 0 to 9,999: the higher, the larger the share of wrong words, relative to the rest of the set.
     """
 
     file: str
@@ -57,8 +58,8 @@ class Use(msgspec.Struct, frozen=True, order=True):
     draw: int
 
 
-class UserTurn(msgspec.Struct, frozen=True):
-    """A user turn: its position, its words, or the reason why nobody says them."""
+class SpokenTurn(msgspec.Struct, frozen=True):
+    """A user turn: its position, and its words or the reason why it is not spoken."""
 
     position: int
     turn: Turn
@@ -66,13 +67,13 @@ class UserTurn(msgspec.Struct, frozen=True):
     reason: str
 
 
-def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[UserTurn]:
-    """The user's turns, in order."""
+def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
+    """The user turns of a dialogue, in order."""
     for position, turn in enumerate(dialogue.turns):
         if turn.speaker == "USER":
             reason = unspeakable(turn.utterance, speakers.rules, speakers.longest)
             words = [] if reason else spoken_words(turn.utterance, speakers.rules)
-            yield UserTurn(position, turn, words, reason or "")
+            yield SpokenTurn(position, turn, words, reason or "")
 
 
 def voice_of(dialogue_id: str, speakers: Speakers) -> str:
@@ -86,12 +87,12 @@ def draw_of(dialogue_id: str, turn: int, speakers: Speakers) -> int:
 
 
 def shard_of(utterance: Utterance) -> str:
-    """The group of texts that are kept in one file."""
+    """The group of texts whose transcripts are cached in one file."""
     return hashlib.sha256(f"{utterance.voice}\0{utterance.text}".encode()).hexdigest()[:_SHARDS]
 
 
-def uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Use]]:
-    """What is said in a file, and where. Of a file that cannot be read nothing; who writes the sets says so."""
+def occurrences_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence]]:
+    """The utterances of a file, and where they occur. A bad file has none; it is reported when the sets are written."""
     try:
         dialogues = list(dialogues_of(file))
     except InputError:
@@ -103,16 +104,47 @@ def uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance,
                 if turn.words:
                     text = joined(turn.words)
                     draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
-                    yield Utterance(voice, text), Use(file.relative, position, turn.position, draw)
+                    yield Utterance(voice, text), Occurrence(file.relative, position, turn.position, draw)
 
 
 def joined(words: Sequence[Word]) -> str:
-    """Words parted by blanks."""
+    """Words separated by spaces."""
     return " ".join(word.text for word in words)
 
 
 def sentences_of(files: Iterable[DialogueFile], speakers: Speakers) -> Iterator[tuple[str, ...]]:
     """The words of every user turn, of which a language model is made."""
     for file in files:
-        for utterance, _ in uses_of(file, speakers):
+        for utterance, _ in occurrences_of(file, speakers):
             yield tuple(utterance.text.split())
+
+
+class Size(msgspec.Struct):
+    """The amount of speech in a corpus.
+
+    Attributes:
+      turns: user turns that are spoken.
+      texts: distinct utterances.
+      characters: of these.
+      seconds: an estimate of their duration.
+    """
+
+    turns: int = 0
+    texts: int = 0
+    characters: int = 0
+    seconds: float = 0.0
+
+
+def size_of(files: Sequence[DialogueFile], speakers: Speakers) -> Size:
+    """Reads all files and counts."""
+    size = Size()
+    seen: set[Utterance] = set()
+    for file in files:
+        for utterance, _ in occurrences_of(file, speakers):
+            size.turns += 1
+            if utterance not in seen:
+                seen.add(utterance)
+                size.characters += len(utterance.text)
+                size.seconds += _SECONDS_A_WORD * len(utterance.text.split()) + _SECONDS_AROUND
+    size.texts = len(seen)
+    return size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,7 +19,8 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of, of_dialogues
+from parapet.transforms.dead_letters import Tally as BadTally
 from parapet.transforms.files import Written, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.refusals import Refused, Stopped
@@ -27,12 +28,11 @@ from parapet.transforms.seeding import stable_hash
 from parapet.transforms.set_files import SetFiles
 from parapet.transforms.speech.audio import sound_bytes
 from parapet.transforms.speech.calibrate import Calibration, Setting
-from parapet.transforms.speech.hearing import Hearer, Sound
-from parapet.transforms.speech.listening import HeardTurn, Level
-from parapet.transforms.speech.replacing import Form
+from parapet.transforms.speech.replacing import Form, Outcomes, Version, Versions, failure_of
 from parapet.transforms.speech.statistics import GARBLED, Tally, tally_of
+from parapet.transforms.speech.transcriber import Channel, Transcriber
+from parapet.transforms.speech.transcribing import Outcome, TurnOutcomes
 from parapet.transforms.speech.turns import Speakers, Utterance, user_turns
-from parapet.transforms.speech.versions import Levels, Version, Writer, failure_of
 from parapet.transforms.touching import services_in_turns
 
 DEAD, COUNTS, TALLIES, EXAMPLES = "dead", "counts", "tallies", "examples"
@@ -47,14 +47,14 @@ class Sets(msgspec.Struct, frozen=True):
     Attributes:
       output: the output folder.
       speakers: who says what.
-      sound: how it is heard.
+      channel: engines and noise.
       form: how it is written down.
       audio: ``wav`` or ``flac`` where what was listened to is written too, else nothing.
     """
 
     output: str
     speakers: Speakers
-    sound: Sound
+    channel: Channel
     form: Form
     audio: str
 
@@ -72,7 +72,7 @@ class WriteSets(beam.PTransform):
         self.sets, self.calibration = sets, calibration
 
     def expand(self, inputs: tuple[beam.PCollection, beam.PCollection]) -> Any:
-        """(DialogueFile, (file, HeardTurn)) to Written (main), (file, letters) (DEAD), (name, n) (COUNTS), Tally
+        """(DialogueFile, (file, TurnOutcomes)) to Written (main), (file, letters) (DEAD), (name, n) (COUNTS), Tally
         (TALLIES), (set, (draw, row)) (EXAMPLES).
         """
         files, turns = inputs
@@ -94,17 +94,17 @@ class _WriteFile(beam.DoFn):
         self.sets = sets
 
     def setup(self) -> None:
-        self.hearer = Hearer(self.sets.sound)
+        self.transcriber = Transcriber(self.sets.channel)
 
     def teardown(self) -> None:
-        self.hearer.close()
+        self.transcriber.close()
 
     def process(
         self, joined_file: tuple[str, dict[str, Iterable[Any]]], calibration: Calibration
     ) -> Iterator[Written | TaggedOutput]:
         relative, found = joined_file
         (file,) = found["file"]
-        of = FileOfSets(file, found["turns"], calibration, self.sets, self.hearer)
+        of = FileOfSets(file, found["turns"], calibration, self.sets, self.transcriber)
         yield from of.write()
         if of.letters:
             yield TaggedOutput(DEAD, (relative, of.letters))
@@ -130,14 +130,19 @@ class FileOfSets:
     """
 
     def __init__(
-        self, file: DialogueFile, turns: Iterable[HeardTurn], calibration: Calibration, sets: Sets, hearer: Hearer
+        self,
+        file: DialogueFile,
+        turns: Iterable[TurnOutcomes],
+        calibration: Calibration,
+        sets: Sets,
+        transcriber: Transcriber,
     ) -> None:
-        self.file, self.calibration, self.sets, self.hearer = file, calibration, sets, hearer
+        self.file, self.calibration, self.sets, self.transcriber = file, calibration, sets, transcriber
         self.settings = settings = calibration.settings
-        self.writer = Writer(sets.speakers, sets.sound.noise.name, sets.form)
-        self.heard: dict[int, dict[int, list[Level]]] = {}
+        self.writer = Versions(sets.speakers, sets.channel.noise.name, sets.form)
+        self.heard: dict[int, dict[int, list[Outcome]]] = {}
         for turn in turns:
-            self.heard.setdefault(turn.use.dialogue, {})[turn.use.turn] = turn.levels
+            self.heard.setdefault(turn.use.dialogue, {})[turn.use.turn] = turn.outcomes
         self.letters: list[DeadLetter] = []
         self.counts: Counter[str] = Counter(files=1)
         self.tallies: list[Tally] = []
@@ -213,7 +218,7 @@ class FileOfSets:
     def _leave_out(self, dialogue_id: str, where: str, reason: str) -> None:
         self.letters.append(dead_dialogue(self.file, dialogue_id, InputError(reason, "", where)))
 
-    def _tell_failures(self, dialogue_id: str, levels: Levels) -> None:
+    def _tell_failures(self, dialogue_id: str, levels: Outcomes) -> None:
         """A letter for each turn that the sets could not have."""
         for position, of_turn in sorted(levels.items()):
             if failed := failure_of(of_turn):
@@ -225,7 +230,7 @@ class FileOfSets:
         folder = f"{one.name}/audio/{self.file.relative.removesuffix('.json')}"
         path = f"{folder}/{position:04}_{safe}_{row['turn']:02}.{self.sets.audio}"
         try:
-            samples = self.hearer.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
+            samples = self.transcriber.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
         except (Refused, Stopped) as error:
             self._leave_out(dialogue_id, f"turns[{row['turn']}]", f"no_audio: {error}")
             self.counts["no_audio"] += 1
@@ -250,3 +255,13 @@ def check_invariants(counts: dict[str, int], sets: Sequence[str]) -> dict[str, i
     if wrong:
         raise RuntimeError(f"the counts do not balance for {', '.join(wrong)}: {counts}")
     return counts
+
+
+def tallies(counts: Mapping[str, int], sets: Sequence[str]) -> list[BadTally]:
+    """What is held against ``--max_bad``: files, dialogues, the turns of each set, and their recordings."""
+    turns, lost = counts.get("turns", 0), counts.get("no_audio", 0)
+    return [
+        *of_dialogues(counts),
+        *(BadTally("user turn", turns, counts.get(f"failed/{name}", 0), name) for name in sets),
+        BadTally("recording", counts.get("audio_files", 0) + lost, lost),
+    ]

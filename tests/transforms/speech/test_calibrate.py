@@ -31,6 +31,8 @@ SETS = Calibration(RATIOS, 11.0, tuple(map(Setting, TARGETS)))
 
 DRAW = st.one_of(st.integers(0, DRAWS - 1), st.sampled_from([0, DRAWS // 2 - 1, DRAWS // 2, DRAWS - 1]))
 
+RATE = "at these signal-to-noise ratios the word error rate is"
+
 
 def plain_share(draw: int, level: float) -> float:
     """The quantile of the triangular distribution by bisection of its cumulative distribution function."""
@@ -174,24 +176,23 @@ def test_the_first_ratio_is_that_of_the_mean_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "hint"), [(0.05, "a quieter --snr makes fewer errors"), (0.5, "a louder --snr makes more errors")]
+    ("target", "hint"), [(0.05, "a higher --snr makes fewer errors"), (0.5, "a lower --snr makes more errors")]
 )
 def test_what_a_sample_is_far_from_is_not_tried(target: float, hint: str) -> None:
     quiet, loud = Errors(100, 1000), Errors(300, 1000)
     check_within_reach([0.08, 0.2, 0.32], quiet, loud)
-    said = f"{set_name(target)}: 10.0% to 30.0% of the words are heard wrong through these noises, and {target:.1%} are"
-    with pytest.raises(InputError, match=f"{re.escape(said)} asked for; {hint}"):
+    message = f"{set_name(target)}: {RATE} 10.0% to 30.0%, and the target is {target:.1%}; "
+    with pytest.raises(InputError, match=re.escape(message) + hint):
         check_within_reach([0.2, target], quiet, loud)
 
 
 def test_why_a_target_cannot_be_reached() -> None:
     low, high = unreachable(0.125, 0.2, 0.4), unreachable(0.5, 0.2, 0.4)
-    said = "20.0% to 40.0% of the words are heard wrong through these noises, and"
-    assert low.startswith(f"SR-12.5: {said} 12.5% are asked for; ")
-    assert "a quieter --snr" in low
+    assert low.startswith(f"SR-12.5: {RATE} 20.0% to 40.0%, and the target is 12.5%; ")
+    assert "a higher --snr" in low
     assert "--language_model mixed" in low
-    assert high.startswith(f"SR-50: {said} 50.0% are asked for; ")
-    assert "a louder --snr" in high
+    assert high.startswith(f"SR-50: {RATE} 20.0% to 40.0%, and the target is 50.0%; ")
+    assert "a lower --snr" in high
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_each_hundredth_of_a_percent_has_its_own_name(n) -> None:
 @pytest.mark.parametrize("target", [0.1, 0.6])
 def test_a_target_that_the_whole_does_not_have(target: float) -> None:
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
-    said = f"20.0% to 50.0% of the words are heard wrong through these noises, and {target:.1%} are asked for"
+    said = f"{RATE} 20.0% to 50.0%, and the target is {target:.1%}"
     with pytest.raises(InputError, match=re.escape(said)):
         with_levels(Calibration(RATIOS, 11.0, (Setting(target),)), bins)
     assert with_levels(Calibration(RATIOS, 11.0, (Setting(0.29),)), iter(bins)).settings == (Setting(0.29, 400),)

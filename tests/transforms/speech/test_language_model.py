@@ -14,7 +14,7 @@ pytest.importorskip("pocketsphinx")
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import read_corpus, train_files
 from parapet.transforms.speech import ngram
-from parapet.transforms.speech.language_model import SEEN, Choice, choose_model, limit_of
+from parapet.transforms.speech.language_model import SEEN, LanguageModel, choose_model, limit_of
 from parapet.transforms.speech.spoken import load_normalisation
 from parapet.transforms.speech.turns import Speakers
 
@@ -33,7 +33,7 @@ def corpus(place: Path, schema: Path, **said: list[str]) -> Path:
     return place
 
 
-def choose(named: str, root: Path, lowest: float = 0.1) -> Choice:
+def choose(named: str, root: Path, lowest: float = 0.1) -> LanguageModel:
     train = train_files(read_corpus(root, None))
     return choose_model(named, train, read_corpus(root, ["test"]).files, SPEAKERS, lowest)
 
@@ -55,7 +55,7 @@ def test_train_alone_is_taken_where_it_expects_the_turns(tmp_path: Path, schema:
     heard = [sentence.lower().split() for sentence in said]
     assert found.perplexity == round(ngram.perplexity(found.model.arpa, heard), 1)
     assert found.perplexity < limit_of(0.1)
-    assert found == Choice(choose("train", root).model, "train", found.sentences, found.perplexity)
+    assert found == LanguageModel(choose("train", root).model, "train", found.sentences, found.perplexity)
 
 
 def test_else_the_turns_that_are_heard_are_added_and_it_is_said(tmp_path: Path, schema: Path) -> None:
@@ -78,7 +78,7 @@ def test_without_a_split_train_it_is_their_own_text(tmp_path: Path, schema: Path
     assert choose("auto", root) == choose("own", root)
     assert choose("own", root).kind == "own"
     for named in ("train", "mixed"):
-        with pytest.raises(InputError, match=r"the language model wants a split train .*give --language_model own"):
+        with pytest.raises(InputError, match=r"the language model needs a split train .*give --language_model own"):
             choose(named, root)
     # A split's folder has no other: what is read in place of train are the turns themselves, and that is no secret.
     alone = read_corpus(root / "test", ["test"])

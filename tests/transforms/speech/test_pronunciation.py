@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 
+from parapet.transforms.speech.embedded import acoustic_model
 from parapet.transforms.speech.espeak import library
-from parapet.transforms.speech.pronunciation import PHONES, arpabet, dictionary, read_dictionary
-from parapet.transforms.speech.sphinx import acoustic_model
+from parapet.transforms.speech.language_model import PHONES, arpabet, dictionary, read_dictionary
 
 CMU = acoustic_model().with_name("cmudict-en-us.dict")
 

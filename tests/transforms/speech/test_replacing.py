@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 pytest.importorskip("jiwer")
 
 from parapet.schemas.dialogue import Turn
-from parapet.transforms.speech.hearing import Heard
-from parapet.transforms.speech.replacing import Replaced, heard_turn, kept_turn, write_into
+from parapet.transforms.speech.replacing import Replaced, recognised_turn, unchanged_turn, write_into
 from parapet.transforms.speech.spoken import load_normalisation, spoken_words
-from parapet.transforms.speech.turns import UserTurn
+from parapet.transforms.speech.transcriber import Transcript
+from parapet.transforms.speech.turns import SpokenTurn
 
 RULES = load_normalisation()
 SOUND = {"voice": "klatt4", "noise": "pink", "snr": 9.0}
@@ -32,14 +32,14 @@ def turn_of(utterance: str, *frames: dict[str, Any]) -> dict[str, Any]:
     return {"speaker": "USER", "utterance": utterance, "frames": list(frames), "mine": {"kept": [1, None]}}
 
 
-def typed(raw: dict[str, Any], position: int = 4) -> UserTurn:
-    return UserTurn(position, msgspec.convert(raw, Turn), spoken_words(raw["utterance"], RULES), "")
+def typed(raw: dict[str, Any], position: int = 4) -> SpokenTurn:
+    return SpokenTurn(position, msgspec.convert(raw, Turn), spoken_words(raw["utterance"], RULES), "")
 
 
 def heard(raw: dict[str, Any], words: str, form: Any = "heard") -> tuple[dict[str, Any], Replaced]:
     """The turn as it is then, and what is known of it."""
     before = copy.deepcopy(raw)
-    found = heard_turn(typed(raw), Heard(words, "abc", 1.5), form, SOUND)
+    found = recognised_turn(typed(raw), Transcript(words, "abc", 1.5), form, SOUND)
     assert raw == before
     after = copy.deepcopy(raw)
     write_into(after, found)
@@ -211,7 +211,7 @@ def test_a_turn_that_is_not_heard_stays_as_it_was() -> None:
     odd = {"slot": "odd", "start": 90, "exclusive_end": 95}
     copied = {"slot": "city", "copy_from": "x", "value": "y"}
     raw = turn_of(UTTERANCE, {"service": "A", "slots": [span(UTTERANCE, "San Jose"), copied, odd]}, {"service": "B"})
-    found = kept_turn(typed(raw), "failed", "quota: used up", "klatt4", "pink")
+    found = unchanged_turn(typed(raw), "failed", "quota: used up", "klatt4", "pink")
     after = copy.deepcopy(raw)
     write_into(after, found)
     assert after == raw

@@ -14,9 +14,9 @@ pytest.importorskip("jiwer")
 
 from parapet.transforms.corpora import domain_of
 from parapet.transforms.speech.calibrate import Setting
-from parapet.transforms.speech.listening import sum_tuples
 from parapet.transforms.speech.replacing import Replaced
 from parapet.transforms.speech.statistics import SUMS, Tally, interval, numbers, statistics, tally_of
+from parapet.transforms.speech.transcribing import sum_tuples
 
 
 def row_of(drawn: random.Random) -> dict[str, Any]:

@@ -19,14 +19,14 @@ from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.speech.spoken import load_normalisation
 from parapet.transforms.speech.turns import (
     DRAWS,
+    Occurrence,
     Speakers,
-    Use,
     Utterance,
     draw_of,
+    occurrences_of,
     sentences_of,
     shard_of,
     user_turns,
-    uses_of,
     voice_of,
 )
 
@@ -75,16 +75,16 @@ def test_draws_and_voices_are_spread_evenly() -> None:
 
 def test_what_is_said_in_a_file(tmp_path: Path) -> None:
     some = [dialogue("a", "At 7:30 pm, please.", "?!", "Yes"), dialogue("\ud800", "Yes"), dialogue("b", "\u4f60\u597d")]
-    found = list(uses_of(file_of(tmp_path, some), SPEAKERS))
+    found = list(occurrences_of(file_of(tmp_path, some), SPEAKERS))
     expected = [("a", 0, 0, "at seven thirty p m please"), ("a", 0, 4, "yes"), ("\ud800", 1, 0, "yes")]
     assert found == [
         (
             Utterance(voice_of(name, SPEAKERS), text),
-            Use("test/dialogues_001.json", position, turn, draw_of(name, turn, SPEAKERS)),
+            Occurrence("test/dialogues_001.json", position, turn, draw_of(name, turn, SPEAKERS)),
         )
         for name, position, turn, text in expected
     ]
-    single = list(uses_of(file_of(tmp_path, some, ""), SPEAKERS))
+    single = list(occurrences_of(file_of(tmp_path, some, ""), SPEAKERS))
     assert {use.file for _, use in single} == {"dialogues_001.json"}
     assert (
         list(sentences_of([file_of(tmp_path, some)] * 2, SPEAKERS))
@@ -131,7 +131,7 @@ def test_bad_dialogues_are_left_out_alone(tmp_path: Path) -> None:
         3: ("turns[0].utterance", "not_sgd: Expected `str`, got `null`"),
         4: ("turns[0].speaker", "not_sgd: Invalid enum value 'ROBOT'"),
     }
-    assert [use.dialogue for _, use in uses_of(file, SPEAKERS)] == [0, 5]
+    assert [use.dialogue for _, use in occurrences_of(file, SPEAKERS)] == [0, 5]
 
 
 GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()
@@ -140,24 +140,24 @@ GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()
 @pytest.mark.parametrize("data", [b"", b"{}", b"7", b"[", GOOD[:-1], GOOD + b"x", b"\xff\xfe"])
 def test_of_a_file_that_cannot_be_read_nothing_is_said(data: bytes, tmp_path: Path) -> None:
     file = file_of(tmp_path, data)
-    assert list(uses_of(file, SPEAKERS)) == []
+    assert list(occurrences_of(file, SPEAKERS)) == []
     assert list(sentences_of([file], SPEAKERS)) == []
     with pytest.raises(InputError, match=r"dialogues_001\.json"):
         list(dialogues_of(file))
     gone = DialogueFile("test", "x.json", str(tmp_path / "x.json"), 0)
-    assert list(uses_of(gone, SPEAKERS)) == []
+    assert list(occurrences_of(gone, SPEAKERS)) == []
 
 
 def test_of_a_file_with_a_mistake_in_its_midst_nothing_is_said(tmp_path: Path) -> None:
     file = file_of(tmp_path, GOOD.replace(b'"b"', b'"\xff"'))
     with pytest.raises(InputError):
         list(dialogues_of(file))
-    assert list(uses_of(file, SPEAKERS)) == []
+    assert list(occurrences_of(file, SPEAKERS)) == []
 
 
 def test_a_mark_at_the_start_of_a_file_is_forgiven(tmp_path: Path) -> None:
-    assert list(uses_of(file_of(tmp_path, b"\xef\xbb\xbf" + GOOD), SPEAKERS)) == list(
-        uses_of(file_of(tmp_path, GOOD), SPEAKERS)
+    assert list(occurrences_of(file_of(tmp_path, b"\xef\xbb\xbf" + GOOD), SPEAKERS)) == list(
+        occurrences_of(file_of(tmp_path, GOOD), SPEAKERS)
     )
 
 
@@ -165,7 +165,9 @@ def test_what_else_is_in_a_dialogue_does_not_matter(tmp_path: Path) -> None:
     plain = dialogue("a", "hello", "thank you")
     more = copy.deepcopy(plain) | {"mine": [1]}
     more["turns"][1]["utterance"] = "something else"
-    assert list(uses_of(file_of(tmp_path, [plain]), SPEAKERS)) == list(uses_of(file_of(tmp_path, [more]), SPEAKERS))
+    assert list(occurrences_of(file_of(tmp_path, [plain]), SPEAKERS)) == list(
+        occurrences_of(file_of(tmp_path, [more]), SPEAKERS)
+    )
 
 
 def test_texts_are_kept_in_some_thousand_groups() -> None:

@@ -1,4 +1,4 @@
-"""Hearing, with engines made up here: a speaker that writes text into samples, and a listener that reads it there."""
+"""Transcribing with fake engines: a speaker that writes text into samples, and a listener that reads it there."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import pytest
 pytest.importorskip("soundfile")
 
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.speech import hearing
+from parapet.transforms.speech import transcriber as transcriber_module
 from parapet.transforms.speech.audio import digest, read_sound
-from parapet.transforms.speech.hearing import Heard, Hearer, Sound, Unheard
 from parapet.transforms.speech.noise import Noise, plain
 from parapet.transforms.speech.spoken import load_normalisation
+from parapet.transforms.speech.transcriber import Channel, Failure, Transcriber, Transcript
 from parapet.transforms.speech.turns import Utterance
 
 RULES = load_normalisation()
@@ -81,26 +81,28 @@ class Listener:
         return self.answer(text)
 
 
-def sound_of(place: Path, speaker: Speaker, listener: Listener, **other: Any) -> Sound:
-    given: dict[str, Any] = {"noise": plain("white"), "seed": "0", "rules": RULES, "kept": str(place)}
-    return Sound(speaker, listener, **{**given, **other})
+def channel_of(place: Path, speaker: Speaker, listener: Listener, **other: Any) -> Channel:
+    given: dict[str, Any] = {"noise": plain("white"), "seed": "0", "rules": RULES, "cache": str(place)}
+    return Channel(speaker, listener, **{**given, **other})
 
 
 def said(*texts: str) -> list[Utterance]:
     return [Utterance("v", text) for text in texts]
 
 
-def hear(sound: Sound, utterances: Sequence[Utterance], ratios: Sequence[float] = (QUIET, LOUD)) -> dict[Any, Any]:
-    hearer = Hearer(sound)
-    found = hearer.hear("abc", [(one, ratios) for one in utterances])
-    hearer.close()
+def hear(channel: Channel, utterances: Sequence[Utterance], ratios: Sequence[float] = (QUIET, LOUD)) -> dict[Any, Any]:
+    transcriber = Transcriber(channel)
+    found = transcriber.transcribe("abc", [(one, ratios) for one in utterances])
+    transcriber.close()
     return found
 
 
 def words(found: dict[Any, Any]) -> dict[str, set[str]]:
     every: dict[str, set[str]] = {}
     for (utterance, _), outcome in found.items():
-        every.setdefault(utterance.text, set()).add(outcome.words if isinstance(outcome, Heard) else outcome.reason)
+        every.setdefault(utterance.text, set()).add(
+            outcome.words if isinstance(outcome, Transcript) else outcome.reason
+        )
     return every
 
 
@@ -109,46 +111,46 @@ TEXTS = said("hello", "a table for two", "no")
 
 def test_each_text_is_spoken_once_and_heard_once_for_each_ratio(tmp_path: Path) -> None:
     speaker, listener = Speaker(), Listener()
-    sound = sound_of(tmp_path, speaker, listener)
-    hearer = Hearer(sound)
-    found = hearer.hear("abc", ((one, [QUIET, LOUD]) for one in TEXTS))
+    channel = channel_of(tmp_path, speaker, listener)
+    transcriber = Transcriber(channel)
+    found = transcriber.transcribe("abc", ((one, [QUIET, LOUD]) for one in TEXTS))
     assert set(found) == {(one, snr) for one in TEXTS for snr in (QUIET, LOUD)}
     assert words(found) == {one.text: {one.text} for one in TEXTS}
     assert Counter(speaker.asked) == {(one.text, "v"): 1 for one in TEXTS}
     assert Counter(listener.heard) == {one.text: 2 for one in TEXTS}
-    assert hearer.decoded == 6
+    assert transcriber.decoded == 6
     for (utterance, snr), outcome in found.items():
-        samples = hearer.samples(utterance, snr)
-        assert outcome == Heard(utterance.text, digest(samples), round(len(samples) / 16000, 3))
+        samples = transcriber.samples(utterance, snr)
+        assert outcome == Transcript(utterance.text, digest(samples), round(len(samples) / 16000, 3))
     assert {digest(one) for one in listener.sounds} == {outcome.audio for outcome in found.values()}
     assert len({outcome.audio for outcome in found.values()}) == 6
-    hearer.close()
+    transcriber.close()
     assert (speaker.opened, listener.opened, speaker.closed, listener.closed) == (1, 1, 1, 1)
 
 
 def test_another_finds_all_of_it_in_the_folder_and_opens_nobody(tmp_path: Path) -> None:
-    first = hear(sound_of(tmp_path, Speaker(), Listener()), TEXTS)
+    first = hear(channel_of(tmp_path, Speaker(), Listener()), TEXTS)
     speaker, listener = Speaker(), Listener()
-    assert hear(sound_of(tmp_path, speaker, listener), TEXTS[::-1]) == first
+    assert hear(channel_of(tmp_path, speaker, listener), TEXTS[::-1]) == first
     assert (speaker.asked, listener.heard, speaker.opened, listener.opened) == ([], [], 0, 0)
-    assert hear(sound_of(tmp_path, speaker, listener), TEXTS[:1], [LOUD]) == {
+    assert hear(channel_of(tmp_path, speaker, listener), TEXTS[:1], [LOUD]) == {
         (TEXTS[0], LOUD): first[TEXTS[0], LOUD],
     }
-    more = hear(sound_of(tmp_path, speaker, listener), [*TEXTS, *said("new")], [QUIET, 50.0])
+    more = hear(channel_of(tmp_path, speaker, listener), [*TEXTS, *said("new")], [QUIET, 50.0])
     assert Counter(listener.heard) == {"hello": 1, "a table for two": 1, "no": 1, "new": 2}
     assert all(more[one, QUIET] == first[one, QUIET] for one in TEXTS)
     # What was there before is still there.
     again = Listener()
-    assert hear(sound_of(tmp_path, Speaker(), again), TEXTS) == first
+    assert hear(channel_of(tmp_path, Speaker(), again), TEXTS) == first
     assert not again.heard
-    Hearer(sound_of(tmp_path, Speaker(), again)).hear("def", [(TEXTS[0], [LOUD])])
+    Transcriber(channel_of(tmp_path, Speaker(), again)).transcribe("def", [(TEXTS[0], [LOUD])])
     assert again.heard == ["hello"], "another shard has its own file"
 
 
 def test_nothing_asked_is_nothing_done(tmp_path: Path) -> None:
     speaker, listener = Speaker(), Listener()
-    assert hear(sound_of(tmp_path / "k", speaker, listener), []) == {}
-    assert hear(sound_of(tmp_path / "k", speaker, listener), TEXTS, []) == {}
+    assert hear(channel_of(tmp_path / "k", speaker, listener), []) == {}
+    assert hear(channel_of(tmp_path / "k", speaker, listener), TEXTS, []) == {}
     assert (speaker.opened, listener.opened) == (0, 0)
     assert not (tmp_path / "k").exists()
 
@@ -156,11 +158,11 @@ def test_nothing_asked_is_nothing_done(tmp_path: Path) -> None:
 def test_what_is_heard_is_written_as_it_would_be_said(tmp_path: Path) -> None:
     listener = Listener()
     listener.answer = lambda text: "At 7:30, it\u2019s Two!"
-    assert words(hear(sound_of(tmp_path, Speaker(), listener), TEXTS)) == {
+    assert words(hear(channel_of(tmp_path, Speaker(), listener), TEXTS)) == {
         one.text: {"at seven thirty it's two"} for one in TEXTS
     }
     listener.answer = lambda text: " ?! "
-    found = hear(sound_of(tmp_path, Speaker(), listener, seed="1"), TEXTS)
+    found = hear(channel_of(tmp_path, Speaker(), listener, seed="1"), TEXTS)
     assert words(found) == {one.text: {""} for one in TEXTS}
 
 
@@ -173,21 +175,21 @@ def refuses(text: str) -> str:
 def test_what_failed_is_not_kept_and_asked_again(tmp_path: Path) -> None:
     listener = Listener()
     listener.answer = refuses
-    hearer = Hearer(sound_of(tmp_path, Speaker(), listener))
-    found = hearer.hear("abc", [(one, [QUIET, LOUD]) for one in TEXTS])
-    assert found[TEXTS[2], QUIET] == found[TEXTS[2], LOUD] == Unheard("unavailable: try later")
+    transcriber = Transcriber(channel_of(tmp_path, Speaker(), listener))
+    found = transcriber.transcribe("abc", [(one, [QUIET, LOUD]) for one in TEXTS])
+    assert found[TEXTS[2], QUIET] == found[TEXTS[2], LOUD] == Failure("unavailable: try later")
     assert words(found)["hello"] == {"hello"}
-    assert hearer.decoded == 4
+    assert transcriber.decoded == 4
     listener.answer = lambda text: text
     listener.heard.clear()
-    assert words(hear(sound_of(tmp_path, Speaker(), listener), TEXTS)) == {one.text: {one.text} for one in TEXTS}
+    assert words(hear(channel_of(tmp_path, Speaker(), listener), TEXTS)) == {one.text: {one.text} for one in TEXTS}
     assert listener.heard == ["no", "no"]
 
 
 def test_what_cannot_be_spoken_is_not_listened_to(tmp_path: Path) -> None:
     speaker, listener = Speaker(), Listener()
     speaker.answer = refuses
-    found = hear(sound_of(tmp_path, speaker, listener), TEXTS)
+    found = hear(channel_of(tmp_path, speaker, listener), TEXTS)
     assert words(found) == {**{one.text: {one.text} for one in TEXTS}, "no": {"unavailable: try later"}}
     assert "no" not in listener.heard
     assert Counter(speaker.asked)["no", "v"] == 1
@@ -207,20 +209,22 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who: str, dollars: float,
         speaker.answer = stops
     else:
         listener.answer = stops
-    hearer = Hearer(sound_of(tmp_path, speaker, listener))
-    found = hearer.hear("abc", [(one, [QUIET, LOUD]) for one in TEXTS])
+    transcriber = Transcriber(channel_of(tmp_path, speaker, listener))
+    found = transcriber.transcribe("abc", [(one, [QUIET, LOUD]) for one in TEXTS])
     assert words(found) == {"hello": {"hello"}, "a table for two": {"quota: used up"}, "no": {"quota: used up"}}
     assert set(found) == {(one, snr) for one in TEXTS for snr in (QUIET, LOUD)}
     asked = len(speaker.asked), len(listener.heard)
     assert asked == ((2, 2) if who == "speaker" else (2, 3))
-    assert words(hearer.hear("def", [(one, [QUIET]) for one in said("more", "and more")])) == {
+    assert words(transcriber.transcribe("def", [(one, [QUIET]) for one in said("more", "and more")])) == {
         "more": {"quota: used up"},
         "and more": {"quota: used up"},
     }
     assert (len(speaker.asked), len(listener.heard)) == asked
-    assert words(hearer.hear("abc", [(TEXTS[0], [QUIET])])) == {"hello": {"hello"}}, "what is kept needs nobody"
+    assert words(transcriber.transcribe("abc", [(TEXTS[0], [QUIET])])) == {"hello": {"hello"}}, (
+        "what is kept needs nobody"
+    )
     fresh = Listener(dollars=dollars)
-    found = hear(sound_of(tmp_path, Speaker(dollars=dollars), fresh), TEXTS)
+    found = hear(channel_of(tmp_path, Speaker(dollars=dollars), fresh), TEXTS)
     assert words(found) == {one.text: {one.text} for one in TEXTS}
     assert Counter(fresh.heard) == {"a table for two": 2, "no": 2}
 
@@ -228,7 +232,7 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who: str, dollars: float,
 @pytest.mark.parametrize("paid", ["speaker", "listener"])
 def test_what_was_paid_for_is_kept_after_each_utterance(paid: str, tmp_path: Path) -> None:
     listener = Listener(dollars=float(paid == "listener"))
-    sound = sound_of(tmp_path, Speaker(dollars=float(paid == "speaker")), listener)
+    channel = channel_of(tmp_path, Speaker(dollars=float(paid == "speaker")), listener)
 
     def killed(text: str) -> str:
         if text == "no":
@@ -237,13 +241,13 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid: str, tmp_path: Pat
 
     listener.answer = killed
     with pytest.raises(KeyboardInterrupt):
-        hear(sound, TEXTS)
+        hear(channel, TEXTS)
     (file,) = (tmp_path / "heard").iterdir()
     assert len(json.loads(file.read_bytes())) == 4
     assert file.name == "abc.json"
     fresh = Listener(dollars=listener.dollars_per_hour)
-    again = Speaker(dollars=sound.synthesiser.dollars_per_million)
-    assert words(hear(sound_of(tmp_path, again, fresh), TEXTS)) == {one.text: {one.text} for one in TEXTS}
+    again = Speaker(dollars=channel.synthesiser.dollars_per_million)
+    assert words(hear(channel_of(tmp_path, again, fresh), TEXTS)) == {one.text: {one.text} for one in TEXTS}
     assert fresh.heard == ["no", "no"]
     assert again.asked == ([] if paid == "speaker" else [("no", "v")]), (
         "what was paid for is on disk before it is heard"
@@ -252,12 +256,12 @@ def test_what_was_paid_for_is_kept_after_each_utterance(paid: str, tmp_path: Pat
 
 def test_what_costs_nothing_is_written_once_for_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
-    whole = hearing.whole
-    monkeypatch.setattr(hearing, "whole", lambda path: written.append(Path(path).name) or whole(path))
-    hear(sound_of(tmp_path / "free", Speaker(), Listener()), TEXTS)
+    whole = transcriber_module.whole
+    monkeypatch.setattr(transcriber_module, "whole", lambda path: written.append(Path(path).name) or whole(path))
+    hear(channel_of(tmp_path / "free", Speaker(), Listener()), TEXTS)
     assert written == ["abc.json"]
     written.clear()
-    hear(sound_of(tmp_path / "paid", Speaker(), Listener(dollars=1)), TEXTS)
+    hear(channel_of(tmp_path / "paid", Speaker(), Listener(dollars=1)), TEXTS)
     assert written == ["abc.json"] * 3
     assert not (tmp_path / "paid/spoken").exists()
     (free,), (paid,) = ((tmp_path / kind / "heard").iterdir() for kind in ("free", "paid"))
@@ -266,7 +270,7 @@ def test_what_costs_nothing_is_written_once_for_each_group(tmp_path: Path, monke
 
 def test_paid_speech_is_kept_and_never_spoken_again(tmp_path: Path) -> None:
     speaker = Speaker(dollars=15)
-    first = hear(sound_of(tmp_path, speaker, Listener()), TEXTS, [QUIET])
+    first = hear(channel_of(tmp_path, speaker, Listener()), TEXTS, [QUIET])
     files = sorted((tmp_path / "spoken").iterdir())
     assert [file.suffix for file in files] == [".flac"] * 3
     assert Counter(speaker.asked) == {(one.text, "v"): 1 for one in TEXTS}
@@ -274,31 +278,31 @@ def test_paid_speech_is_kept_and_never_spoken_again(tmp_path: Path) -> None:
     assert kept == {digest(speaker.speak(one.text, one.voice)) for one in TEXTS}
     silent = Speaker(dollars=15)
     listener = Listener("another listener")
-    found = hear(sound_of(tmp_path, silent, listener, noise=plain("pink")), TEXTS, [QUIET, LOUD])
+    found = hear(channel_of(tmp_path, silent, listener, noise=plain("pink")), TEXTS, [QUIET, LOUD])
     assert words(found) == {one.text: {one.text} for one in TEXTS}
-    found = hear(sound_of(tmp_path, silent, listener), TEXTS, [QUIET])
+    found = hear(channel_of(tmp_path, silent, listener), TEXTS, [QUIET])
     assert {key: outcome.audio for key, outcome in found.items()} == {key: one.audio for key, one in first.items()}
     assert (silent.asked, silent.opened) == ([], 0)
-    hear(sound_of(tmp_path, silent, listener), [Utterance("w", "no")], [QUIET])
-    hear(sound_of(tmp_path, other := Speaker("another speaker", 15), listener), TEXTS[2:], [QUIET])
+    hear(channel_of(tmp_path, silent, listener), [Utterance("w", "no")], [QUIET])
+    hear(channel_of(tmp_path, other := Speaker("another speaker", 15), listener), TEXTS[2:], [QUIET])
     assert (silent.asked, other.asked) == ([("no", "w")], [("no", "v")])
 
 
 def test_free_and_paid_speech_sound_the_same(tmp_path: Path) -> None:
-    free = hear(sound_of(tmp_path / "free", Speaker(), Listener()), TEXTS)
-    paid = hear(sound_of(tmp_path / "paid", Speaker(dollars=1), Listener()), TEXTS)
+    free = hear(channel_of(tmp_path / "free", Speaker(), Listener()), TEXTS)
+    paid = hear(channel_of(tmp_path / "paid", Speaker(dollars=1), Listener()), TEXTS)
     assert free == paid
 
 
 @pytest.mark.parametrize("dollars", [0.0, 1.0])
 def test_several_at_a_time_hear_what_one_hears(dollars: float, tmp_path: Path) -> None:
     many = said(*(f"text {chr(97 + i)}" for i in range(24)))
-    alone = hear(sound_of(tmp_path / "one", Speaker(dollars=dollars), Listener(dollars=dollars)), many)
+    alone = hear(channel_of(tmp_path / "one", Speaker(dollars=dollars), Listener(dollars=dollars)), many)
     together = threading.Barrier(4, timeout=20)
     listener = Listener(dollars=dollars, parallel=4)
     listener.answer = lambda text: together.wait() * 0 or text  # four at a time, or it breaks
     speaker = Speaker(dollars=dollars)
-    assert hear(sound_of(tmp_path / "four", speaker, listener), many) == alone
+    assert hear(channel_of(tmp_path / "four", speaker, listener), many) == alone
     assert (speaker.opened, listener.opened) == (1, 1)
     assert Counter(listener.heard) == {one.text: 2 for one in many}
     (one,), (four,) = ((tmp_path / name / "heard").iterdir() for name in ("one", "four"))
@@ -313,35 +317,37 @@ def test_several_at_a_time_stop_together(tmp_path: Path) -> None:
 
     listener.answer = stops
     many = said(*(f"text {chr(97 + i)}" for i in range(24)))
-    assert words(hear(sound_of(tmp_path, Speaker(), listener), many)) == {one.text: {"quota: used up"} for one in many}
+    assert words(hear(channel_of(tmp_path, Speaker(), listener), many)) == {
+        one.text: {"quota: used up"} for one in many
+    }
     assert len(listener.heard) <= 4
 
 
 def test_every_ingredient_makes_another_key(tmp_path: Path) -> None:
-    sound = sound_of(tmp_path, Speaker(), Listener())
+    channel = channel_of(tmp_path, Speaker(), Listener())
     utterance = TEXTS[0]
     keys = [
-        sound.key(utterance, QUIET),
-        sound.key(utterance, LOUD),
-        sound.key(Utterance("w", utterance.text), QUIET),
-        sound.key(Utterance("v", "hello there"), QUIET),
-        sound.key(Utterance("vh", "ello"), QUIET),
-        sound_of(tmp_path, Speaker("other"), Listener()).key(utterance, QUIET),
-        sound_of(tmp_path, Speaker(), Listener("other")).key(utterance, QUIET),
-        sound_of(tmp_path, Speaker("listener"), Listener("speaker")).key(utterance, QUIET),
-        sound_of(tmp_path, Speaker(), Listener(), noise=plain("pink")).key(utterance, QUIET),
-        sound_of(tmp_path, Speaker(), Listener(), noise=Noise("babble", "babble:1", ("a",))).key(utterance, QUIET),
-        sound_of(tmp_path, Speaker(), Listener(), seed="1").key(utterance, QUIET),
+        channel.key(utterance, QUIET),
+        channel.key(utterance, LOUD),
+        channel.key(Utterance("w", utterance.text), QUIET),
+        channel.key(Utterance("v", "hello there"), QUIET),
+        channel.key(Utterance("vh", "ello"), QUIET),
+        channel_of(tmp_path, Speaker("other"), Listener()).key(utterance, QUIET),
+        channel_of(tmp_path, Speaker(), Listener("other")).key(utterance, QUIET),
+        channel_of(tmp_path, Speaker("listener"), Listener("speaker")).key(utterance, QUIET),
+        channel_of(tmp_path, Speaker(), Listener(), noise=plain("pink")).key(utterance, QUIET),
+        channel_of(tmp_path, Speaker(), Listener(), noise=Noise("babble", "babble:1", ("a",))).key(utterance, QUIET),
+        channel_of(tmp_path, Speaker(), Listener(), seed="1").key(utterance, QUIET),
     ]
     assert len(set(keys)) == len(keys)
-    same = sound_of(tmp_path / "elsewhere", Speaker(dollars=3), Listener(parallel=2))
+    same = channel_of(tmp_path / "elsewhere", Speaker(dollars=3), Listener(parallel=2))
     assert same.key(utterance, QUIET) == keys[0]
 
 
 def test_other_noise_seeds_and_ratios_are_other_sounds(tmp_path: Path) -> None:
     listener = Listener()
     for place, other in (("a", {}), ("b", {"seed": "1"}), ("c", {"noise": plain("pink")})):
-        hear(sound_of(tmp_path / place, Speaker(), listener, **other), TEXTS)
+        hear(channel_of(tmp_path / place, Speaker(), listener, **other), TEXTS)
     assert len({digest(one) for one in listener.sounds}) == 3 * 2 * 3
 
 
@@ -349,17 +355,17 @@ def test_other_rules_write_down_what_is_kept(tmp_path: Path) -> None:
     listener = Listener()
     listener.answer = lambda text: "bed & breakfast"
     other = msgspec.structs.replace(RULES, version="mine", symbols={**RULES.symbols, "&": "plus"})
-    hear(sound_of(tmp_path, Speaker(), listener), TEXTS[:1])
-    found = hear(sound_of(tmp_path, Speaker(), listener, rules=other), TEXTS[:1])
-    assert found == hear(sound_of(tmp_path / "fresh", Speaker(), listener, rules=other), TEXTS[:1])
+    hear(channel_of(tmp_path, Speaker(), listener), TEXTS[:1])
+    found = hear(channel_of(tmp_path, Speaker(), listener, rules=other), TEXTS[:1])
+    assert found == hear(channel_of(tmp_path / "fresh", Speaker(), listener, rules=other), TEXTS[:1])
 
 
 def test_any_seed_will_do(tmp_path: Path) -> None:
     """``--seed $'\\xff'`` comes as half a surrogate."""
-    hear(sound_of(tmp_path, Speaker(), Listener(), seed="\udcff"), TEXTS[:1])
+    hear(channel_of(tmp_path, Speaker(), Listener(), seed="\udcff"), TEXTS[:1])
 
 
 def test_whether_it_costs_money(tmp_path: Path) -> None:
-    assert not sound_of(tmp_path, Speaker(), Listener()).paid
-    assert sound_of(tmp_path, Speaker(dollars=1), Listener()).paid
-    assert sound_of(tmp_path, Speaker(), Listener(dollars=1)).paid
+    assert not channel_of(tmp_path, Speaker(), Listener()).paid
+    assert channel_of(tmp_path, Speaker(dollars=1), Listener()).paid
+    assert channel_of(tmp_path, Speaker(), Listener(dollars=1)).paid

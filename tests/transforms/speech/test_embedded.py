@@ -18,11 +18,11 @@ pytest.importorskip("pocketsphinx")
 pytest.importorskip("scipy")
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.speech import sphinx
+from parapet.transforms.speech import language_model
+from parapet.transforms.speech.embedded import Sphinx, acoustic_model
 from parapet.transforms.speech.espeak import Espeak
+from parapet.transforms.speech.language_model import Model, given_model, read_dictionary, trained_model
 from parapet.transforms.speech.noise import plain, through_noise
-from parapet.transforms.speech.pronunciation import read_dictionary
-from parapet.transforms.speech.sphinx import Model, Sphinx, acoustic_model, given_model, trained_model
 
 SENTENCES = [
     "a table for two",
@@ -40,7 +40,7 @@ SMALL = "\\data\\\nngram 1=4\n\n\\1-grams:\n-0.6 </s>\n-99 <s>\n-0.6 hello\n-0.6
 def _read_once() -> Iterator[None]:
     """The CMU dictionary takes a while."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sphinx, "read_dictionary", cache(read_dictionary))
+        patch.setattr(language_model, "read_dictionary", cache(read_dictionary))
         yield
 
 
@@ -128,7 +128,7 @@ def test_general_words_may_be_heard_too() -> None:
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], []]])
 def test_a_model_of_nothing(sentences: list[list[str]]) -> None:
-    with pytest.raises(InputError, match="--language_model: nobody says a word there"):
+    with pytest.raises(InputError, match="--language_model: the language model needs user turns"):
         trained_model(sentences, general=True)
 
 

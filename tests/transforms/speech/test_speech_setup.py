@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import read_corpus
 from parapet.transforms.speech import noise
-from parapet.transforms.speech.calibrate import Calibration, Setting, set_name
-from parapet.transforms.speech.plan import made_with, make_noise, parse_ratios, parse_targets, read_calibration, size_of
+from parapet.transforms.speech.calibrate import Calibration, Setting, read_calibration
+from parapet.transforms.speech.noise import make_noise
+from parapet.transforms.speech.setup import parse_ratios, parse_targets
 from parapet.transforms.speech.spoken import load_normalisation
-from parapet.transforms.speech.turns import Speakers, uses_of
+from parapet.transforms.speech.turns import Speakers, occurrences_of, size_of
 
 SPEAKERS = Speakers(("klatt4", "adam"), "0", load_normalisation(), 1000)
 MADE_WITH = {"synthesiser": "espeak-ng", "noise": "pink", "voices": ["klatt4"]}
@@ -219,7 +220,7 @@ def test_noises_by_their_names(tmp_path: Path) -> None:
 
 def test_how_much_there_is_to_say(sample: Path) -> None:
     files = read_corpus(sample, ["train", "test"]).files * 2
-    said = [utterance for file in files for utterance, _ in uses_of(file, SPEAKERS)]
+    said = [utterance for file in files for utterance, _ in occurrences_of(file, SPEAKERS)]
     size = size_of(files, SPEAKERS)
     assert size.turns == len(said) > 100
     assert size.texts == len(set(said)) < len(said)
@@ -227,16 +228,3 @@ def test_how_much_there_is_to_say(sample: Path) -> None:
     words = sum(len(one.text.split()) for one in set(said))
     assert size.seconds == pytest.approx(0.3 * words + 0.8 * size.texts)
     assert size_of([], SPEAKERS).seconds == 0
-
-
-def test_what_shapes_the_rate_is_recorded() -> None:
-    found = made_with({"noise": "pink", "recogniser": "x"}, SPEAKERS)
-    assert found == {
-        "noise": "pink",
-        "recogniser": "x",
-        "voices": ["klatt4", "adam"],
-        "normalisation": SPEAKERS.rules.version,
-        "samples_a_second": 16000,
-    }
-    assert json.loads(json.dumps(found)) == found
-    assert set_name(0.2) == "SR-20"

@@ -1,0 +1,271 @@
+"""Transcribes a corpus in two passes: a sample at every ratio, then each turn at the ratios that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import apache_beam as beam
+import msgspec
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.seeding import stable_hash
+from parapet.transforms.speech.alignment import align
+from parapet.transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps, with_levels
+from parapet.transforms.speech.transcriber import Channel, Failure, Transcriber, Transcript
+from parapet.transforms.speech.turns import Occurrence, Utterance, occurrences_of, shard_of
+
+if TYPE_CHECKING:
+    from parapet.transforms.speech.setup import Setup
+
+BINS, FAILED = "bins", "failed"
+
+
+class Transcribed(NamedTuple):
+    """PCollections of transcripts.
+
+    Attributes:
+      curve: (ratio, (errors, words)) of the sample; empty where the calibration is another run's.
+      turns: (file, TurnOutcomes).
+      calibration: one Calibration, with the levels of all sets.
+    """
+
+    curve: beam.PCollection
+    turns: beam.PCollection
+    calibration: beam.PCollection
+
+
+class Transcribe(beam.PTransform):
+    """Transcribes a corpus: first a sample, by which the run is calibrated, then every turn.
+
+    Args:
+      setup: the engines, the noise and the options.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        self.setup = setup
+
+    def expand(self, files: beam.PCollection) -> Transcribed:
+        """PCollection of DialogueFile to the transcripts of its turns."""
+        pipeline, setup, config = files.pipeline, self.setup, self.setup.config
+        uses = files | "Spread files" >> beam.Reshuffle() | "Texts" >> beam.FlatMap(occurrences_of, setup.speakers)
+        if setup.calibrated is None:
+            curve, failed = uses | "Sample" >> Sample(setup.channel, config.targets, config.ratios, config.sample)
+            first = (
+                pipeline
+                | "Once" >> beam.Create([config.targets], reshuffle=False)
+                | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
+            )
+        else:
+            curve = pipeline | "No curve" >> beam.Create([], reshuffle=False)
+            first = pipeline | "Calibration" >> beam.Create([setup.calibrated], reshuffle=False)
+        outcomes = uses | "Transcribe" >> TranscribeTurns(setup.channel, first)
+        final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(sum_bins(outcomes[BINS])))
+        return Transcribed(curve, outcomes.turns, final)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The outcome of recognising an utterance at one signal-to-noise ratio.
+
+    Attributes:
+      snr: the signal-to-noise ratio, dB.
+      errors: word errors.
+      result: the transcript, or why there is none.
+    """
+
+    snr: float
+    errors: int
+    result: Transcript | Failure
+
+
+class TurnOutcomes(msgspec.Struct, frozen=True):
+    """A turn with its outcomes at each ratio among which its sets choose."""
+
+    use: Occurrence
+    outcomes: list[Outcome]
+
+
+class Sample(beam.PTransform):
+    """Transcribes some texts, chosen by hash, at every ratio: first the two extremes, to check that they suffice.
+
+    Args:
+      channel: the engines and the noise.
+      targets: the word error rates of the sets.
+      ratios: the signal-to-noise ratios, dB, the quietest noise first.
+      size: how many texts.
+    """
+
+    def __init__(self, channel: Channel, targets: Sequence[float], ratios: Sequence[float], size: int) -> None:
+        super().__init__()
+        self.channel, self.targets, self.ratios, self.size = channel, tuple(targets), tuple(ratios), size
+
+    def expand(self, uses: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """PCollection of (Utterance, Occurrence) to those of (ratio, (errors, words)) and of reasons of failures."""
+        transcribed = (
+            uses
+            | "Texts" >> beam.Map(lambda use: (use[0].voice, use[0].text))  # a key must be of plain types
+            | "Distinct" >> beam.Distinct()
+            | "Choose" >> beam.combiners.Top.Smallest(self.size, key=drawn_order)
+            | "Transcribe sample"
+            >> beam.ParDo(_TranscribeSample(self.channel, self.targets, self.ratios)).with_outputs(FAILED, main="curve")
+        )
+        return transcribed.curve, transcribed[FAILED]
+
+
+def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
+    """A pseudo-random order of (voice, text) that is always the same."""
+    return stable_hash("sample", *text), text
+
+
+def sum_tuples(values: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """Sums tuples element by element."""
+    return tuple(map(sum, zip(*values, strict=True)))
+
+
+class _Transcribes(beam.DoFn):
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self.channel = channel
+
+    def setup(self) -> None:
+        self.transcriber = Transcriber(self.channel)
+
+    def teardown(self) -> None:
+        self.transcriber.close()
+
+    def count(self) -> None:
+        Metrics.counter("parapet", "decoded").inc(self.transcriber.decoded)
+        self.transcriber.decoded = 0
+
+
+class _TranscribeSample(_Transcribes):
+    """In one place, so that a target that is out of reach ends the run after the first texts."""
+
+    def __init__(self, channel: Channel, targets: Sequence[float], ratios: Sequence[float]) -> None:
+        super().__init__(channel)
+        self.targets, self.ratios = targets, ratios
+
+    def process(self, chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[float, tuple[int, ...]] | TaggedOutput]:
+        utterances = [Utterance(voice, text) for voice, text in sorted(chosen)]
+        quietest, *between, loudest = self.ratios
+        curve: dict[float, tuple[int, ...]] = {}
+        for ratios in ((quietest, loudest), between):
+            for utterance in utterances:
+                results = self.transcriber.transcribe(shard_of(utterance), [(utterance, ratios)])
+                for (_, snr), result in results.items():
+                    if isinstance(result, Transcript):
+                        curve[snr] = sum_tuples([curve.get(snr, (0, 0)), errors_of(utterance, result)])
+                    else:
+                        yield TaggedOutput(FAILED, result.reason)
+            if quietest in curve and loudest in curve:
+                check_within_reach(self.targets, Errors(*curve[quietest]), Errors(*curve[loudest]))
+        self.count()
+        yield from curve.items()
+
+
+def errors_of(utterance: Utterance, transcript: Transcript) -> tuple[int, int]:
+    """Word errors, and the number of reference words."""
+    reference = utterance.text.split()
+    aligned = align(reference, transcript.words.split())
+    return aligned.substitutions + aligned.deletions + aligned.insertions, len(reference)
+
+
+def calibration_of(
+    targets: Sequence[float], curve: Iterable[tuple[float, tuple[int, int]]], failed: Iterable[str]
+) -> Calibration:
+    """Calibrates a run by its sample.
+
+    Raises:
+      InputError: there are no transcripts: the engine failed, or the corpus has no user turn with words.
+    """
+    errors = {snr: Errors(*sums) for snr, sums in curve}
+    if len(errors) < 2:
+        reason = min(failed, default="no user turn has words that can be spoken")
+        raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
+    return calibration(targets, errors)
+
+
+class TranscribeTurns(beam.PTransform):
+    """Transcribes every turn at the ratios that its sets may need; a text that many turns share only once.
+
+    Args:
+      channel: the engines and the noise.
+      calibration: PCollection of one Calibration.
+    """
+
+    def __init__(self, channel: Channel, calibration: beam.PCollection) -> None:
+        super().__init__()
+        self.channel, self.calibration = channel, calibration
+
+    def expand(self, uses: beam.PCollection) -> Any:
+        """PCollection of (Utterance, Occurrence) to (file, TurnOutcomes) (main) and the bins of the levels (BINS)."""
+        return (
+            uses
+            | "By shard" >> beam.Map(lambda use: (shard_of(use[0]), use))
+            | "Group" >> beam.GroupByKey()
+            | "Spread" >> beam.Reshuffle()
+            | "Transcribe shard"
+            >> beam.ParDo(_TranscribeShard(self.channel), beam.pvalue.AsSingleton(self.calibration)).with_outputs(
+                BINS, main="turns"
+            )
+        )
+
+
+class _TranscribeShard(_Transcribes):
+    def process(
+        self, group: tuple[str, Iterable[tuple[Utterance, Occurrence]]], calibration: Calibration
+    ) -> Iterator[tuple[str, TurnOutcomes] | TaggedOutput]:
+        shard, of_shard = group
+        uses: dict[Utterance, list[Occurrence]] = {}
+        for utterance, use in sorted(of_shard):
+            uses.setdefault(utterance, []).append(use)
+        all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
+        self.count()
+        bins: dict[int, tuple[int, ...]] = {}
+        for utterance, same_text in uses.items():
+            outcomes = all_outcomes[utterance]
+            failed = any(isinstance(outcome.result, Failure) for outcome in outcomes)
+            errors, words = {outcome.snr: outcome.errors for outcome in outcomes}, len(utterance.text.split())
+            for use in same_text:
+                yield use.file, TurnOutcomes(use, outcomes)
+                for level, more in () if failed else steps(errors, words, use.draw):
+                    sums = (0 if level else words, more)
+                    bins[level] = sum_tuples([bins[level], sums]) if level in bins else sums
+        for bin_ in bins.items():
+            yield TaggedOutput(BINS, bin_)
+
+
+def transcribe_as_needed(
+    transcriber: Transcriber, shard: str, uses: dict[Utterance, list[Occurrence]], calibration: Calibration
+) -> dict[Utterance, list[Outcome]]:
+    """Transcribes each text from the calibration's first ratio outwards, until its turns have what they may need.
+
+    Returns:
+      The outcomes of each text, the quietest noise first; after a failure no other ratio is tried.
+    """
+    every: dict[Utterance, list[Outcome]] = {utterance: [] for utterance in uses}
+    pending = [(utterance, [calibration.start]) for utterance in uses]
+    while pending:
+        results = transcriber.transcribe(shard, pending)
+        again = []
+        for utterance, (snr,) in pending:
+            result, outcomes = results[utterance, snr], every[utterance]
+            if isinstance(result, Failure):
+                outcomes.append(Outcome(snr, 0, result))
+                continue
+            errors, words = errors_of(utterance, result)
+            outcomes.append(Outcome(snr, errors, result))
+            by_ratio = {outcome.snr: outcome.errors for outcome in outcomes}
+            next_ratio = calibration.next_ratio(by_ratio, words, [use.draw for use in uses[utterance]])
+            if next_ratio is not None:
+                again.append((utterance, [next_ratio]))
+        pending = again
+    return {utterance: sorted(outcomes, key=lambda outcome: -outcome.snr) for utterance, outcomes in every.items()}
+
+
+def sum_bins(bins: beam.PCollection) -> beam.PCollection:
+    """PCollection of bins to the same with one per level."""
+    return bins | "Sum bins" >> beam.CombinePerKey(sum_tuples)
