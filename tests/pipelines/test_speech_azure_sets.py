@@ -52,7 +52,7 @@ def impatient(init: Callable[..., None]) -> Callable[..., None]:
 
 @pytest.fixture(scope="module")
 def words(some: Some) -> set[str]:
-    """The different texts of the three dialogues."""
+    """The distinct texts of the three dialogues."""
     rules = load_normalisation()
     said = (t["utterance"] for d in some[1] for t in d["turns"] if t["speaker"] == "USER")
     return {" ".join(word.text for word in spoken_words(utterance, rules)) for utterance in said}
@@ -83,7 +83,7 @@ def test_espeak_speaks_and_azure_listens(some: Some, tmp_path: Path, capsys) -> 
         mixed = [*azure(server)[2:], "--speaker", "embedded", "--listener", "azure"]
         assert run(tmp_path / "out", "--sgd", str(some[0]), *mixed) == 1
     assert {request.kind for request in server.requests} == {"hear"}
-    assert "and 20.0% are asked for; a quieter --snr" in capsys.readouterr().err
+    assert "and the target is 20.0%; a higher --snr" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("quick")
@@ -120,7 +120,7 @@ def test_a_service_that_is_of_no_use(faults: list[str], told: str, some: Some, t
     with AzureSpeechServer(faults=faults) as server:
         assert run(tmp_path / "out", "--sgd", str(some[0]), *azure(server)) == 1
     said = capsys.readouterr().err
-    assert f"nothing was heard, so nothing was published: {told}" in said
+    assert f"no turn was transcribed, so nothing was published: {told}" in said
     assert KEY not in said
 
 
@@ -140,7 +140,7 @@ def test_what_fails_later_can_be_left_out(some: Some, tmp_path: Path, capsys) ->
     with AzureSpeechServer(mishears=mishears, faults=["", "", "", ""] + ["quota"] * 99) as server:
         again = ["--sgd", str(some[0]), *without_snr(azure(server)), "--parallel_calls", "1", *carried]
         assert run(tmp_path / "late", *again) == 0
-    assert "as they were written" in capsys.readouterr().err
+    assert "or turns that keep their utterance" in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "late" / "dead_letters.jsonl").read_text().splitlines()]
     rows = both(tmp_path / "late")
     failed = {(row["dialogue_id"], f"turns[{row['turn']}]") for row in rows if row["status"] == "failed"}
@@ -205,7 +205,7 @@ def test_turns_that_nobody_can_say(some: Some, tmp_path: Path, capsys) -> None:
     with AzureSpeechServer(mishears=mishears) as server:
         flags = ["--sgd", str(root), *azure(server), "--audio", "wav"]
         assert run(tmp_path / "out", *flags) == 0
-    assert "5 with nothing to say" in capsys.readouterr().out
+    assert "5 turns not spoken" in capsys.readouterr().out
     rows = {row["original"]: row for row in rows_of(tmp_path / "out", "SR-20")}
     for utterance, reason in ODD.items():
         row = rows[utterance]
@@ -247,6 +247,6 @@ def test_a_dry_run_asks_nobody(some: Some, words: set[str], tmp_path: Path, caps
         assert run(tmp_path / "out", "--sgd", str(some[0]), *azure(server), "--dry_run") == 0
     assert server.requests == []
     said = capsys.readouterr().out
-    assert f"{len(words)} different texts" in said
+    assert f"{len(words)} distinct texts" in said
     assert f"{sum(map(len, words)):,} characters by azure:neural: $" in said
     assert not (tmp_path / "out").exists()
