@@ -1,14 +1,13 @@
-"""The report page of an evaluation: tiles, tables as in the papers, plots, examples of the worst, what terms mean."""
+"""The report page of an evaluation, until its tasks give a :class:`parapet.transforms.report.Report`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
-from parapet.transforms import svg
-from parapet.transforms.pages import render
+from parapet.transforms import report
+from parapet.transforms.report import Bars, Report, Section, Series, Tile
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -38,13 +37,10 @@ def plain(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
-def bars(title: str, hint: str, values: Mapping[str, float | None], digits: int = 1) -> dict[str, Any]:
-    """A plot of one number by name, for ``plots`` of :func:`page`."""
-    form = svg.number(digits)
-    said = ", ".join(f"{name} {'–' if value is None else form(value)}" for name, value in values.items())
-    key = "plot-" + "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in title.lower())
-    drawn = svg.bars(key, title, said, list(values), [svg.Series(title, tuple(values.values()))], form)
-    return {"title": title, "hint": hint, "svg": drawn}
+def bars(title: str, hint: str, values: Mapping[str, float | None], digits: int = 1) -> Bars:
+    """A chart of one number by name, for ``plots`` of :func:`page`."""
+    series = [Series("", tuple(values.values()))]
+    return Bars(title=title, note=hint, categories=list(values), series=series, digits=digits)
 
 
 def page(
@@ -53,33 +49,34 @@ def page(
     lead: str,
     tiles: Mapping[str, str],
     tables: Iterable[Table],
-    plots: Sequence[Mapping[str, Any]] = (),
+    plots: Sequence[Bars] = (),
     notes: Sequence[str] = (),
     terms: Mapping[str, str] | None = None,
     brand: str = "evaluate",
 ) -> bytes:
-    """The page, as UTF-8.
-
-    Args:
-      title: of the window.
-      headline: what it says at the top; ``lead`` follows.
-      tiles: what to its number.
-      tables: in order.
-      plots: as of :func:`bars`, after the first table.
-      notes: sentences that must be seen.
-      terms: term to meaning.
-      brand: the command.
-    """
-    text = render(
-        "evaluate_tasks.html.jinja",
-        title=title,
-        brand=brand,
-        headline=headline,
-        lead=lead,
-        notes=list(notes),
-        tiles=[{"what": what, "value": value} for what, value in tiles.items()],
-        tables=list(tables),
-        plots=list(plots),
-        terms=[{"term": term, "meaning": meaning} for term, meaning in (terms or {}).items()],
-    )
-    return text.encode("utf-8", "replace")
+    """The page, as UTF-8."""
+    sections: list[Section] = [
+        report.Table(
+            title=table.heading or table.caption,
+            note=table.caption if table.heading else "",
+            columns=table.columns,
+            rows=table.rows,
+            text_columns=table.text + 1,
+        )
+        for table in tables
+    ]
+    sections[1:1] = plots
+    links = {"leaderboard.json" if brand == "compare" else "metrics.json": "all numbers"}
+    return report.page(
+        Report(
+            command=brand,
+            title=title,
+            headline=headline,
+            lead=lead,
+            tiles=[Tile(what, value) for what, value in tiles.items()],
+            sections=sections,
+            notes=notes,
+            terms=terms or {},
+            links=links,
+        )
+    ).encode()

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from parapet.evaluation.compare.results import WHOLE, Column, Outcome, Sums, read_sums
-from parapet.evaluation.pages import Table, bars, page, plain
+from parapet.evaluation.compare.results import OF_100, WHOLE, Column, Outcome, Sums, read_sums
 from parapet.evaluation.writing import json_bytes
-from parapet.transforms import markdown, svg
+from parapet.transforms import markdown
+from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
+from parapet.transforms.text import counted, number
 
 AVERAGE = "average"
-_STYLES = ("s1", "s2", "ref")
+_MOST_SYSTEMS = 8  # of the chart: shapes and colours of more are hard to distinguish
 
 TERMS = {
     "Average": "The unweighted mean of all columns, as of RADDLE's leaderboard; those where low is good are not in it.",
@@ -113,12 +114,12 @@ def files_of(board: Mapping[str, Any]) -> dict[str, bytes]:
     return {
         "leaderboard.json": json_bytes(board),
         "leaderboard.md": _markdown(board).encode("utf-8", "replace"),
-        "report.html": _report(board),
+        "report.html": page(_report(board)).encode(),
     }
 
 
 def heads(board: Mapping[str, Any]) -> list[str]:
-    """The columns' headings: as short as tells them apart."""
+    """The columns' headings, as short as distinguishes them."""
     columns = board["columns"]
     tasks = {one["task"] for one in columns}
     alone = _metric(board)  # stands above the table
@@ -142,15 +143,15 @@ def _metric(board: Mapping[str, Any]) -> str:
 def _caption(board: Mapping[str, Any]) -> str:
     metric = _metric(board)
     others = len({one["metric"] for one in board["columns"]}) > 1
-    told = f"{metric} where no other metric is named" if others else metric
-    return f"{told[:1].upper()}{told[1:]}, of 100" if metric else "All of 100"
+    words = f"{metric} where no other metric is named" if others else metric
+    return f"{words[:1].upper()}{words[1:]}, of 100" if metric else "All of 100"
 
 
 def _rows(board: Mapping[str, Any]) -> list[list[str]]:
     with_average = len(board["columns"]) > 1
     return [
-        [name, *([plain(board[AVERAGE][name])] if with_average else []),
-         *(plain(board["values"][name][column["name"]]) for column in board["columns"])]
+        [name, *([number(board[AVERAGE][name], 2)] if with_average else []),
+         *(number(board["values"][name][column["name"]], 2) for column in board["columns"])]
         for name in board["systems"]
     ]  # fmt: skip
 
@@ -177,7 +178,7 @@ def untested(board: Mapping[str, Any]) -> str:
     lacking = [head for one, head in zip(board["columns"], heads(board), strict=True) if not one["tested"]]
     if not lacking or not board["settings"]["replicates"]:
         return ""
-    return f"Not tested, for it is no mean over rows of dialogues: {', '.join(lacking)}."
+    return f"Not tested, because not a mean over rows of dialogues: {', '.join(lacking)}."
 
 
 def _markdown(board: Mapping[str, Any]) -> str:
@@ -193,24 +194,28 @@ def _markdown(board: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _report(board: Mapping[str, Any]) -> bytes:
-    numbers = board[AVERAGE] if len(board["columns"]) > 1 else _only(board)
+def _report(board: Mapping[str, Any]) -> Report:
+    several = len(board["columns"]) > 1
+    numbers = board[AVERAGE] if several else _only(board)
     shown = {name: numbers[name] for name in board["systems"]}
-    plots = [bars("Average" if len(board["columns"]) > 1 else heads(board)[0], "of 100", shown), *_by_column(board)]
-    tables = [
-        Table(_caption(board), _columns(board), _rows(board), "The systems"),
-        Table("The first system less the second, of 100", _TESTS, _test_rows(board), "Differences", 1),
+    sections: list[Section] = [
+        Table(title=_caption(board), columns=_columns(board), rows=_rows(board)),
+        *_chart(board),
     ]
-    return page(
+    if board["tests"]:
+        note = "The first system less the second."
+        columns, rows = _TESTS, _test_rows(board)
+        sections.append(Table(title="Differences", note=note, columns=columns, rows=rows, text_columns=2))
+    return Report(
+        command="compare",
         title="Leaderboard",
         headline=_headline(board["systems"], shown),
-        lead=f"{len(board['systems']):,} systems, {len(board['columns']):,} numbers each.",
-        tiles={name: plain(shown[name]) for name in board["systems"][:6]},
-        tables=[table for table in tables if table.rows],
-        plots=plots,
+        lead=f"{counted(len(board['systems']), 'system')}, {counted(len(board['columns']), 'number')} each.",
+        tiles=[Tile(name, number(shown[name], 2)) for name in board["systems"][:6]],
+        sections=sections,
         notes=[sentence for sentence in [untested(board)] if sentence],
         terms=TERMS,
-        brand="compare",
+        links={"leaderboard.json": "all numbers", "leaderboard.md": "the tables as Markdown"},
     )
 
 
@@ -219,18 +224,18 @@ def _headline(systems: Sequence[str], shown: Mapping[str, float | None]) -> str:
     return "Systems next to each other" if first is None or first == second else f"{systems[0]} leads"
 
 
-def _by_column(board: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A plot of all columns, of two or three systems: with more nobody could tell them apart."""
-    names, systems = heads(board), board["systems"]
-    if len(names) < 2 or len(systems) > len(_STYLES):
-        return []
-    series = [
-        svg.Series(name, tuple(board["values"][name][one["name"]] for one in board["columns"]), style)
-        for name, style in zip(systems, _STYLES, strict=False)
+def _chart(board: Mapping[str, Any]) -> list[Dots]:
+    """All columns that are shares in one chart, a row a column and a mark a system."""
+    dots = [
+        Dot(head, None if value is None else value / 100, group=name)
+        for column, head in zip(board["columns"], heads(board), strict=True)
+        if column["metric"] not in OF_100
+        for name in board["systems"][:_MOST_SYSTEMS]
+        for value in [board["values"][name][column["name"]]]
     ]
-    said = "; ".join(f"{one.name}: {', '.join(map(plain, one.values))}" for one in series)
-    drawn = svg.bars("plot-columns", "By column", said, names, series, svg.number(1))
-    return [{"title": "By column", "hint": "of 100", "svg": drawn}]
+    more = len(board["systems"]) - _MOST_SYSTEMS
+    note = f"The first {_MOST_SYSTEMS} of {len(board['systems']):,} systems." if more > 0 else ""
+    return [Dots(title="Systems by column", dots=dots, note=note)] if dots else []
 
 
 def _only(board: Mapping[str, Any]) -> dict[str, float | None]:

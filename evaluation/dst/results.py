@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.frames import METRICS
-from parapet.evaluation.dst.report import report_page
+from parapet.evaluation.dst.report import dst_report
 from parapet.evaluation.dst.rows import Example
 from parapet.evaluation.dst.scoring import AGGREGATES, SENSITIVITY, Work, statistics_of
 from parapet.evaluation.dst.sensitivity import Policy, Unit
 from parapet.evaluation.dst.sets import ORIGINAL, Plan
 from parapet.evaluation.dst.totals import Totals, means
+from parapet.transforms.report import page
 
 Metrics = Mapping[str, Mapping[str, float]]
 
@@ -50,11 +51,11 @@ def metadata_files(
     """metrics.json, robustness.json and the page."""
     found = {name: means(of) for name, of in totals}
     numbers = robustness(about, found, replicates[0] if replicates else None)
-    page = report_page(numbers, examples[0] if examples else [])
+    report = dst_report(numbers, examples[0] if examples else [])
     return [
         ("metrics.json", _json(found.get(ORIGINAL, {}))),
         ("robustness.json", _json(numbers)),
-        ("report.html", page.encode("utf-8", "replace")),
+        ("report.html", page(report).encode()),
     ]
 
 

@@ -65,7 +65,7 @@ def test_a_leaderboard(tmp_path: Path) -> None:
         ("two", "one", 50.0), ("two", "one", 0.0)
     ]  # fmt: skip
     assert board["tests"][1]["p"] == board["tests"][1]["p_holm"] == 1.0
-    assert untested(board) == "Not tested, for it is no mean over rows of dialogues: a macro f1, b macro f1."
+    assert untested(board) == "Not tested, because not a mean over rows of dialogues: a macro f1, b macro f1."
     assert heads(board) == ["a accuracy", "a macro f1", "b accuracy", "b macro f1"]
     files = files_of(board)
     assert json.loads(files["leaderboard.json"])["average"] == board["average"]
