@@ -338,8 +338,8 @@ class Perturbation:
 
         return report_of(self, statistics, examples, options)
 
-    def metadata_files(self, statistics: Mapping[str, Any]) -> Mapping[str, bytes]:
-        """Further files that are made of the numbers, by path below the output."""
+    def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
+        """Further files that are made of the numbers, by path below the output; as :meth:`statistics` has them."""
         return {}
 
     def options(self) -> dict[str, object]:

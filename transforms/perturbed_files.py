@@ -241,14 +241,15 @@ def metadata_files(
     reported_names: Sequence[str],
 ) -> dict[str, bytes]:
     """The files besides dialogues and rows, by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
-    statistics = perturbation.statistics(counts, dict(zip(reported_names, reported, strict=True)))
+    by_name = dict(zip(reported_names, reported, strict=True))
+    statistics = perturbation.statistics(counts, by_name)
     examples: dict[str, list[Example]] = {
         name: [perturbation.example(one) for one in shown[name]] for name in perturbation.sets if shown.get(name)
     }
     report = perturbation.report(statistics, examples, options)
     return {
         **dict(schemas),
-        **perturbation.metadata_files(statistics),
+        **perturbation.metadata_files(statistics, by_name),
         "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
         "README.md": card(report).encode(errors="backslashreplace"),
         "report.html": page(report).encode(errors="backslashreplace"),
