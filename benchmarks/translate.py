@@ -149,7 +149,7 @@ def ask(url: str, schema: Path) -> None:
     from google.cloud.translate_v3.services.translation_service.transports import TranslationServiceGrpcTransport
 
     from parapet.schemas.layout import read_root, services_by_name
-    from parapet.transforms.back_translate.texts import texts_of
+    from parapet.transforms.back_translate.composing import texts_of
     from parapet.transforms.translation.batches import make_batches
     from parapet.transforms.translation.engine import Limits
 

@@ -60,8 +60,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads schemas and memories, and opens the engine once. Raises InputError where it cannot work."""
+    from parapet.transforms.back_translate.composing import texts_of
     from parapet.transforms.back_translate.legs import Known
-    from parapet.transforms.back_translate.texts import texts_of
     from parapet.transforms.translation import memory
 
     translating.check_flags(args)

@@ -67,7 +67,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> argparse.Namespace:
     """Reads flags, corpus and tasks. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.crowd_variations.tasks import read_tasks
+    from parapet.transforms.crowd_variations.asked import read_tasks
     from parapet.transforms.mturk.collected import FILE
 
     check_apart(args.output, sgd=args.sgd)

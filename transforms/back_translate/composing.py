@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
-from parapet.schemas.service import parse_service
+from parapet.schemas.elements import elements_of
+from parapet.schemas.service import Service, parse_service
 from parapet.schemas.translation import BackTranslation
-from parapet.transforms.back_translate.texts import Asked, asked_of
 from parapet.transforms.naming import Convention, Conventions, join_words, name_words
 from parapet.transforms.variants.names import compose_variant
+
+ENGLISH = "en"
 
 MAX_NAME_WORDS = 10  # a longer one is a sentence: the longest name of SGD-X has seven words
 
@@ -24,6 +26,43 @@ REASONS = {
     "no_text": "the original is empty, or has no letters to translate",
     "not_translated": "the engine gave no translation",
 }
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One name or description.
+
+    Attributes:
+      element_id: whose.
+      place: its form field, ``slot_3``: kind and position.
+      field: ``name`` or ``description``.
+      original: as the schema has it.
+      text: what is sent to an engine; empty where there is nothing to send.
+    """
+
+    element_id: str
+    place: str
+    field: Literal["name", "description"]
+    original: str
+    text: str
+
+
+def asked_of(service: Service) -> Iterator[Asked]:
+    """Yields the names of intents and slots, then the descriptions, the service's too."""
+    for element in elements_of(service, "names"):
+        yield Asked(element.id, element.field, "name", element.name, phrase_of(element.name))
+    for element in elements_of(service, "descriptions"):
+        text = " ".join(element.description.split())
+        yield Asked(element.id, element.field, "description", element.description, text)
+
+
+def phrase_of(name: str) -> str:
+    """``FindRestaurants`` and ``find_restaurants`` are "find restaurants"."""
+    return " ".join(name_words(name))
+
+
+def texts_of(services: Iterable[Service]) -> list[str]:
+    """Every text there is to translate, once, sorted."""
+    return sorted({asked.text for service in services for asked in asked_of(service) if asked.text})
 
 
 class Legs(msgspec.Struct, frozen=True):

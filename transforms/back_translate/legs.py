@@ -10,7 +10,7 @@ import msgspec
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.translation import Translation
-from parapet.transforms.back_translate.texts import ENGLISH
+from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.translation.batches import Batch, make_batches
 from parapet.transforms.translation.engine import Engine
 from parapet.transforms.translation.memory import Texts, missing

@@ -16,9 +16,8 @@ from parapet.schemas.layout import schema_bytes
 from parapet.schemas.service import Service, parse_service
 from parapet.schemas.translation import AUDIT, BackTranslation, Translation
 from parapet.transforms import table1
-from parapet.transforms.back_translate.composing import Legs, back_translated
+from parapet.transforms.back_translate.composing import ENGLISH, Legs, back_translated, texts_of
 from parapet.transforms.back_translate.report import back_translate_report
-from parapet.transforms.back_translate.texts import ENGLISH, texts_of
 from parapet.transforms.dead_letters import DEAD_LETTERS, Tally, check_bad
 from parapet.transforms.naming import Conventions
 from parapet.transforms.parquet import parquet_bytes

@@ -22,9 +22,9 @@ from parapet.transforms.crowd.merge import unusable_decision
 from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd_variations.asked import FIELD_OF, KIND_OF, AskedTurn
-from parapet.transforms.crowd_variations.canonical import canonical_text
 from parapet.transforms.crowd_variations.values import spans_of
 from parapet.transforms.crowd_variations.vet import Answer, cannot_stand, flags, vet_answer, vet_worker
+from parapet.transforms.crowd_variations.wording import canonical_text
 
 Decisions = Mapping[str, Mapping[str, Decision]]  # assignment id to form field to decision
 Repeats = Callable[[str, Answer], bool]  # worker hash and answer to whether the worker gave it for other sentences too

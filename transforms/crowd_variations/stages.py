@@ -29,11 +29,10 @@ from parapet.transforms.crowd import audit
 from parapet.transforms.crowd.composing import AUDIT, COUNTS, SUMMARY, count, dead, unpack_of
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import given, unusable_decision
-from parapet.transforms.crowd_variations.asked import AskedTurn, asked_turn, place_of
-from parapet.transforms.crowd_variations.repeats import Given, given_by, is_repeated, repeated
+from parapet.transforms.crowd_variations.asked import AskedTurn, Task, asked_turn, check_same, place_of
 from parapet.transforms.crowd_variations.settle import settle_turns
 from parapet.transforms.crowd_variations.summary import summarise
-from parapet.transforms.crowd_variations.tasks import Task, check_same
+from parapet.transforms.crowd_variations.vet import Given, given_by, is_repeated, repeated
 from parapet.transforms.dead_letters import id_of
 
 REWRITTEN, GIVEN = "rewritten", "given"

@@ -7,7 +7,8 @@ not be rejected. Each answer gets at most one reason, the first that applies: re
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -26,11 +27,11 @@ from parapet.transforms.crowd.vet import (
     is_too_fast,
 )
 from parapet.transforms.crowd_variations.asked import AskedTurn
-from parapet.transforms.crowd_variations.canonical import words_of
-from parapet.transforms.crowd_variations.meaning import other_numbers, turns_around, turns_on
 from parapet.transforms.crowd_variations.values import Place, find_units, interchangeable
+from parapet.transforms.crowd_variations.wording import other_numbers, turns_around, turns_on, words_of
 from parapet.transforms.distance import levenshtein
 from parapet.transforms.hits.kept_values import find_word
+from parapet.transforms.seeding import stable_hash
 
 # Reason id to what a reviewer or requester should know of it.
 EXPLANATIONS = {
@@ -80,6 +81,11 @@ NEAR = 2  # letters
 UNCOMMON = 4.0  # Zipf frequency: "jazz" is rarer, "cheap" is not
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday today tonight tomorrow noon midnight"
 _TELLING = frozenset(_DAYS.split())
+
+# "Yes please" is a good answer to many turns.
+LEAST_WORDS, LEAST_SENTENCES = 4, 3
+
+Given = tuple[int, int]  # what was written, and for what: hashes of their words
 
 
 class Answer(msgspec.Struct, frozen=True, dict=True):
@@ -318,3 +324,36 @@ _REVIEW: tuple[Rule, ...] = (
     ("profanity", _profanity),
     ("unknown_word", _unknown_word),
 )
+
+
+def given_by(answers: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, list[Given]]]:
+    """(worker hash, what that worker gave) of a dialogue.
+
+    Args:
+      answers: (worker hash, text, the sentence that it rewrites).
+    """
+    by_worker: dict[str, set[Given]] = defaultdict(set)
+    for worker, text, sentence in answers:
+        said = words_of(text)
+        if worker and len(said) >= LEAST_WORDS:
+            by_worker[worker].add((_digest(said), _digest(words_of(sentence))))
+    for worker, found in by_worker.items():
+        yield worker, sorted(found)
+
+
+def repeated(worker: str, given: Iterable[Sequence[Given]]) -> list[str]:
+    """Keys of what a worker gave for several different sentences, as :func:`is_repeated` looks them up."""
+    sentences: dict[int, set[int]] = defaultdict(set)
+    for found in given:
+        for said, sentence in found:
+            sentences[said].add(sentence)
+    return sorted(f"{worker} {said}" for said, of in sentences.items() if len(of) >= LEAST_SENTENCES)
+
+
+def is_repeated(worker: str, answer: Answer, found: Mapping[str, object]) -> bool:
+    """Whether an answer is among what :func:`repeated` has found."""
+    return bool(found) and f"{worker} {_digest(answer.words)}" in found
+
+
+def _digest(said: tuple[str, ...]) -> int:
+    return stable_hash(*said) >> 1  # fits into the 64 bits that Beam's coders have, sign included

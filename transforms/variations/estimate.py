@@ -8,8 +8,8 @@ import msgspec
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.back_translate.legs import Known
-from parapet.transforms.back_translate.texts import ENGLISH
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.user_turns import user_turns
 from parapet.transforms.variations.kinds import Settings

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from parapet.transforms.back_translate.texts import ENGLISH
+from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.seeding import DRAW_LIMIT, draws, key_of
 from parapet.transforms.user_turns import UserTurn
 from parapet.transforms.variations.made import Made

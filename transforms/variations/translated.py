@@ -10,8 +10,8 @@ import apache_beam as beam
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.translation import Translation
+from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.back_translate.legs import BackTranslate, Known
-from parapet.transforms.back_translate.texts import ENGLISH
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.translation.engine import Engine
 from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from parapet.schemas.service import parse_service
 from parapet.schemas.translation import BackTranslation
-from parapet.transforms.back_translate.composing import Legs, back_translated, name_of, without_collisions
-from parapet.transforms.back_translate.texts import asked_of, phrase_of, texts_of
+from parapet.transforms.back_translate.composing import (
+    Legs,
+    asked_of,
+    back_translated,
+    name_of,
+    phrase_of,
+    texts_of,
+    without_collisions,
+)
 from parapet.transforms.naming import Convention, Conventions
 
 RAW: dict[str, Any] = {

@@ -11,19 +11,20 @@ from hypothesis import strategies as st
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.responses import Assignment
 from parapet.transforms.crowd_variations.asked import AskedTurn, asked_turn
-from parapet.transforms.crowd_variations.canonical import canonical_text, words_of
-from parapet.transforms.crowd_variations.meaning import other_numbers, turns_around, turns_on
-from parapet.transforms.crowd_variations.repeats import given_by, is_repeated, repeated
 from parapet.transforms.crowd_variations.values import find_units, interchangeable, spans_of
 from parapet.transforms.crowd_variations.vet import (
     EXPLANATIONS,
     Answer,
     cannot_stand,
     flags,
+    given_by,
+    is_repeated,
+    repeated,
     typo_bound,
     vet_answer,
     vet_worker,
 )
+from parapet.transforms.crowd_variations.wording import canonical_text, other_numbers, turns_around, turns_on, words_of
 
 
 def user(utterance: str, *values: str, slots: tuple[str, ...] = ()) -> Turn:

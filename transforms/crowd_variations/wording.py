@@ -1,30 +1,44 @@
-"""Signs that a rewriting means something else: yes and no, negation, numbers."""
+"""A rewriting as it is emitted: its words as typed, without what only keyboards and forms have put in."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
-from parapet.transforms.text import words
+from parapet.transforms.hits.kept_values import speakable
+from parapet.transforms.text import clean, words
+
+_CURLY = "\u2018\u2019\u201c\u201d"
+_STRAIGHT = str.maketrans(_CURLY, "''\"\"")
 
 _YES_WORDS = "yes yeah yea yep yup"
+
 # Other words that agree; they may stand for a yes, or it for them.
 _AGREEING_WORDS = """
 sure ok okay alright right correct exactly absolutely definitely certainly indeed agreed fine good great perfect
 wonderful excellent sounds works please deal nice awesome cool confirm confirmed course true
 """
+
 _NO_WORDS = """
 no nope nah not never none nothing nobody neither nor without cannot cant dont doesnt didnt wont isnt arent wasnt
 werent wouldnt couldnt shouldnt havent hasnt hadnt aint neednt mustnt
 """
+
 _FROM_TWO = """
 two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
 """
+
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred"
 
 _YES = frozenset(_YES_WORDS.split())
+
 _AGREEING = _YES | frozenset(_AGREEING_WORDS.split())
+
 _NO = frozenset(_NO_WORDS.split())
+
 _ECHOES = {("i", "do"), ("we", "do"), ("it", "does"), ("that", "does")}
+
 _NUMBERS = {
     **{word: str(n) for n, word in enumerate(_FROM_TWO.split(), 2)},
     **{word: str(10 * n) for n, word in enumerate(_TENS.split(), 2)},
@@ -32,6 +46,33 @@ _NUMBERS = {
     "pair": "2",
     "thousand": "1000",
 }
+
+
+def canonical_text(text: str, original: str) -> str:
+    """Single spaces, nothing invisible, straight quotes, accents composed; unless the original itself has those.
+
+    Never a letter, never its case: values must stay as they are, and typos are wanted.
+
+    Args:
+      text: as given.
+      original: the sentence that was to be rewritten, as the page shows it.
+    """
+    text = speakable(text)
+    if text.isascii():
+        return text
+    if not any(quote in original for quote in _CURLY):
+        text = text.translate(_STRAIGHT)
+    kept = set(original)
+    text = "".join(c for c in text if c.isascii() or c in kept or c.isspace() or clean(c))
+    if unicodedata.is_normalized("NFC", original):
+        text = unicodedata.normalize("NFC", text)
+    return " ".join(text.split())
+
+
+@lru_cache(maxsize=1 << 14)
+def words_of(text: str) -> tuple[str, ...]:
+    """The words by which texts are the same, as the page counts them."""
+    return words(text if text.isascii() else unicodedata.normalize("NFKC", text))
 
 
 def turns_around(original: Sequence[str], answer: Sequence[str], shorter: bool = False) -> bool:
