@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parapet.schemas.responses import Assignment, DeadLetter
     from parapet.transforms.crowd.composition import Answers, Settled
     from parapet.transforms.crowd.options import Options
-    from parapet.transforms.crowd.summary import ServiceSummary
+    from parapet.transforms.crowd.summary import ServiceSummary, VariantsRun
 
 Variants = dict[str, dict[str, list[dict[str, Any]]]]
 PathLike = str | Path
@@ -95,12 +95,15 @@ class Composition:
     @cached_property
     def statistics(self) -> dict[str, Any]:
         """How many answers were used and why others were not, and the measures of Table 1 (``statistics.json``)."""
-        from parapet.schemas.layout import splits_of
-        from parapet.transforms.crowd.summary import statistics
-
         agreement = self._answers.agreement[0][0] if self._answers.agreement else None
-        names, dead = splits_of(self._splits), len(self.dead_letters)
-        return statistics(self._summaries, names, dead, agreement, self._options.method())
+        return self._run.statistics(self._summaries, len(self.dead_letters), agreement)
+
+    @property
+    def _run(self) -> VariantsRun:
+        from parapet.schemas.layout import splits_of
+        from parapet.transforms.crowd.summary import VariantsRun
+
+        return VariantsRun(self._options, splits_of(self._splits))
 
     @cached_property
     def _summaries(self) -> list[ServiceSummary]:
@@ -120,24 +123,21 @@ class Composition:
         Raises:
           InputError: the folder holds something else, or files that were changed since; or it cannot be written.
         """
-        from parapet.schemas.layout import SINGLE, schema_bytes, splits_of
+        from parapet.schemas.layout import SINGLE, schema_bytes
         from parapet.transforms import files
-        from parapet.transforms.crowd import audit, outputs
+        from parapet.transforms.crowd import audit
+        from parapet.transforms.crowd.composing import metadata_files
 
-        output = str(folder)
-        about = splits_of(self._splits), self._options.method(), self._options.vetting_rules
-        files.prepare(output, "compose")
-        small = outputs.summary_files(None, self._summaries, self.dead_letters, self._answers.agreement, *about)
-        written = [files.write_staged(output, path, data) for path, data in small]
+        output, run = str(folder), self._run
+        files.prepare(output, run.pipeline)
+        metadata = metadata_files(run, self._summaries, self.dead_letters, self._answers.agreement)
+        written = [files.write_staged(output, path, data) for path, data in metadata]
         for variant, of_splits in self.variants.items():
             for split, services in of_splits.items():
                 path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
                 written.append(files.write_staged(output, path, schema_bytes(services)))
-        with files.staged(output, audit.FILE) as handle:
-            hashing = files.HashingWriter(handle)
-            audit.write([self.audit], hashing)
-        written.append(hashing.written(audit.FILE))
-        files.publish(output, files.manifest_of(self._options.header(), self._settled.counts, written))
+        written.append(audit.write_staged(output, [self.audit]))
+        files.publish(output, files.manifest_of(run.header(), self._settled.counts, written))
 
 
 def compose(
@@ -290,5 +290,5 @@ def _sheets(reviewers: Any) -> list[str]:
     for sheet in sheets:
         check_file(sheet, "reviewers")
     if sheets and same_place(*sheets):
-        raise InputError("two different sheets, please: one agrees with itself", "reviewers")
+        raise InputError("give two different sheets: this is one and the same", "reviewers")
     return sheets

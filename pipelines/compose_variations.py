@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import EXIT_FAILURE, Parser, add_split, check_apart, counted, run_command, run_header
-from parapet.pipelines.compose import check_answers, failed, reasons_of
-from parapet.pipelines.compose import inputs as answer_files
+import msgspec
+
+from parapet.pipelines.command import Parser, add_split, check_apart, counted, run_command, say
+from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
 from parapet.schemas.layout import as_path, is_there, sample_root
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from parapet.schemas.dialogue_files import DialogueFile
+    from parapet.transforms.crowd.ingest.files import Sources
+    from parapet.transforms.crowd_variations.tasks import Task
 
 EXAMPLE = """\
   parapet compose_variations --output out                                             # the bundled sample
@@ -24,39 +28,53 @@ EXAMPLE = """\
   parapet language_variations --sgd my_corpus --rewritten out/rewritten.jsonl --output varied"""
 
 
+class Config(msgspec.Struct, frozen=True):
+    """A composition of variations.
+
+    Attributes:
+      output: the folder to write.
+      sgd: the corpus. ``split`` is the one whose dialogues the tasks are about, ``files`` are its dialogues.
+      tasks: what was asked, by dialogue; empty where no folder of ``hits`` was given.
+      sources: the files of answers and decisions.
+      seed: of the draw among several good answers.
+      require_complete: whether a turn without a good answer of each kind is a failure.
+    """
+
+    output: str
+    sgd: str
+    split: str
+    files: tuple[DialogueFile, ...]
+    tasks: dict[str, list[Task]]
+    sources: Sources
+    seed: int
+    require_complete: bool
+
+
 def parser() -> Parser:
     """The flags."""
     what = (
         "Answers to the tasks of 'parapet hits --task rewrites' -> OUT/rewritten.jsonl, a line for each user turn and\n"
         "kind (paraphrase, typos, verbose, simple) with a good answer; and what became of every answer, and why."
     )
-    made = Parser("compose_variations", what, EXAMPLE)
-    add = made.add_argument
+    flags = Parser("compose_variations", what, EXAMPLE)
+    add = flags.add_argument
     add("--sgd", metavar="ROOT", help="corpus that the tasks were made from (default: the bundled sample)")
-    add_split(made, text="whose dialogues the tasks were made of: splits may share ids")
-    add(
-        "--responses",
-        nargs="+",
-        metavar="FILE",
-        help="batch CSV, JSON lines of the API, or folders of 'parapet mturk', mixed and repeated as you like",
-    )
+    add_split(flags, text="whose dialogues the tasks are about: splits may share ids")
+    add_answer_flags(flags, "batch CSV, JSON lines of the API, or folders of 'parapet mturk'")
     add(
         "--hits",
         nargs="+",
         default=[],
         metavar="FOLDER",
-        help="what 'parapet hits' made: checks that the corpus is the same, and counts turns that nobody answered",
+        help="output of 'parapet hits': checks that the corpus is the same, and counts turns that nobody answered",
     )
-    add("--decisions", nargs="+", default=[], metavar="FILE", help="reviewers' decisions (CSV)")
-    add("--reviewers", nargs=2, default=[], metavar=("A", "B"), help="two reviewers' sheets to merge, with agreement")
     add(
         "--require_complete",
         action="store_true",
         help="exit with 1 unless every turn has a good answer of each kind",
     )
     add("--seed", type=int, default=0, help="of the draw among several good answers (default 0)")
-    add("--encoding", default="utf-8", help="of response files without a byte order mark (default utf-8)")
-    return made
+    return flags
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -64,134 +82,67 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
-    """Reads flags, corpus and tasks. Raises InputError where they cannot work."""
+def check(args: argparse.Namespace) -> Config:
+    """Reads corpus and tasks. Raises InputError for what cannot work."""
     from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.crowd_variations.asked import read_tasks
+    from parapet.transforms.crowd_variations.tasks import REWRITING_TASKS, read_tasks
     from parapet.transforms.mturk.collected import FILE
 
     check_apart(args.output, sgd=args.sgd)
-    if args.sgd is None:
-        args.responses = args.responses or [str(sample_root() / "crowd" / "rewrites.csv")]
-    args.responses = [
+    sample = [str(sample_root() / "crowd" / "rewrites.csv")] if args.sgd is None else []
+    responses = [
         str(as_path(path) / FILE) if is_there(path) and as_path(path).is_dir() else path
-        for path in args.responses or []
+        for path in args.responses or sample
     ]
-    check_answers(args)
-    args.corpus = read_corpus(args.sgd or sample_root(), [args.split])
-    args.tasks = read_tasks(args.hits)
-    return args
+    sources = check_answers(args, responses, REWRITING_TASKS)
+    sgd = args.sgd or str(sample_root())
+    files = read_corpus(sgd, [args.split]).files
+    tasks = read_tasks(args.hits)
+    return Config(
+        args.output,
+        sgd,
+        args.split,
+        tuple(files),
+        tasks,
+        sources,
+        args.seed,
+        args.require_complete,
+    )
 
 
-def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+def inputs(config: Config) -> list[tuple[str, str]]:
     """What workers read: dialogues, answers and decisions."""
-    return [("--sgd", str(args.sgd or sample_root())), *answer_files(args)]
+    return [("--sgd", config.sgd), *answer_files(config.sources)]
 
 
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
-    """Wires the pipeline: read and merge as ``compose`` does, join with the dialogues, settle, write, publish."""
-    import apache_beam as beam
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Settles the answers by dialogue, and publishes rewritten turns and audit."""
+    from parapet.transforms.crowd.composing import ComposeAnswers
+    from parapet.transforms.crowd_variations.stages import SettleDialogues
+    from parapet.transforms.crowd_variations.summary import RewritingsRun
 
-    from parapet.schemas.rewritings import REWRITINGS
-    from parapet.transforms import files
-    from parapet.transforms.crowd import composing, reading, worker_key
-    from parapet.transforms.crowd.ingest.files import Sources
-    from parapet.transforms.crowd_variations import outputs, stages, summary
-    from parapet.transforms.crowd_variations.asked import TASKS
-
-    sources = Sources(args.responses, args.decisions, args.reviewers, args.encoding, TASKS)
-    read = reading.ReadAnswers(sources, worker_key.load_worker_key())
-    files.prepare(args.output, "compose_variations")
-    answers = pipeline | "Answers" >> read
-    dialogues = (
-        pipeline
-        | "Dialogue files" >> beam.Create(args.corpus.files)
-        | "Read dialogues" >> beam.ParDo(stages.ReadDialogues()).with_outputs(composing.DEAD, main="dialogues")
-    )
-    joined = (
-        {
-            "dialogues": dialogues.dialogues,
-            "responses": answers["merged"] | "Of dialogue" >> beam.MapTuple(stages.by_dialogue),
-            "tasks": pipeline | "Tasks" >> beam.Create(stages.tasks_of(args.tasks), reshuffle=False),
-        }
-        | "By dialogue" >> beam.CoGroupByKey()
-        | "Join"
-        >> beam.ParDo(stages.JoinDialogue()).with_outputs(
-            composing.DEAD, composing.COUNTS, stages.GIVEN, main="dialogues"
-        )
-    )
-    repeated = (
-        joined[stages.GIVEN] | "By worker" >> beam.GroupByKey() | "Repeated" >> beam.FlatMapTuple(stages.repeated_by)
-    )
-    settled = joined.dialogues | "Settle" >> beam.ParDo(
-        stages.SettleDialogues(args.seed), beam.pvalue.AsDict(repeated)
-    ).with_outputs(stages.REWRITTEN, composing.AUDIT, composing.SUMMARY, composing.DEAD, composing.COUNTS)
-    dead = (answers["dead"], dialogues.dead, joined.dead, settled.dead) | "All dead letters" >> beam.Flatten()
-    counts = (answers["counts"], joined.counts, settled.counts) | "All counts" >> beam.Flatten()
-    audit = (
-        settled.audit
-        | "One audit" >> beam.GroupBy(composing.together)
-        | "Write audit" >> beam.ParDo(composing.WriteAudit(args.output, REWRITINGS))
-    )
-    once = pipeline | "Once" >> beam.Create([None], reshuffle=False)
-    rewritten = once | "Rewritten" >> beam.Map(stages.rewritten_file, beam.pvalue.AsList(settled.rewritten))
-    pages = once | "Summarise" >> beam.FlatMap(
-        outputs.summary_files,
-        summaries=beam.pvalue.AsList(settled.summary),
-        dead=beam.pvalue.AsList(dead),
-        agreement=beam.pvalue.AsList(answers["agreement"]),
-        method=method_of(args),
-    )
-    others = (rewritten, pages) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
-    (
-        (audit, others)
-        | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args), counts, summary.check_invariants)
-    )
+    settle = SettleDialogues(config.files, config.tasks, config.seed)
+    run = RewritingsRun({"split": config.split, "seed": str(config.seed)})
+    pipeline | ComposeAnswers(config.sources, settle, run, config.output)
 
 
-def method_of(args: argparse.Namespace) -> dict[str, str]:
-    """What ``statistics.json`` says of the method; never the names of input files, which do not shape the result."""
-    return {"split": args.split, "seed": str(args.seed)}
-
-
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    return run_header("compose_variations", method_of(args))
-
-
-def report(args: argparse.Namespace, counters: dict[str, int]) -> int:
-    """Says what was made and what to do next. Returns the exit status."""
+def report(config: Config, counters: dict[str, int]) -> int:
+    """Says what was composed and what to do next. Returns the exit status."""
     from parapet.transforms.crowd_variations.summary import of_other_sentences
-    from parapet.transforms.files import MANIFEST, read_written
 
-    found = json.loads(read_written(args.output, "statistics.json"))
-    assignments = json.loads(read_written(args.output, MANIFEST))["counts"]["assignments"]
-    dead = [json.loads(line) for line in read_written(args.output, "dead_letters.jsonl").splitlines()]
-    out, answers = args.output, found["answers"]
-    if not args.quiet:
-        kinds = ", ".join(f"{of['turns']:,} {kind}" for kind, of in found["kinds"].items())
-        print(f"{found['complete']:,} of {counted(found['turns'], 'user turn')} with all four: {kinds}")
-        print("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
-        print(f"report: {out}/report.html")
-        if answers["review"]:
-            print(f"review: {out}/review.html, {counted(answers['review'], 'answer')} held; then add --decisions")
-        print(f"next: parapet language_variations --rewritten {out}/rewritten.jsonl")
-    if found["short"]:
-        logging.warning("still missing: %s, see %s/shortfall.csv", counted(found["short"], "rewriting"), out)
-    if dead:
+    published = PublishedAnswers(config.output)
+    statistics = published.statistics
+    kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
+    headline = f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} with all four: {kinds}"
+    short: int = statistics["short"]
+    published.say(headline, f"still missing: {counted(short, 'rewriting')}" if short else "")
+    say(f"next: parapet language_variations --rewritten {config.output}/rewritten.jsonl")
+    if of_other_sentences(statistics):
         logging.warning(
-            "not used: %s, see %s/dead_letters.jsonl: %s", counted(len(dead), "record"), out, reasons_of(dead)
+            "most mistyped answers belong to other sentences: were the tasks made from this --sgd and --split?"
         )
-    if of_other_sentences(found):
-        logging.warning(
-            "most mistyped answers are of other sentences: is this the corpus, and the --split, of the tasks?"
-        )
-    if not assignments:
-        return failed("no assignment could be read from the files of --responses", found, dead, out)
-    if not answers["used"]:
-        return failed("no rewriting could be used", found, dead, out)
-    return EXIT_FAILURE if found["short"] and args.require_complete else 0
+    nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
+    return published.status(nothing, short, config.require_complete)
 
 
 if __name__ == "__main__":

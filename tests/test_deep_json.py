@@ -24,7 +24,7 @@ from parapet.transforms import files
 from parapet.transforms.anonymise.chats import _of_line as chat_of
 from parapet.transforms.checkpoints import read_json
 from parapet.transforms.corpora import typed
-from parapet.transforms.crowd_variations.asked import read_tasks
+from parapet.transforms.crowd_variations.tasks import read_tasks
 from parapet.transforms.mturk import collected
 from parapet.transforms.mturk.hits_folder import read_hits
 from parapet.transforms.mturk.journal import Journal

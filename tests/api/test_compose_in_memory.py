@@ -259,7 +259,7 @@ def test_bad_input_is_refused_with_place_and_reason(tmp_path: Path, sample, answ
     assert refused(sample, answers, name_distance="cosine").startswith("name_distance: there is no distance 'cosine'")
     assert refused(sample, answers, encoding="base64") == "encoding: Python knows no text encoding 'base64'"
     assert refused(sample, answers, reviewers=answers[:1]) == "reviewers: expected two sheets, found 1"
-    assert "agrees with itself" in refused(sample, answers, reviewers=(answers[0], answers[0]))
+    assert "two different sheets" in refused(sample, answers, reviewers=(answers[0], answers[0]))
     assert refused({"service_name": "A"}, answers) == "services: expected a list of services, found dict"
     assert refused([], answers) == "services: the list of services is empty"
     assert refused([{"service_name": "A"}], answers).startswith("services: [0]: ")

@@ -1,4 +1,4 @@
-"""``responses.parquet``: the fate of every answer, as one sorted file of deterministic bytes."""
+"""``responses.parquet``: what became of every answer, as one sorted file of deterministic bytes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parapet.schemas.responses import RESPONSES, AuditRow, audit_table
+from parapet.transforms.files import HashingWriter, Written, staged
 
 FILE = "responses.parquet"
-_ROWS_OF_A_GROUP = 1 << 16
+_ROW_GROUP_SIZE = 1 << 16
 
 
 def pack(rows: list[AuditRow]) -> bytes:
@@ -33,18 +34,26 @@ def pack_table(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def write(services: Iterable[pa.Table], handle: Any, schema: pa.Schema = RESPONSES) -> None:
-    """Writes services' rows, in the order given, as one Parquet file of even row groups."""
+def write_staged(output: str, tables: Iterable[pa.Table], schema: pa.Schema = RESPONSES) -> Written:
+    """Writes ``responses.parquet`` to the staging folder of ``output``; arguments as in :func:`write`."""
+    with staged(output, FILE) as handle:
+        hashing = HashingWriter(handle)
+        write(tables, hashing, schema)
+    return hashing.written(FILE)
+
+
+def write(tables: Iterable[pa.Table], handle: Any, schema: pa.Schema = RESPONSES) -> None:
+    """Writes tables, one after the other, as one Parquet file of even row groups."""
     with pq.ParquetWriter(handle, schema, compression="zstd") as writer:
         waiting: list[pa.Table] = []
         rows = 0
-        for table in services:
+        for table in tables:
             waiting.append(table)
             rows += table.num_rows
-            while rows >= _ROWS_OF_A_GROUP:
+            while rows >= _ROW_GROUP_SIZE:
                 whole = pa.concat_tables(waiting)
-                writer.write_table(whole.slice(0, _ROWS_OF_A_GROUP), row_group_size=_ROWS_OF_A_GROUP)
-                waiting = [whole.slice(_ROWS_OF_A_GROUP)]
-                rows -= _ROWS_OF_A_GROUP
+                writer.write_table(whole.slice(0, _ROW_GROUP_SIZE), row_group_size=_ROW_GROUP_SIZE)
+                waiting = [whole.slice(_ROW_GROUP_SIZE)]
+                rows -= _ROW_GROUP_SIZE
         if rows:
-            writer.write_table(pa.concat_tables(waiting), row_group_size=_ROWS_OF_A_GROUP)
+            writer.write_table(pa.concat_tables(waiting), row_group_size=_ROW_GROUP_SIZE)

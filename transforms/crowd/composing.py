@@ -1,236 +1,173 @@
-"""The PTransforms of ``compose``: read, settle by service, write. The work is done by pure functions elsewhere.
+"""The outline of ``compose`` and ``compose_variations``: answers are read, merged, settled, written with an audit.
 
-Elements are batches: assignments travel packed, some hundreds together, and a service is settled as one element.
+What is made of the answers, and what is said of it, is the pipeline's own: a transform that settles them and a
+:class:`CrowdRun`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any
-from zlib import crc32
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import apache_beam as beam
-import msgspec
-import orjson
 import pyarrow as pa
-from apache_beam.metrics import Metrics
-from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.decisions import Decision
-from parapet.schemas.elements import VARIANTS
-from parapet.schemas.layout import schema_bytes
-from parapet.schemas.responses import RESPONSES, Assignment, DeadLetter
-from parapet.transforms.crowd import agreement, audit
-from parapet.transforms.crowd.ingest.fields import SCHEMAS, Asked
-from parapet.transforms.crowd.ingest.files import read_responses, read_sheet
-from parapet.transforms.crowd.merge import merge
-from parapet.transforms.crowd.settle import Settings, settle
-from parapet.transforms.crowd.summary import summarise
-from parapet.transforms.files import HashingWriter, Written, staged
+from parapet.schemas.responses import DeadLetter
+from parapet.transforms import files
+from parapet.transforms.crowd import audit
+from parapet.transforms.crowd.ingest.files import Sources
+from parapet.transforms.crowd.reading import AGREEMENT, COUNTS, DEAD_LETTERS, ReadAnswers
+from parapet.transforms.crowd.review import ReviewItem, review_csv, review_pages
+from parapet.transforms.crowd.summary import dead_letters_jsonl
+from parapet.transforms.crowd.worker_key import load_worker_key
+from parapet.transforms.report import Report, page
 
-DEAD = "dead"
-COUNTS = "counts"
-VARIANT = "variant"
-AUDIT = "audit"
-SUMMARY = "summary"
+# The outputs of a transform that settles answers, besides its dead letters and counts.
+FILES, AUDIT, SUMMARY = "files", "audit", "summary"
 
-_BATCH = 1_000  # assignments; a batch of the usual size is about a megabyte
-
-Bucket = tuple[str, bytes]
+Agreement = tuple[dict[str, Any], bytes]  # of two reviewers, and the sheet of what a third has to settle
 
 
-class Of(msgspec.Struct):
-    """What travels to one service, or dialogue: assignments, and the decisions on them."""
+class Summary(Protocol):
+    """What the metadata files need of one service, or of one dialogue."""
 
-    assignments: list[Assignment]
-    decisions: dict[str, dict[str, Decision]]
-
-
-_packer = msgspec.msgpack.Encoder()
-_unpack_assignments = msgspec.msgpack.Decoder(list[Assignment]).decode
-_unpack_decisions = msgspec.msgpack.Decoder(list[Decision]).decode
-unpack_of = msgspec.msgpack.Decoder(Of).decode
+    @property
+    def reviews(self) -> list[ReviewItem]:
+        """The answers held for review."""
 
 
-def count(name: str, n: int) -> None:
-    """Adds to a counter of the run's summary."""
-    Metrics.counter("parapet", name).inc(n)
+SummaryT = TypeVar("SummaryT", bound=Summary)
 
 
-def dead(letters: Iterable[DeadLetter]) -> Iterator[TaggedOutput]:
-    """The letters on their own output, counted."""
-    for letter in letters:
-        count("dead_letters", 1)
-        yield TaggedOutput(DEAD, letter)
+class CrowdRun(Protocol[SummaryT]):
+    """One pipeline's own side of the outline.
 
-
-def tagged(counts: Mapping[str, int]) -> Iterator[TaggedOutput]:
-    """Counts on their own output, to be summed."""
-    for found in counts.items():
-        yield TaggedOutput(COUNTS, found)
-
-
-class ReadResponses(beam.DoFn):
-    """File name to (bucket, packed assignments); dead letters and counts on the side.
-
-    Args:
-      key: for the workers' hashes.
-      buckets: how many groups assignments fall into, by id, to be told apart from their copies in other exports.
-      encoding: of files without a byte order mark.
-      asked: the kind of tasks that answers are taken to.
+    Attributes:
+      pipeline: the command.
+      audit_schema: of ``responses.parquet``.
     """
 
-    def __init__(self, key: bytes, buckets: int, encoding: str, asked: Asked = SCHEMAS) -> None:
-        super().__init__()
-        self.key, self.buckets, self.encoding, self.asked = key, buckets, encoding, asked
+    pipeline: ClassVar[str]
+    audit_schema: ClassVar[pa.Schema]
 
-    def process(self, path: str) -> Iterator[Bucket | TaggedOutput]:
-        """Reads one file."""
-        records = read_responses(path, self.key, self.encoding, self.asked)
-        while batch := list(islice(records, _BATCH)):
-            letters = [record for record in batch if isinstance(record, DeadLetter)]
-            taken = [record for record in batch if isinstance(record, Assignment)]
-            yield from dead(letters)
-            yield TaggedOutput(COUNTS, ("assignments_read", len(taken)))
-            for bucket, group in _grouped(taken, lambda a: bucket_of(a.assignment_id, self.buckets)):
-                yield bucket, _packer.encode(group)
+    def header(self) -> dict[str, Any]:
+        """What ``run.json`` says besides files and counts."""
 
+    def explanations(self) -> Mapping[str, str]:
+        """Reason id to a sentence for reviewers and requesters."""
 
-class ReadDecisions(beam.DoFn):
-    """File name to (bucket, packed decisions); bad rows are dead letters."""
+    def ordered(self, summaries: Iterable[SummaryT]) -> list[SummaryT]:
+        """The summaries in the order of the corpus."""
 
-    def __init__(self, buckets: int) -> None:
-        super().__init__()
-        self.buckets = buckets
+    def statistics(
+        self, summaries: Sequence[SummaryT], dead_letters: int, agreement: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """``statistics.json``; with the agreement of two reviewers where there were two."""
 
-    def process(self, path: str) -> Iterator[Bucket | TaggedOutput]:
-        """Reads one sheet."""
-        decisions, letters = read_sheet(path)
-        yield from dead(letters)
-        yield from pack_decisions(decisions, self.buckets)
+    def report(self, statistics: Mapping[str, Any], summaries: Sequence[SummaryT]) -> Report:
+        """Of the page."""
 
+    def shortfall(self, summaries: Sequence[SummaryT]) -> bytes:
+        """``shortfall.csv``: what lacks good answers."""
 
-class ReadReviewers(beam.DoFn):
-    """Two reviewers' sheets to (bucket, packed decisions); how they agree, and what to adjudicate, on the side."""
+    def other_files(self, summaries: Sequence[SummaryT]) -> Iterable[tuple[str, bytes]]:
+        """(path, bytes) of what only this pipeline writes."""
 
-    def __init__(self, buckets: int) -> None:
-        super().__init__()
-        self.buckets = buckets
-
-    def process(self, sheets: tuple[str, str]) -> Iterator[Bucket | TaggedOutput]:
-        """Reads and merges both sheets."""
-        (first, bad), (second, worse) = read_sheet(sheets[0]), read_sheet(sheets[1])
-        yield from dead([*bad, *worse])
-        merged = agreement.merge_reviewers(first, second)
-        yield TaggedOutput(
-            SUMMARY, (msgspec.to_builtins(merged.agreement), agreement.adjudicate_csv(merged.adjudicate))
-        )
-        yield from pack_decisions(merged.decisions, self.buckets)
+    def check_invariants(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """The counts for ``run.json``. Raises InputError where an answer was lost."""
 
 
-def pack_decisions(decisions: Sequence[Decision], buckets: int) -> Iterator[Bucket]:
-    """Decisions by the bucket of their assignment."""
-    for bucket, group in _grouped(decisions, lambda d: bucket_of(d.response_id.rpartition(":")[0], buckets)):
-        yield bucket, _packer.encode(group)
-
-
-def bucket_of(assignment_id: str, buckets: int) -> str:
-    """The group in which all that is said of an assignment meets. The result of a run does not depend on it."""
-    return str(crc32(assignment_id.encode()) % buckets)
-
-
-def _grouped(items: Iterable[Any], key: Any) -> list[tuple[str, list[Any]]]:
-    groups: dict[str, list[Any]] = defaultdict(list)
-    for item in items:
-        groups[key(item)].append(item)
-    return sorted(groups.items())
-
-
-class MergeBucket(beam.DoFn):
-    """(bucket, its assignments and decisions) to (service name, packed assignments with their decisions)."""
-
-    def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
-        """Merges one bucket: each assignment once, each decision with its response."""
-        _, groups = element
-        merged = merge(
-            [a for batch in groups["assignments"] for a in _unpack_assignments(batch)],
-            [d for batch in groups["decisions"] for d in _unpack_decisions(batch)],
-        )
-        yield from dead(merged.dead)
-        yield from tagged(merged.counts)
-        for service, group in _grouped(merged.assignments, lambda a: a.service_name):
-            ids = [a.assignment_id for a in group if a.assignment_id in merged.decisions]
-            yield service, _packer.encode(Of(group, {found: merged.decisions[found] for found in ids}))
-
-
-class SettleServices(beam.DoFn):
-    """(service name, its schema and responses) to its outcome, parted into what goes where.
+class ComposeAnswers(beam.PTransform):
+    """Reads, merges and settles answers, and publishes the results.
 
     Args:
-      settings: of the run.
-      places: service name to the schema files that hold it, each with the service's position there.
-      left_out: names of services whose schemas are bad.
+      sources: the files of answers and decisions.
+      settle: a transform from (service name, packed MergedBatch) to PCollections by name: ``files`` (path, bytes),
+        ``audit`` (sort key, packed rows), ``summary``, ``dead_letters`` and ``counts``.
+      run: what is said of the results.
+      output: the output folder.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        places: Mapping[str, Sequence[tuple[str, int]]],
-        left_out: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, sources: Sources, settle: beam.PTransform, run: CrowdRun[Any], output: str) -> None:
         super().__init__()
-        self.settings, self.places, self.left_out = settings, places, left_out
+        self.read, self.settle = ReadAnswers(sources, load_worker_key()), settle
+        self.run, self.output = run, output
 
-    def process(self, element: tuple[str, Mapping[str, Iterable[bytes]]]) -> Iterator[Any]:
-        """Settles one service."""
-        name, groups = element
-        found = [unpack_of(batch) for batch in groups["responses"]]
-        assignments = [assignment for of in found for assignment in of.assignments]
-        decisions = {k: v for of in found for k, v in of.decisions.items()}
-        raw = next((orjson.loads(schema) for schema in groups["schema"]), None)
-        settled = settle(name, raw, assignments, decisions, self.settings, self.left_out)
-        yield from dead(settled.dead)
-        yield from tagged(settled.counts)
-        outcome = settled.outcome
-        if raw is None or outcome is None:
-            return
-        for k, variant in zip(VARIANTS, outcome.variants, strict=False):
-            for path, position in self.places[name]:
-                yield TaggedOutput(VARIANT, (f"v{k}/{path}", (position, orjson.dumps(variant))))
-        yield TaggedOutput(AUDIT, (name, audit.pack(outcome.audit)))
-        yield TaggedOutput(SUMMARY, summarise(raw, outcome))
-        for row in outcome.audit:
-            count(row.disposition, 1)
-        count("services_composed", bool(outcome.variants))
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        """The manifest of the published run."""
+        pipeline, run, output = begin.pipeline, self.run, self.output
+        files.prepare(output, run.pipeline)
+        answers = pipeline | "Answers" >> self.read
+        settled = answers["merged"] | "Settle" >> self.settle
+        dead_letters = (answers[DEAD_LETTERS], settled[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
+        counts = (answers[COUNTS], settled[COUNTS]) | "All counts" >> beam.Flatten()
+        audit_file = (
+            settled[AUDIT]
+            | "One audit" >> beam.GroupBy(_together)
+            | "Write audit" >> beam.ParDo(_WriteAudit(output, run.audit_schema))
+        )
+        metadata = (
+            pipeline
+            | "Once" >> beam.Create([run], reshuffle=False)
+            | "Metadata files"
+            >> beam.FlatMap(
+                metadata_files,
+                beam.pvalue.AsList(settled[SUMMARY]),
+                beam.pvalue.AsList(dead_letters),
+                beam.pvalue.AsList(answers[AGREEMENT]),
+            )
+        )
+        results = (settled[FILES], metadata) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(output)
+        published: beam.PCollection = (
+            (audit_file, results)
+            | "All files" >> beam.Flatten()
+            | "Publish" >> files.Publish(output, run.header(), counts, run.check_invariants)
+        )
+        return published
 
 
-class WriteAudit(beam.DoFn):
-    """(anything, all services' packed rows) to ``responses.parquet``."""
+def metadata_files(
+    run: CrowdRun[SummaryT],
+    summaries: Iterable[SummaryT],
+    dead_letters: Iterable[DeadLetter],
+    agreement: Sequence[Agreement],
+) -> Iterator[tuple[str, bytes]]:
+    """Yields (path, bytes): statistics, report, review sheet and pages, shortfall, dead letters, adjudication.
 
-    def __init__(self, output: str, schema: pa.Schema = RESPONSES) -> None:
+    Args:
+      run: what is said of the results.
+      summaries: one for each service or dialogue, in any order.
+      dead_letters: all of them.
+      agreement: of two reviewers; empty where there were none.
+    """
+    summaries, dead_letters = run.ordered(summaries), list(dead_letters)
+    reviews, explanations = [item for summary in summaries for item in summary.reviews], run.explanations()
+    statistics = run.statistics(summaries, len(dead_letters), agreement[0][0] if agreement else None)
+    yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
+    yield "report.html", page(run.report(statistics, summaries)).encode()
+    yield "review.csv", review_csv(reviews, explanations)
+    yield from review_pages(reviews, explanations, command=run.pipeline)
+    yield "shortfall.csv", run.shortfall(summaries)
+    yield "dead_letters.jsonl", dead_letters_jsonl(dead_letters)
+    yield from run.other_files(summaries)
+    if agreement:
+        yield "adjudicate.csv", agreement[0][1]
+
+
+class _WriteAudit(beam.DoFn):
+    """(anything, all packed rows with their sort keys) to ``responses.parquet``."""
+
+    def __init__(self, output: str, schema: pa.Schema) -> None:
         super().__init__()
         self.output, self.schema = output, schema
 
-    def process(self, element: tuple[str, Iterable[tuple[str, bytes]]]) -> Iterator[Written]:
-        """Writes the file."""
-        with staged(self.output, audit.FILE) as handle:
-            hashed = HashingWriter(handle)
-            audit.write((audit.unpack(rows) for _, rows in sorted(element[1])), hashed, self.schema)
-        yield hashed.written(audit.FILE)
+    def process(self, element: tuple[bytes, Iterable[tuple[str, bytes]]]) -> Iterator[files.Written]:
+        _, parts = element
+        tables = (audit.unpack(rows) for _, rows in sorted(parts))
+        yield audit.write_staged(self.output, tables, self.schema)
 
 
-def packed_schemas(raw: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
-    """(service name, its schema as JSON) of every service."""
-    return [(name, orjson.dumps(service)) for name, service in raw.items()]
-
-
-def schema_file(path: str, services: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
-    """(schema file, its services with their positions) to (schema file, bytes)."""
-    return path, schema_bytes([orjson.loads(service) for _, service in sorted(services)])
-
-
-def together(_: Any) -> bytes:
+def _together(_: Any) -> bytes:
     """The one key under which everything meets."""
     return b""

@@ -79,7 +79,7 @@ def read_answers(sources: Sources, key: bytes) -> Answers:
     """
     answers = Answers()
     for path in distinct(sources.responses):
-        for record in read_responses(path, key, sources.encoding, sources.asked):
+        for record in read_responses(path, key, sources.encoding, sources.kind):
             if isinstance(record, Assignment):
                 answers.assignments.append(record)
             else:
@@ -146,12 +146,3 @@ def bad_names(splits: Iterable[SplitSchemas]) -> frozenset[str]:
     """The names of services that break a rule of the format."""
     bad = (service.raw for split in splits for service in split.bad)
     return frozenset(str(raw.get("service_name")) for raw in bad if isinstance(raw, dict))
-
-
-def places_of(splits: Iterable[SplitSchemas]) -> dict[str, list[tuple[str, int]]]:
-    """Where each service stands: (schema file, position there)."""
-    places: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for split in splits:
-        for position, service in enumerate(split.services):
-            places[service.service_name].append((split.relative_path, position))
-    return dict(places)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from parapet.transforms.crowd.summary import Example
+import msgspec
+
 from parapet.transforms.report import Report, Section, Table, Text, Tile
 from parapet.transforms.table1_report import TERMS, distance_charts, measures_table
 from parapet.transforms.text import counted, number, percent
@@ -27,6 +28,13 @@ FILES = {
     "statistics.json": "all numbers",
     "run.json": "options of the run, and the checksum of every file",
 }
+
+
+class Example(msgspec.Struct):
+    """An original text and what stands for it in each variant."""
+
+    original: str
+    variants: list[str]
 
 
 def compose_report(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from parapet.schemas.rewritings import Kind
 from parapet.transforms.crowd.report import (
     DISPOSITIONS,
     FILES,
@@ -16,12 +19,23 @@ from parapet.transforms.crowd.report import (
     reviewers_text,
     words,
 )
-from parapet.transforms.crowd_variations.summary import Example
 from parapet.transforms.crowd_variations.vet import EXPLANATIONS
 from parapet.transforms.report import Report, Section, Table, Tile
 from parapet.transforms.text import counted, number, percent
 
 _COLUMNS = ["Turns", "Short", "Answers", *map(str.capitalize, DISPOSITIONS), "Words", "Letters changed"]
+
+
+class Example(msgspec.Struct, frozen=True, order=True):
+    """An answer for the page; ``draw`` says which are shown."""
+
+    draw: int
+    kind: Kind
+    disposition: str
+    reason: str
+    place: str
+    original: str
+    text: str
 
 
 def compose_variations_report(

@@ -21,7 +21,7 @@ from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.merge import unusable_decision
 from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.review import ReviewItem
-from parapet.transforms.crowd_variations.asked import FIELD_OF, KIND_OF, AskedTurn
+from parapet.transforms.crowd_variations.tasks import FIELD_OF, KIND_OF, SourceTurn
 from parapet.transforms.crowd_variations.values import spans_of
 from parapet.transforms.crowd_variations.vet import Answer, cannot_stand, flags, vet_answer, vet_worker
 from parapet.transforms.crowd_variations.wording import canonical_text
@@ -73,7 +73,7 @@ class Outcome(msgspec.Struct):
 
 
 def settle_turns(
-    turns: Iterable[AskedTurn],
+    turns: Iterable[SourceTurn],
     assignments: Mapping[int, Sequence[Assignment]],
     decisions: Decisions,
     seed: int,
@@ -101,7 +101,7 @@ def settle_turns(
 
 
 def read_answers(
-    turn: AskedTurn, assignments: Sequence[Assignment], decisions: Decisions, repeats: Repeats
+    turn: SourceTurn, assignments: Sequence[Assignment], decisions: Decisions, repeats: Repeats
 ) -> tuple[list[Entry], list[DeadLetter]]:
     """Every answer for a turn with the verdict on it, and dead letters for decisions that cannot be carried out."""
     entries, dead = [], []
@@ -120,7 +120,7 @@ def read_answers(
     return entries, dead
 
 
-def _entry(turn: AskedTurn, assignment: Assignment, field: str, decision: Decision | None) -> Entry | DeadLetter:
+def _entry(turn: SourceTurn, assignment: Assignment, field: str, decision: Decision | None) -> Entry | DeadLetter:
     """The answer in a field as the reviewer wants it; a dead letter where that cannot be."""
     text = assignment.answers[field]
     wanted = decision.text if decision is not None and decision.decision == "fix" else text
@@ -147,7 +147,7 @@ def _verdict(
     return of_worker
 
 
-def _settle_kind(turn: AskedTurn, kind: Kind, entries: list[Entry], seed: int, outcome: Outcome) -> None:
+def _settle_kind(turn: SourceTurn, kind: Kind, entries: list[Entry], seed: int, outcome: Outcome) -> None:
     clusters: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         clusters[" ".join(entry.answer.words) or f"\0{entry.response_id}"].append(entry)

@@ -1,7 +1,4 @@
-"""The PTransforms of ``compose_variations``: dialogues and answers joined, settled, written.
-
-Assignments come merged from the stages of ``compose``; all that is about one dialogue is settled as one element.
-"""
+"""The Beam side of ``compose_variations``: answers are joined with the dialogues, and settled dialogue by dialogue."""
 
 from __future__ import annotations
 
@@ -26,17 +23,24 @@ from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.schemas.rewritings import REWRITINGS
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.crowd import audit
-from parapet.transforms.crowd.composing import AUDIT, COUNTS, SUMMARY, count, dead, unpack_of
+from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import given, unusable_decision
-from parapet.transforms.crowd_variations.asked import AskedTurn, Task, asked_turn, check_same, place_of
+from parapet.transforms.crowd.reading import (
+    COUNTS,
+    DEAD_LETTERS,
+    show_progress,
+    tag_counts,
+    tag_dead_letters,
+    unpack_merged,
+)
 from parapet.transforms.crowd_variations.settle import settle_turns
-from parapet.transforms.crowd_variations.summary import summarise
+from parapet.transforms.crowd_variations.summary import REWRITTEN_FILE, summarise
+from parapet.transforms.crowd_variations.tasks import SourceTurn, Task, check_same, place_of, source_turn
 from parapet.transforms.crowd_variations.vet import Given, given_by, is_repeated, repeated
 from parapet.transforms.dead_letters import id_of
 
-REWRITTEN, GIVEN = "rewritten", "given"
-FILE = "rewritten.jsonl"
+_REWRITTEN, _WRITTEN_BY = "rewritten", "written_by"
 
 Found = tuple[str, int, bytes, str]  # file, position in it, the dialogue as JSON, why it cannot be used
 
@@ -45,11 +49,59 @@ _packer = msgspec.msgpack.Encoder()
 _encode_line = msgspec.json.Encoder().encode
 
 
-class ReadDialogues(beam.DoFn):
+class SettleDialogues(beam.PTransform):
+    """(place of a turn, packed MergedBatch) to rewritten turns, audit, summaries, dead letters and counts.
+
+    Args:
+      files: of the dialogues.
+      tasks: what was asked, by dialogue; may be empty.
+      seed: of the draw among good answers.
+    """
+
+    def __init__(self, files: Sequence[DialogueFile], tasks: Mapping[str, Sequence[Task]], seed: int) -> None:
+        super().__init__()
+        self.files, self.tasks, self.seed = list(files), sorted(tasks.items()), seed
+
+    def expand(self, merged: beam.PCollection) -> dict[str, beam.PCollection]:
+        """The outputs by name, as :class:`parapet.transforms.crowd.composing.ComposeAnswers` takes them."""
+        pipeline = merged.pipeline
+        dialogues = (
+            pipeline
+            | "Dialogue files" >> beam.Create(self.files)
+            | "Read dialogues" >> beam.ParDo(_ReadDialogues()).with_outputs(DEAD_LETTERS, main="dialogues")
+        )
+        joined = (
+            {
+                "dialogues": dialogues.dialogues,
+                "responses": merged | "Of dialogue" >> beam.MapTuple(_by_dialogue),
+                "tasks": pipeline | "Tasks" >> beam.Create(self.tasks, reshuffle=False),
+            }
+            | "By dialogue" >> beam.CoGroupByKey()
+            | "Join" >> beam.ParDo(_JoinDialogue()).with_outputs(DEAD_LETTERS, COUNTS, _WRITTEN_BY, main="dialogues")
+        )
+        repeats = joined[_WRITTEN_BY] | "By worker" >> beam.GroupByKey() | "Repeated" >> beam.FlatMapTuple(_repeated_by)
+        settled = joined.dialogues | "Settle dialogue" >> beam.ParDo(
+            _SettleDialogue(self.seed), beam.pvalue.AsDict(repeats)
+        ).with_outputs(_REWRITTEN, AUDIT, SUMMARY, DEAD_LETTERS, COUNTS)
+        rewritten = (
+            pipeline
+            | "One file" >> beam.Create([None], reshuffle=False)
+            | "Rewritten" >> beam.Map(_rewritten_file, beam.pvalue.AsList(settled[_REWRITTEN]))
+        )
+        dead_letters = [step[DEAD_LETTERS] for step in (dialogues, joined, settled)]
+        return {
+            FILES: rewritten,
+            AUDIT: settled[AUDIT],
+            SUMMARY: settled[SUMMARY],
+            DEAD_LETTERS: dead_letters | "Unusable answers and dialogues" >> beam.Flatten(),
+            COUNTS: (joined[COUNTS], settled[COUNTS]) | "Counts of settling" >> beam.Flatten(),
+        }
+
+
+class _ReadDialogues(beam.DoFn):
     """Dialogue file to (dialogue id, Found) of each dialogue in it; a file that cannot be read is a dead letter."""
 
     def process(self, file: DialogueFile) -> Iterator[Any]:
-        """Reads one file."""
         try:
             for position, raw, plain, dialogue in dialogues_of(file):
                 name = id_of(raw, position)
@@ -60,7 +112,8 @@ class ReadDialogues(beam.DoFn):
                 else:
                     yield name, (file.relative, position, _packed(raw, plain), "")
         except InputError as error:
-            yield from dead([DeadLetter("dialogues", file.relative, f"broken_file: {error}", "", file.relative)])
+            broken = DeadLetter("dialogues", file.relative, f"broken_file: {error}", "", file.relative)
+            yield from tag_dead_letters([broken])
 
 
 def _packed(raw: Any, plain: bool) -> bytes:
@@ -71,7 +124,7 @@ def _packed(raw: Any, plain: bool) -> bytes:
     return _SURROGATE.sub(" ", json.dumps(raw, ensure_ascii=False)).encode()
 
 
-def by_dialogue(service_name: str, packed: bytes) -> tuple[str, bytes]:
+def _by_dialogue(service_name: str, packed: bytes) -> tuple[str, bytes]:
     """What was merged about a turn, under its dialogue's id."""
     return place_of(service_name)[0], packed
 
@@ -79,7 +132,7 @@ def by_dialogue(service_name: str, packed: bytes) -> tuple[str, bytes]:
 class _Joined(msgspec.Struct):
     """All that is about one dialogue, its turns known."""
 
-    turns: list[AskedTurn]
+    turns: list[SourceTurn]
     assignments: list[Assignment]
     decisions: dict[str, dict[str, Decision]]
 
@@ -87,81 +140,76 @@ class _Joined(msgspec.Struct):
 _unpack = msgspec.msgpack.Decoder(_Joined).decode
 
 
-class JoinDialogue(beam.DoFn):
+class _JoinDialogue(beam.DoFn):
     """(dialogue id, {dialogues, responses, tasks}) to (dialogue id, packed _Joined).
 
-    On the side: what each worker gave (GIVEN), dead letters, counts. A dialogue that nobody was asked about gives
-    nothing.
+    On the side: what each worker wrote, dead letters, counts. A dialogue without tasks and answers gives nothing.
     """
 
     def process(self, element: tuple[str, Mapping[str, Iterable[Any]]]) -> Iterator[Any]:
-        """Joins one dialogue."""
         name, groups = element
-        found = [unpack_of(batch) for batch in groups["responses"]]
-        tasks = [task for of in groups["tasks"] for task in of]
-        if not found and not tasks:
+        answers = unpack_merged(groups["responses"])
+        tasks = [task for of_dialogue in groups["tasks"] for task in of_dialogue]
+        if not answers.assignments and not tasks:
             return
-        asked = _Asked(name, groups["dialogues"])
+        source = _Source(name, groups["dialogues"])
         for task in tasks:
-            check_same(task, asked.turn(task.turn))
-        turns = {task.turn for task in tasks}
-        taken: list[Assignment] = []
-        decisions = {key: value for of in found for key, value in of.decisions.items()}
-        for assignment in (assignment for of in found for assignment in of.assignments):
-            yield TaggedOutput(COUNTS, ("assignments_settled", 1))
-            turn = asked.turn(place_of(assignment.service_name)[1])
-            if isinstance(turn, AskedTurn):
-                taken.append(assignment)
-                turns.add(turn.turn)
+            check_same(task, source.turn(task.turn))
+        positions = {task.turn for task in tasks}
+        usable: list[Assignment] = []
+        for assignment in answers.assignments:
+            yield from tag_counts({"assignments_settled": 1})
+            turn = source.turn(place_of(assignment.service_name)[1])
+            if isinstance(turn, SourceTurn):
+                usable.append(assignment)
+                positions.add(turn.turn)
                 continue
-            of_assignment = decisions.pop(assignment.assignment_id, {})
-            yield TaggedOutput(COUNTS, ("decisions_settled", len(of_assignment)))
-            yield TaggedOutput(COUNTS, ("answers_dead", given(assignment)))
-            yield from dead(_unusable(assignment, of_assignment.values(), turn))
-        known = {position: asked.turn(position) for position in turns}
-        sentences = {position: turn for position, turn in known.items() if isinstance(turn, AskedTurn)}
-        yield name, _packer.encode(_Joined(list(sentences.values()), taken, decisions))
+            decisions = answers.decisions.pop(assignment.assignment_id, {})
+            yield from tag_counts({"decisions_settled": len(decisions), "answers_dead": given(assignment)})
+            yield from tag_dead_letters(_unusable(assignment, decisions.values(), turn))
+        sources = {at: turn for at in positions if isinstance(turn := source.turn(at), SourceTurn)}
+        yield name, _packer.encode(_Joined(list(sources.values()), usable, answers.decisions))
         written = (
-            (one.worker_hash, text, sentences[place_of(one.service_name)[1]].utterance)
-            for one in taken
-            for text in one.answers.values()
+            (assignment.worker_hash, text, sources[place_of(assignment.service_name)[1]].utterance)
+            for assignment in usable
+            for text in assignment.answers.values()
         )
         for of_worker in given_by(written):
-            yield TaggedOutput(GIVEN, of_worker)
+            yield TaggedOutput(_WRITTEN_BY, of_worker)
 
 
-class _Asked:
+class _Source:
     """The turns of a dialogue, read when they are needed."""
 
     def __init__(self, name: str, found: Iterable[Found]) -> None:
         self.name, self.found = name, sorted(found)
-        self._turns: dict[int, AskedTurn | str] = {}
+        self._turns: dict[int, SourceTurn | str] = {}
         self._dialogue: Dialogue | str | None = None
 
-    def turn(self, position: int) -> AskedTurn | str:
-        """A turn that was asked about, or why it cannot have been."""
+    def turn(self, position: int) -> SourceTurn | str:
+        """A turn that was to be rewritten, or why it cannot have been."""
         if position not in self._turns:
             dialogue = self._dialogue = self._read() if self._dialogue is None else self._dialogue
-            self._turns[position] = dialogue if isinstance(dialogue, str) else asked_turn(dialogue, position)
+            self._turns[position] = dialogue if isinstance(dialogue, str) else source_turn(dialogue, position)
         return self._turns[position]
 
     def _read(self) -> Dialogue | str:
         if not self.found:
             return f"unknown_dialogue: the corpus has no dialogue {self.name!r} in this split"
-        # Where an id stands twice, the first was asked about.
+        # Of dialogues that share an id, 'parapet hits' asks about the first.
         file, _, data, problem = self.found[0]
         return f"bad_dialogue: {self.name} of {file}: {problem}" if problem else typed(json.loads(data))
 
 
 def _unusable(assignment: Assignment, decisions: Iterable[Decision], why: str) -> Iterator[DeadLetter]:
-    shown = ", ".join(f"{field}={text}" for field, text in sorted(assignment.answers.items()) if text)
-    yield DeadLetter("compose", assignment.assignment_id, why, payload(shown), assignment.source)
+    answers = ", ".join(f"{field}={text}" for field, text in sorted(assignment.answers.items()) if text)
+    yield DeadLetter("compose", assignment.assignment_id, why, payload(answers), assignment.source)
     for decision in decisions:
         yield unusable_decision(decision, f"unused_response: {why.partition(': ')[2]}")
 
 
-class SettleDialogues(beam.DoFn):
-    """(dialogue id, packed _Joined) to its outcome, parted into what goes where.
+class _SettleDialogue(beam.DoFn):
+    """(dialogue id, packed _Joined) to its outcome, on several outputs.
 
     Args:
       seed: of the draws.
@@ -172,7 +220,6 @@ class SettleDialogues(beam.DoFn):
         self.seed = seed
 
     def process(self, element: tuple[str, bytes], repeats: Mapping[str, int]) -> Iterator[TaggedOutput]:
-        """Settles one dialogue."""
         name, packed = element
         joined = _unpack(packed)
         assignments: dict[int, list[Assignment]] = defaultdict(list)
@@ -185,29 +232,28 @@ class SettleDialogues(beam.DoFn):
             self.seed,
             lambda worker, answer: is_repeated(worker, answer, repeats),
         )
-        yield TaggedOutput(COUNTS, ("decisions_settled", sum(map(len, joined.decisions.values()))))
-        yield TaggedOutput(COUNTS, ("answers_audited", sum(bool(row["text"].strip()) for row in outcome.audit)))
-        yield TaggedOutput(COUNTS, ("used", sum(row["disposition"] == "used" for row in outcome.audit)))
-        yield TaggedOutput(COUNTS, ("rewritten", len(outcome.rewritten)))
-        yield TaggedOutput(REWRITTEN, (name, b"".join(_encode_line(one) + b"\n" for one in outcome.rewritten)))
+        yield from tag_counts(
+            {
+                "decisions_settled": sum(map(len, joined.decisions.values())),
+                "answers_audited": sum(bool(row["text"].strip()) for row in outcome.audit),
+                "used": sum(row["disposition"] == "used" for row in outcome.audit),
+                "rewritten": len(outcome.rewritten),
+            }
+        )
+        yield TaggedOutput(_REWRITTEN, (name, b"".join(_encode_line(turn) + b"\n" for turn in outcome.rewritten)))
         yield TaggedOutput(AUDIT, (name, audit.pack_table(pa.Table.from_pylist(outcome.audit, REWRITINGS))))
         yield TaggedOutput(SUMMARY, summarise(outcome, len(joined.turns)))
-        yield from dead(outcome.dead)
+        yield from tag_dead_letters(outcome.dead)
         for row in outcome.audit:
-            count(row["disposition"], 1)
+            show_progress(row["disposition"], 1)
 
 
-def rewritten_file(_: Any, parts: Iterable[tuple[str, bytes]]) -> tuple[str, bytes]:
-    """``rewritten.jsonl``: the lines of all dialogues, those in the order of their ids."""
-    return FILE, b"".join(lines for _, lines in sorted(parts))
+def _rewritten_file(_: None, parts: Iterable[tuple[str, bytes]]) -> tuple[str, bytes]:
+    """``rewritten.jsonl``: the lines of all dialogues, in the order of the ids."""
+    return REWRITTEN_FILE, b"".join(lines for _, lines in sorted(parts))
 
 
-def tasks_of(tasks: Mapping[str, Sequence[Task]]) -> list[tuple[str, list[Task]]]:
-    """(dialogue id, its tasks)."""
-    return [(name, list(of)) for name, of in sorted(tasks.items())]
-
-
-def repeated_by(worker: str, given: Iterable[Sequence[Given]]) -> Iterator[tuple[str, int]]:
+def _repeated_by(worker: str, written: Iterable[Sequence[Given]]) -> Iterator[tuple[str, int]]:
     """(key, 1) of what a worker repeated."""
-    for key in repeated(worker, given):
+    for key in repeated(worker, written):
         yield key, 1

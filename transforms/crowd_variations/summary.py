@@ -1,24 +1,31 @@
-"""What a run says of itself: numbers by kind, what is short, and examples, from one summary a dialogue."""
+"""What a run of ``compose_variations`` says of itself: numbers by kind, examples and shortfall, from one summary a
+dialogue.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import msgspec
+import pyarrow as pa
 
 from parapet.schemas.decisions import csv_bytes
+from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import DISPOSITIONS
-from parapet.schemas.rewritings import KINDS, Kind
+from parapet.schemas.rewritings import KINDS, REWRITINGS, Kind
 from parapet.transforms.crowd import summary as crowd_summary
 from parapet.transforms.crowd.review import ReviewItem
-from parapet.transforms.crowd_variations.asked import FIELD_OF
+from parapet.transforms.crowd_variations.report import Example, compose_variations_report
 from parapet.transforms.crowd_variations.settle import Entry, Outcome, Short
+from parapet.transforms.crowd_variations.tasks import FIELD_OF
+from parapet.transforms.crowd_variations.vet import EXPLANATIONS
 from parapet.transforms.distance import levenshtein
 from parapet.transforms.hits.rewriting import turn_task_id
 from parapet.transforms.hits.terms import REWRITES
+from parapet.transforms.report import Report
 from parapet.transforms.seeding import stable_hash
 
 # ``service_name``, ``task``, ``field``, ``have`` and ``need`` are what 'parapet mturk topup' takes.
@@ -35,20 +42,10 @@ SHORTFALL_COLUMNS = (
     "in_review",
 )
 
+REWRITTEN_FILE = "rewritten.jsonl"
+
 SHOWN = 6  # examples of a kind on the page
 SHOWN_REASON = 2  # of a reason
-
-
-class Example(msgspec.Struct, frozen=True, order=True):
-    """An answer for the page; ``draw`` says which are shown."""
-
-    draw: int
-    kind: Kind
-    disposition: str
-    reason: str
-    place: str
-    original: str
-    text: str
 
 
 class Summary(msgspec.Struct):
@@ -230,6 +227,53 @@ def shortfall_csv(short: Iterable[Short]) -> bytes:
             for one in sorted(short, key=lambda one: (one.dialogue_id, one.turn, KINDS.index(one.kind)))
         ),
     )
+
+
+class RewritingsRun(msgspec.Struct, frozen=True):
+    """What ``compose_variations`` says of its results, see :class:`parapet.transforms.crowd.composing.CrowdRun`.
+
+    Attributes:
+      method: the options that shape the result; never the names of input files, which do not.
+    """
+
+    pipeline: ClassVar[str] = "compose_variations"
+    audit_schema: ClassVar[pa.Schema] = REWRITINGS
+
+    method: dict[str, str]
+
+    def header(self) -> dict[str, Any]:
+        """What ``run.json`` says besides files and counts."""
+        return {"pipeline": self.pipeline, "version": parapet_version(), "options": self.method}
+
+    def explanations(self) -> Mapping[str, str]:
+        """Reason id to a sentence."""
+        return EXPLANATIONS
+
+    def ordered(self, summaries: Iterable[Summary]) -> list[Summary]:
+        """The summaries as they are: nothing depends on their order."""
+        return list(summaries)
+
+    def statistics(
+        self, summaries: Sequence[Summary], dead_letters: int, agreement: dict[str, Any] | None
+    ) -> dict[str, Any]:
+        """``statistics.json``."""
+        return statistics(summaries, dead_letters, agreement, self.method)
+
+    def report(self, statistics: Mapping[str, Any], summaries: Sequence[Summary]) -> Report:
+        """Of the page."""
+        return compose_variations_report(statistics, used_examples(summaries), other_examples(summaries))
+
+    def shortfall(self, summaries: Sequence[Summary]) -> bytes:
+        """``shortfall.csv``."""
+        return shortfall_csv(short for summary in summaries for short in summary.short)
+
+    def other_files(self, summaries: Sequence[Summary]) -> Iterator[tuple[str, bytes]]:
+        """None: what answers become is written by the transform that settles them."""
+        yield from ()
+
+    def check_invariants(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """See :func:`check_invariants`."""
+        return check_invariants(counts)
 
 
 def check_invariants(counts: Mapping[str, int]) -> dict[str, int]:

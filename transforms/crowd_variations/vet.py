@@ -26,7 +26,7 @@ from parapet.transforms.crowd.vet import (
     is_single_character,
     is_too_fast,
 )
-from parapet.transforms.crowd_variations.asked import AskedTurn
+from parapet.transforms.crowd_variations.tasks import SourceTurn
 from parapet.transforms.crowd_variations.values import Place, find_units, interchangeable
 from parapet.transforms.crowd_variations.wording import other_numbers, turns_around, turns_on, words_of
 from parapet.transforms.distance import levenshtein
@@ -93,7 +93,7 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
 
     kind: Kind
     text: str
-    turn: AskedTurn
+    turn: SourceTurn
 
     @cached_property
     def words(self) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def test_no_answers_make_a_file_with_the_columns(services):
 
 
 def test_row_groups_are_even_however_the_services_fall(monkeypatch):
-    monkeypatch.setattr(audit, "_ROWS_OF_A_GROUP", 10)
+    monkeypatch.setattr(audit, "_ROW_GROUP_SIZE", 10)
     rows = [row(i) for i in range(47)]
     for sizes in ([47], [10, 20, 17], [3] * 15 + [2], [1, 45, 0, 1]):
         services, start = [], 0

@@ -11,7 +11,7 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment
-from parapet.transforms.crowd import composing, settle
+from parapet.transforms.crowd import reading, settle
 from parapet.transforms.crowd.ingest import files
 from parapet.transforms.crowd.settle import settle_service
 from parapet.transforms.crowd.summary import check_invariants
@@ -39,14 +39,14 @@ def test_assignments_lost_on_the_way_to_their_service_fail_the_run(tmp_path: Pat
         first = next(output for output in outputs if not isinstance(output, TaggedOutput))
         return [output for output in outputs if output is not first]
 
-    process = composing.MergeBucket.process
-    monkeypatch.setattr(composing.MergeBucket, "process", losing)
+    process = reading.MergeBucket.process
+    monkeypatch.setattr(reading.MergeBucket, "process", losing)
     assert fails_unpublished(tmp_path / "out")
     assert "assignments kept" in capsys.readouterr().err
 
 
 def test_assignments_lost_after_reading_fail_the_run(tmp_path: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(composing, "_unpack_assignments", lambda batch: unpack(batch)[1:])
+    monkeypatch.setattr(reading, "_unpack_assignments", lambda batch: unpack(batch)[1:])
     unpack = msgspec.msgpack.Decoder(list[Assignment]).decode
     assert fails_unpublished(tmp_path / "out")
     assert "assignments read" in capsys.readouterr().err
@@ -89,6 +89,6 @@ def test_any_count_that_is_off_is_a_failure(name: str) -> None:
 @pytest.mark.parametrize("buckets", [1, 2, 7])
 def test_buckets_part_by_assignment_alone(buckets: int) -> None:
     ids = [f"3{i:05}" for i in range(200)]
-    found = {i: composing.bucket_of(i, buckets) for i in ids}
+    found = {i: reading.bucket_of(i, buckets) for i in ids}
     assert set(found.values()) == {str(n) for n in range(buckets)}
-    assert found == {i: composing.bucket_of(i, buckets) for i in reversed(ids)}
+    assert found == {i: reading.bucket_of(i, buckets) for i in reversed(ids)}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.responses import Assignment
-from parapet.transforms.crowd_variations.asked import AskedTurn, asked_turn
 from parapet.transforms.crowd_variations.settle import Outcome, settle_turns
+from parapet.transforms.crowd_variations.tasks import SourceTurn, source_turn
 
 SENTENCE = "I want a boat to Port Alder."
 
 
-def asked() -> AskedTurn:
+def asked() -> SourceTurn:
     turn = Turn("USER", SENTENCE, [Frame("Ferries_1", [SlotSpan("to", 17, 27)])])
-    found = asked_turn(Dialogue("1_00001", ["Ferries_1"], [turn]), 0)
-    assert isinstance(found, AskedTurn)
+    found = source_turn(Dialogue("1_00001", ["Ferries_1"], [turn]), 0)
+    assert isinstance(found, SourceTurn)
     return found
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.responses import Assignment
-from parapet.transforms.crowd_variations.asked import AskedTurn, asked_turn
+from parapet.transforms.crowd_variations.tasks import SourceTurn, source_turn
 from parapet.transforms.crowd_variations.values import find_units, interchangeable, spans_of
 from parapet.transforms.crowd_variations.vet import (
     EXPLANATIONS,
@@ -37,12 +37,12 @@ def user(utterance: str, *values: str, slots: tuple[str, ...] = ()) -> Turn:
     return Turn("USER", utterance, [Frame("Trips_1", spans, [], State("NONE", [], {}))])
 
 
-def turn_of(utterance: str, *values: str, others: dict[str, list[str]] | None = None, **more: object) -> AskedTurn:
+def turn_of(utterance: str, *values: str, others: dict[str, list[str]] | None = None, **more: object) -> SourceTurn:
     """The turn as asked, after one in which the dialogue has learnt other values."""
     before = Turn("USER", "Hi.", [Frame("Trips_1", [], [], State("NONE", [], others or {}))])
     system = Turn("SYSTEM", "Go on?", [])
-    found = asked_turn(Dialogue("1_00001", ["Trips_1"], [before, system, user(utterance, *values, **more)]), 2)
-    assert isinstance(found, AskedTurn), found
+    found = source_turn(Dialogue("1_00001", ["Trips_1"], [before, system, user(utterance, *values, **more)]), 2)
+    assert isinstance(found, SourceTurn), found
     return found
 
 
@@ -105,7 +105,7 @@ SHORT = turn_of("Sounds good, please.")
         ("simple", turn_of("Yes, 2 seats for me.", "2"), "Just 2 seats.", ""),
     ],
 )  # fmt: skip
-def test_each_rule(kind: str, turn: AskedTurn, text: str, reason: str) -> None:
+def test_each_rule(kind: str, turn: SourceTurn, text: str, reason: str) -> None:
     answer = Answer(kind, canonical_text(text, turn.utterance), turn)
     verdict = vet_answer(answer)
     assert verdict.reason == reason
@@ -138,8 +138,8 @@ def test_values_inside_values_and_beside_letters() -> None:
     ]
     overlap = Turn("USER", "to Port Alder Harbour", [])
     overlap.frames = [Frame("A_1", [SlotSpan("city", 3, 13)], []), Frame("B_1", [SlotSpan("from", 3, 21)], [])]
-    nested = asked_turn(Dialogue("1", [], [overlap]), 0)
-    assert isinstance(nested, AskedTurn)
+    nested = source_turn(Dialogue("1", [], [overlap]), 0)
+    assert isinstance(nested, SourceTurn)
     rows = list(spans_of(nested.units, find_units(nested.units, "Go: Port Alder Harbour")))
     assert [(row["slot"], row["new_start"], row["new_exclusive_end"]) for row in rows] == [
         ("city", 4, 14),
@@ -150,18 +150,18 @@ def test_values_inside_values_and_beside_letters() -> None:
 def test_what_a_turn_means_in_its_own_words_is_no_leak() -> None:
     turn = Turn("USER", "For a couple of us.", [Frame("A_1", [], [Action("INFORM", "people", ["2"])])])
     known = Turn("USER", "Hm.", [Frame("A_1", [], [], State("NONE", [], {"people": ["2"], "city": ["Wexcombe"]}))])
-    found = asked_turn(Dialogue("1", [], [turn, known]), 0)
-    assert isinstance(found, AskedTurn)
+    found = source_turn(Dialogue("1", [], [turn, known]), 0)
+    assert isinstance(found, SourceTurn)
     assert found.others == ("wexcombe",)
 
 
 def test_turns_that_nobody_was_asked_about() -> None:
     dialogue = Dialogue("1", [], [user("Port Alder", "Port Alder"), Turn("SYSTEM", "Yes?", [])])
-    assert asked_turn(dialogue, 0) == (
+    assert source_turn(dialogue, 0) == (
         "never_asked: only_values: the user says slot values and nothing else, and those must stay"
     )
-    assert asked_turn(dialogue, 1) == "unknown_turn: this turn is the system's"
-    assert asked_turn(dialogue, 2) == "unknown_turn: the dialogue has 2 turns"
+    assert source_turn(dialogue, 1) == "unknown_turn: this turn is the system's"
+    assert source_turn(dialogue, 2) == "unknown_turn: the dialogue has 2 turns"
 
 
 def test_what_no_reviewer_can_let_stand() -> None:

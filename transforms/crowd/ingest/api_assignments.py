@@ -21,7 +21,7 @@ _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 def read_assignments(
-    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", asked: fields.Asked = fields.SCHEMAS
+    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: fields.TaskKind = fields.SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
     """Every line as an assignment, or as a dead letter that says why not. Arguments as in ``read_batch``."""
     for line in read_lines(handle, encoding):
@@ -33,7 +33,7 @@ def read_assignments(
         try:
             item = _object(line)
             assignment_id = _text(item, "AssignmentId").strip() or source
-            yield from take(_form(item, source, asked), key, asked)
+            yield from take(_form(item, source, kind), key, kind)
         except fields.Unusable as reason:
             item.pop("WorkerId", None)
             shown = orjson.dumps(item).decode() if item else line.shown
@@ -52,10 +52,10 @@ def _object(line: Line) -> dict[str, Any]:
     return item
 
 
-def _form(item: dict[str, Any], source: str, asked: fields.Asked) -> Form:
+def _form(item: dict[str, Any], source: str, kind: fields.TaskKind) -> Form:
     return Form(
         _text(item, "AssignmentId").strip(),
-        fields.find_task("", "", "", _text(item, "RequesterAnnotation"), asked),
+        fields.find_task("", "", "", _text(item, "RequesterAnnotation"), kind),
         _text(item, "WorkerId"),
         parse_answer_xml(_text(item, "Answer")),
         None,

@@ -15,7 +15,7 @@ REQUIRED = ("AssignmentId", "WorkerId")
 
 
 def read_batch(
-    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", asked: fields.Asked = fields.SCHEMAS
+    handle: BinaryIO, path: str, key: bytes, encoding: str = "utf-8", kind: fields.TaskKind = fields.SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
     """Every row as an assignment, or as a dead letter that says why not.
 
@@ -24,7 +24,7 @@ def read_batch(
       path: its name, for messages.
       key: for the workers' hashes.
       encoding: of files without a byte order mark.
-      asked: the kind of tasks that answers are taken to.
+      kind: of the tasks whose answers are taken.
 
     Raises:
       InputError: the file has no usable header.
@@ -38,7 +38,7 @@ def read_batch(
             continue
         row = dict(zip(columns, record.cells, strict=True))
         try:
-            yield from take(_form(row, source, asked), key, asked)
+            yield from take(_form(row, source, kind), key, kind)
         except fields.Unusable as reason:
             key_of_row = row.get("AssignmentId", "").strip() or source
             row.pop("WorkerId", None)
@@ -75,14 +75,14 @@ def _hint(header: str) -> str:
     return ""
 
 
-def _form(row: dict[str, str], source: str, asked: fields.Asked) -> Form:
+def _form(row: dict[str, str], source: str, kind: fields.TaskKind) -> Form:
     given = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
     task = fields.find_task(
         row.get("Input.task_id", ""),
         row.get("Input.service_name", ""),
         row.get("Input.task", ""),
         row.get("RequesterAnnotation", ""),
-        asked,
+        kind,
     )
     return Form(
         row["AssignmentId"].strip(),

@@ -36,8 +36,8 @@ _YEAR_10000 = 253_402_300_800  # seconds
 _ZONES = {"PDT": "-0700", "PST": "-0800", "UTC": "+0000", "GMT": "+0000"}
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """The kind of tasks that a run takes answers to.
+class TaskKind(msgspec.Struct, frozen=True):
+    """A kind of tasks, whose answers a run takes.
 
     Attributes:
       tasks: their names.
@@ -52,7 +52,7 @@ class Asked(msgspec.Struct, frozen=True):
     field: re.Pattern[str]
 
 
-SCHEMAS = Asked(
+SCHEMA_TASKS = TaskKind(
     TASKS,
     re.compile(r"(?P<service>[^;\s]+):(?P<task>names|descriptions)"),
     "SERVICE:names or SERVICE:descriptions",
@@ -106,16 +106,18 @@ def work_seconds(accept: int | None, submit: int | None, stated: str = "") -> in
     return int(stated) if stated.isascii() and stated.isdigit() and len(stated) < 10 else None
 
 
-def find_task(task_id: str, service: str, task: str, annotation: str, asked: Asked = SCHEMAS) -> tuple[str, CrowdTask]:
+def find_task(
+    task_id: str, service: str, task: str, annotation: str, kind: TaskKind = SCHEMA_TASKS
+) -> tuple[str, CrowdTask]:
     """The service and task that a record answers. Raises Unusable where nothing names them, or two things differ."""
     named = []
     for text in (task_id, annotation):
-        if match := asked.task_id.fullmatch(text.strip()):
+        if match := kind.task_id.fullmatch(text.strip()):
             named.append((match["service"], match["task"]))
     if service.strip() and task.strip():
         named.append((service.strip(), task.strip()))
     if not named and task_id.strip():
-        raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not {asked.shape}")
+        raise Unusable(f"unknown_task: Input.task_id {task_id.strip()!r} is not {kind.shape}")
     if not named:
         raise Unusable(
             "no_task: neither Input.task_id, Input.service_name and Input.task, nor RequesterAnnotation says which task"
@@ -125,11 +127,11 @@ def find_task(task_id: str, service: str, task: str, annotation: str, asked: Ask
             f"contradicting_task: the record names {' and '.join(f'{s}:{t}' for s, t in sorted(set(named)))}"
         )
     found_service, found_task = named[0]
-    for known in asked.tasks:
+    for known in kind.tasks:
         if found_task == known:
             return found_service, known
-    neither = "neither " if len(asked.tasks) > 1 else "not "
-    raise Unusable(f"unknown_task: {found_task!r} is {neither}{' nor '.join(map(repr, asked.tasks))}")
+    neither = "neither " if len(kind.tasks) > 1 else "not "
+    raise Unusable(f"unknown_task: {found_task!r} is {neither}{' nor '.join(map(repr, kind.tasks))}")
 
 
 def split_answers(given: Mapping[str, str], field: re.Pattern[str] = FIELD) -> tuple[dict[str, str], dict[str, str]]:
@@ -191,20 +193,20 @@ class Form(msgspec.Struct):
     source: str
 
 
-def take(form: Form, key: bytes, asked: Asked = SCHEMAS) -> Iterator[Assignment | DeadLetter]:
+def take(form: Form, key: bytes, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Assignment | DeadLetter]:
     """The assignment, and dead letters for what in it is no answer.
 
     Args:
       form: the submission.
       key: for the worker's hash.
-      asked: the kind of tasks that answers are taken to.
+      kind: of the tasks whose answers are taken.
 
     Raises:
       Unusable: nothing of it can be used.
     """
     if not form.assignment_id:
         raise Unusable("no_assignment_id: the AssignmentId is missing")
-    answers, others = split_answers(form.given, asked.field)
+    answers, others = split_answers(form.given, kind.field)
     if form.asked:
         # The columns are those of the whole batch; what this form did not show and nobody filled is no answer.
         answers = {name: text for name, text in answers.items() if text or name in form.asked}

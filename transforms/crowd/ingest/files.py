@@ -16,7 +16,7 @@ from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.transforms.compressed import open_input
 from parapet.transforms.crowd.ingest.api_assignments import read_assignments
 from parapet.transforms.crowd.ingest.batch_csv import read_batch
-from parapet.transforms.crowd.ingest.fields import SCHEMAS, Asked, payload
+from parapet.transforms.crowd.ingest.fields import SCHEMA_TASKS, TaskKind, payload
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -27,14 +27,14 @@ class Sources(msgspec.Struct, frozen=True):
       decisions: reviewers' sheets.
       reviewers: two sheets to be merged, or none.
       encoding: of response files without a byte order mark.
-      asked: the kind of tasks that answers are taken to.
+      kind: of the tasks whose answers are taken.
     """
 
     responses: list[str]
     decisions: list[str] = []
     reviewers: list[str] = []
     encoding: str = "utf-8"
-    asked: Asked = SCHEMAS
+    kind: TaskKind = SCHEMA_TASKS
 
 
 def distinct(paths: Iterable[str]) -> list[str]:
@@ -56,7 +56,9 @@ def check_encoding(encoding: str, place: str) -> None:
         raise InputError(f"Python knows no text encoding {encoding!r}", place) from None
 
 
-def read_responses(path: str, key: bytes, encoding: str, asked: Asked = SCHEMAS) -> Iterator[Assignment | DeadLetter]:
+def read_responses(
+    path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS
+) -> Iterator[Assignment | DeadLetter]:
     """The assignments of one file, CSV or JSON lines by what it begins with; a file of neither is one dead letter.
 
     Raises:
@@ -64,7 +66,7 @@ def read_responses(path: str, key: bytes, encoding: str, asked: Asked = SCHEMAS)
     """
     try:
         with open_input(path) as handle:
-            yield from _reader(handle)(handle, path, key, encoding, asked)
+            yield from _reader(handle)(handle, path, key, encoding, kind)
     except DamagedFile:
         raise
     except InputError as error:

@@ -12,7 +12,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.rewritings import Kind
-from parapet.transforms.crowd.ingest.fields import Asked
+from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd_variations.values import Unit, units_of
 from parapet.transforms.files import join, read_bytes
 from parapet.transforms.hits.kept_values import KeptValue, find_word, speakable
@@ -28,7 +28,7 @@ KIND_OF: Mapping[str, Kind] = {
 }
 FIELD_OF: Mapping[Kind, str] = {kind: field for field, kind in KIND_OF.items()}
 
-TASKS = Asked(
+REWRITING_TASKS = TaskKind(
     (REWRITES,),
     re.compile(r"(?P<service>.+:(?:0|[1-9][0-9]{0,8})):(?P<task>rewrites)"),
     "DIALOGUE_ID:TURN:rewrites",
@@ -41,7 +41,7 @@ _UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
 MANIFEST = "manifest.jsonl"
 
 
-class AskedTurn(msgspec.Struct, frozen=True, dict=True):
+class SourceTurn(msgspec.Struct, frozen=True, dict=True):
     """A user's turn that was to be rewritten.
 
     Attributes:
@@ -77,12 +77,12 @@ class AskedTurn(msgspec.Struct, frozen=True, dict=True):
 
 
 def place_of(service_name: str) -> tuple[str, int]:
-    """The dialogue and the turn of an assignment's ``service_name``, which :data:`TASKS` has found."""
+    """The dialogue and the turn of an assignment's ``service_name``, which :data:`REWRITING_TASKS` has found."""
     dialogue_id, _, turn = service_name.rpartition(":")
     return dialogue_id, int(turn)
 
 
-def asked_turn(dialogue: Dialogue, position: int) -> AskedTurn | str:
+def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
     """The turn that was asked about; where it cannot have been asked, the reason."""
     if not 0 <= position < len(dialogue.turns):
         return f"unknown_turn: the dialogue has {len(dialogue.turns)} turns"
@@ -92,7 +92,7 @@ def asked_turn(dialogue: Dialogue, position: int) -> AskedTurn | str:
     if not isinstance(rewriting, Rewriting):
         return f"never_asked: {rewriting}"
     before = speakable(dialogue.turns[position - 1].utterance) if position else ""
-    return AskedTurn(
+    return SourceTurn(
         dialogue.dialogue_id,
         position,
         services_of(dialogue, position),
@@ -179,7 +179,7 @@ def _of_folder(folder: str) -> list[Task]:
     return tasks
 
 
-def check_same(task: Task, turn: AskedTurn | str) -> None:
+def check_same(task: Task, turn: SourceTurn | str) -> None:
     """Raises InputError unless the corpus still has what the task asked about."""
     if isinstance(turn, str):
         why = turn

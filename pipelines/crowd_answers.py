@@ -1,0 +1,168 @@
+"""What ``compose`` and ``compose_variations`` share on the command line: flags of answers, their check, the report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from parapet.pipelines.command import EXIT_FAILURE, Parser, counted, say
+from parapet.schemas import layout
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from parapet.transforms.crowd.ingest.fields import TaskKind
+    from parapet.transforms.crowd.ingest.files import Sources
+
+DeadLetters = Sequence[Mapping[str, str]]
+
+
+def add_answer_flags(parser: Parser, responses: str) -> None:
+    """Adds ``--responses``, ``--decisions``, ``--reviewers`` and ``--encoding``.
+
+    Args:
+      parser: of the command.
+      responses: what ``--responses`` takes.
+    """
+    add = parser.add_argument
+    add("--responses", nargs="+", metavar="FILE", help=f"{responses}, in any mix; repeated ones count once")
+    add("--decisions", nargs="+", default=[], metavar="FILE", help="reviewers' decisions (CSV)")
+    add("--reviewers", nargs=2, default=[], metavar=("A", "B"), help="two reviewers' sheets to merge, with agreement")
+    add("--encoding", default="utf-8", help="of response files without a byte order mark (default utf-8)")
+
+
+def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: TaskKind) -> Sources:
+    """The files of answers and decisions.
+
+    Args:
+      args: the flags.
+      responses: the response files: those of the flag, or of the sample.
+      kind: of the tasks whose answers are taken.
+
+    Raises:
+      InputError: a file is missing, the two reviewers' sheets are one, or the encoding is unknown.
+    """
+    from parapet.transforms.crowd.ingest.files import Sources, check_encoding, check_file
+
+    sources = Sources(list(responses), args.decisions, args.reviewers, args.encoding, kind)
+    if args.reviewers and layout.same_place(*args.reviewers):
+        raise InputError("give two different sheets: this is one and the same", "--reviewers")
+    if not responses:
+        raise InputError("give the response files to read", "--responses")
+    for flag, path in answer_files(sources):
+        check_file(path, flag)
+    check_encoding(args.encoding, "--encoding")
+    return sources
+
+
+def answer_files(sources: Sources) -> list[tuple[str, str]]:
+    """(flag, path) of the files of answers and decisions, which workers read."""
+    flags = (
+        ("--responses", sources.responses),
+        ("--decisions", sources.decisions),
+        ("--reviewers", sources.reviewers),
+    )
+    return [(flag, path) for flag, paths in flags for path in paths]
+
+
+class PublishedAnswers:
+    """A published run, and what its command reports of it.
+
+    Attributes:
+      output: the folder.
+      statistics: ``statistics.json``.
+      assignments: the number of assignments that could be read.
+      dead_letters: the records that could not be used.
+    """
+
+    def __init__(self, output: str) -> None:
+        from parapet.transforms.files import MANIFEST, read_written
+
+        self.output = output
+        self.statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
+        self.assignments: int = json.loads(read_written(output, MANIFEST))["counts"]["assignments"]
+        self.dead_letters = [json.loads(line) for line in read_written(output, "dead_letters.jsonl").splitlines()]
+
+    def say(self, headline: str, missing: str) -> None:
+        """Prints the results and what to do next, and warns of what is missing or was not used.
+
+        Args:
+          headline: what was composed.
+          missing: what lacks good answers, if anything does: ``short of answers: 1 service``.
+        """
+        out, answers, agreement = self.output, self.statistics["answers"], self.statistics["agreement"]
+        say(headline)
+        say("answers: " + ", ".join(f"{answers[name]:,} {name}" for name in answers))
+        say(f"report: {out}/report.html")
+        if answers["review"]:
+            say(f"review: {out}/review.html, {counted(answers['review'], 'answer')} held; then add --decisions")
+        if agreement:
+            say(f"reviewers: {_agreement(agreement)}; {out}/adjudicate.csv")
+        if missing:
+            logging.warning("%s, see %s/shortfall.csv", missing, out)
+        if self.dead_letters:
+            records, reasons = counted(len(self.dead_letters), "record"), _reasons_of(self.dead_letters)
+            logging.warning("not used: %s, see %s/dead_letters.jsonl: %s", records, out, reasons)
+
+    def status(self, nothing: str, missing: int, require_complete: bool) -> int:
+        """The exit status; says why where nothing was composed.
+
+        Args:
+          nothing: the message where nothing was composed; empty where something was.
+          missing: the number of what lacks good answers.
+          require_complete: whether that is a failure.
+        """
+        if not self.assignments:
+            nothing = "no assignment could be read from the files of --responses"
+        if nothing:
+            logging.error("%s: %s", nothing, "; ".join(self._why_nothing()) or "the files hold none")
+            return EXIT_FAILURE
+        return EXIT_FAILURE if missing and require_complete else 0
+
+    def _why_nothing(self) -> list[str]:
+        answers, out = self.statistics["answers"], self.output
+        why = []
+        if self.dead_letters:
+            dead = counted(len(self.dead_letters), "dead letter")
+            why.append(f"{dead} ({out}/dead_letters.jsonl): {_most_common(self.dead_letters)}")
+        if answers["rejected"]:
+            most_common = Counter(self.statistics["reasons"]["rejected"]).most_common(3)
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in most_common)
+            why.append(f"{counted(answers['rejected'], 'answer')} rejected ({out}/report.html): {reasons}")
+        if answers["review"]:
+            why.append(f"{counted(answers['review'], 'answer')} held: decide on them in {out}/review.html")
+        if answers["surplus"] or answers["duplicate"] or answers["used"]:
+            why.append(f"what is still missing is in {out}/shortfall.csv")
+        return why
+
+
+def _agreement(agreement: Mapping[str, Any]) -> str:
+    both = f"{counted(agreement['items'], 'answer')} judged by both, {agreement['disagreements']:,} differently"
+    if agreement["cohen_kappa"] is None:
+        return f"{both}; {agreement['undefined']}"
+    return f"{both}, kappa {agreement['cohen_kappa']:.2f}, alpha {agreement['krippendorff_alpha']:.2f}"
+
+
+def _most_common(dead_letters: DeadLetters) -> str:
+    """The three most common reasons of dead letters, each with the first record that has it."""
+    first: dict[str, Mapping[str, str]] = {}
+    numbers: Counter[str] = Counter()
+    for letter in dead_letters:
+        reason = letter["reason"].partition(":")[0]
+        first.setdefault(reason, letter)
+        numbers[reason] += 1
+    ordered = sorted(numbers, key=lambda reason: (-numbers[reason], reason))
+    examples = [
+        f"{numbers[reason]:,} {reason} ({first[reason]['source']}: {first[reason]['reason'].partition(': ')[2]})"
+        for reason in ordered[:3]
+    ]
+    return ", ".join(examples) + (f" and {len(ordered) - 3} more reasons" if len(ordered) > 3 else "")
+
+
+def _reasons_of(dead_letters: DeadLetters) -> str:
+    """The reasons of dead letters, the most common first."""
+    reasons = Counter(letter["reason"].partition(":")[0] for letter in dead_letters)
+    return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common())
