@@ -82,14 +82,15 @@ class Outputs(NamedTuple):
 
     Attributes:
       written: PCollection of Written.
-      dead_letters: PCollection of (key, list of DeadLetter).
+      dead_letters: PCollection of (key, list of DeadLetter); None where the run has no such file, or writes one of
+        records of its own among the metadata files.
       counts: PCollection of (CountKey as a tuple, n).
       examples: PCollection of (set, (draw, example)).
       others: tag to PCollection.
     """
 
     written: beam.PCollection
-    dead_letters: beam.PCollection
+    dead_letters: beam.PCollection | None
     counts: beam.PCollection
     examples: beam.PCollection | None = None
     others: Mapping[str, beam.PCollection] = {}
@@ -196,6 +197,7 @@ class FinishRun(beam.PTransform):
       side: further side inputs of ``metadata_files``.
       tallies: what is held against ``max_bad``, given the summed counts.
       invariants: what must hold of the summed counts; a function of the side inputs where it depends on them.
+      recorded: the names of the counts that ``run.json`` records; all of them unless given.
       shown: how many examples of a set are shown.
     """
 
@@ -204,21 +206,20 @@ class FinishRun(beam.PTransform):
         info: RunInfo,
         metadata_files: MetadataFiles,
         *side: Any,
-        tallies: Callable[[Counts], list[Tally]],
+        tallies: Callable[[Counts], list[Tally]] = lambda _: [],
         invariants: Sequence[Invariant],
+        recorded: Sequence[str] | None = None,
         shown: int = 12,
     ) -> None:
         super().__init__()
         self.info, self.metadata_files, self.side = info, metadata_files, side
-        self.tallies, self.invariants, self.shown = tallies, list(invariants), shown
+        self.tallies, self.shown = tallies, shown
+        self.check = _Checked(invariants, recorded)
 
     def expand(self, outputs: Outputs) -> beam.PCollection:
         """Outputs to one element, the manifest as a dict."""
         pipeline = outputs.written.pipeline
         summed = outputs.counts | "Sum counts" >> beam.CombinePerKey(sum)
-        dead_letters = outputs.dead_letters | "Dead letters" >> DeadLettersFile(
-            outputs.counts, _TalliesOf(self.tallies), self.info.max_bad, self.info.done
-        )
         examples = (
             pipeline | "No examples" >> beam.Create([], reshuffle=False)
             if outputs.examples is None
@@ -235,12 +236,18 @@ class FinishRun(beam.PTransform):
                 *self.side,
             )
         )
-        others = (metadata, dead_letters) | "Other files" >> beam.Flatten()
-        written = others | "Write" >> WriteFiles(self.info.output)
+        others = [metadata]
+        if outputs.dead_letters is not None:
+            others.append(
+                outputs.dead_letters
+                | "Dead letters"
+                >> DeadLettersFile(outputs.counts, _TalliesOf(self.tallies), self.info.max_bad, self.info.done)
+            )
+        written = others | "Other files" >> beam.Flatten() | "Write" >> WriteFiles(self.info.output)
         published: beam.PCollection = (
             (outputs.written, written)
             | "All files" >> beam.Flatten()
-            | "Publish" >> Publish(self.info.output, self.info.manifest(), outputs.counts, _Checked(self.invariants))
+            | "Publish" >> Publish(self.info.output, self.info.manifest(), outputs.counts, self.check)
         )
         return published
 
@@ -268,12 +275,14 @@ class _TalliesOf:
 class _Checked:
     """Checks the summed counts and gives those that ``run.json`` records, as ``Publish`` takes it."""
 
-    def __init__(self, invariants: Sequence[Invariant]) -> None:
-        self.invariants = invariants
+    def __init__(self, invariants: Sequence[Invariant], recorded: Sequence[str] | None) -> None:
+        self.invariants, self.recorded = list(invariants), recorded
 
     def __call__(self, sums: Mapping[Any, int]) -> dict[str, int]:
         counts = Counts.of_pairs(sums.items())
         check_invariants(counts, self.invariants)
+        if self.recorded is not None:
+            counts = Counts({key: n for key, n in counts.items() if key.name in self.recorded})
         return counts.as_json()
 
 
