@@ -173,7 +173,7 @@ def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
         return
     sys.stdout.write(text_table(statistics))
     if args.translator is not None:
-        print(translating.bill(args, counters))
+        print(translating.bill(args.engine, args.translator.dollars_per_million, counters))
     print(f"report: {join(args.output, 'report.html')}")
 
 

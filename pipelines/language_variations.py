@@ -1,4 +1,4 @@
-"""``parapet language_variations``: user turns mistyped, longer, simpler, in other words; mixes with the originals."""
+"""``parapet language_variations``: user turns with typos, longer, simpler, in other words; mixes with the originals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from parapet.pipelines import translating
 from parapet.pipelines.command import (
@@ -18,8 +21,8 @@ from parapet.pipelines.command import (
     check_apart,
     counted,
     run_command,
-    run_header,
-    warn_left_out,
+    say,
+    warn_dead_letters,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -28,7 +31,10 @@ from parapet.transforms import plugins
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dead_letters import Tallies
+    from parapet.transforms.corpora import Corpus
+    from parapet.transforms.translation.engine import Engine
+    from parapet.transforms.variations.perturbations import LanguageVariations
+    from parapet.transforms.variations.translated import Translating
 
 EXAMPLE = """\
   parapet language_variations --output varied                  # typos, verbose and simple, of the sample's test turns
@@ -38,34 +44,65 @@ EXAMPLE = """\
   parapet language_variations --sgd sgd --rewritten composed/rewritten.jsonl --output varied"""
 
 
+class Config(msgspec.Struct, frozen=True):
+    """A run.
+
+    Attributes:
+      output: the output folder.
+      root: of the corpus.
+      corpus: the dialogues that are varied.
+      variations: the kinds and their mixes.
+      options: those that shape the content.
+      max_bad: the share of each kind of record that may be bad.
+      dry_run: whether only the estimate is printed.
+      engine: the flag.
+      plugin: the plug-in that translates, for ``run.json``.
+    """
+
+    output: str
+    root: str
+    corpus: Corpus
+    variations: LanguageVariations
+    options: dict[str, object]
+    max_bad: Fraction
+    dry_run: bool
+    engine: str
+    plugin: dict[str, object]
+
+    @property
+    def translator(self) -> Engine | None:
+        """The engine that translates, if any."""
+        return self.variations.translating.engine if self.variations.translating else None
+
+
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Dialogues -> the same dialogues with user turns said in another way, one set for each kind of variation and\n"
-        "mixes of it: OUT/typos/test/dialogues_001.json, OUT/typos-env1, and a row for every turn in OUT/typos/turns."
+        "Dialogues -> the same dialogues with user turns in other words, one set for each kind of variation and mixes\n"
+        "of it: OUT/typos/test/dialogues_001.json, OUT/typos-env1, and a row for every turn in OUT/typos/turns."
     )
-    made = Parser("language_variations", what, EXAMPLE)
-    add = made.add_argument
+    flags = Parser("language_variations", what, EXAMPLE)
+    add = flags.add_argument
     add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
-    add_split(made, many=True)
+    add_split(flags, many=True)
     add(
         "--kinds",
         metavar="LIST",
-        help="typos, verbose, simple, paraphrase, parted by commas (default the first three; with --rewritten, those "
-        "that the files have)",
+        help="typos, verbose, simple, paraphrase, comma-separated (default: the first three; with --rewritten, "
+        "those of the files)",
     )
     add(
         "--rewritten",
         nargs="+",
         default=[],
         metavar="FILE",
-        help="JSON lines of turns that others have rewritten: dialogue_id, turn, kind, utterance, perhaps source",
+        help="JSON Lines of rewritten turns: dialogue_id, turn, kind, utterance, and source if known",
     )
     add(
         "--env",
         metavar="LIST",
         default="0.1,0.5,0.8",
-        help="mixes, of each kind: shares of the turns that can be varied, or none (default 0.1,0.5,0.8)",
+        help="rates of the mixes of each kind: shares of the turns that can be varied; or none (default 0.1,0.5,0.8)",
     )
     add(
         "--rates",
@@ -74,29 +111,37 @@ def parser() -> Parser:
         help="of typos, as NAME=NUMBER: probabilities word (0.08) and abbreviation (0.15), weights omission (35), "
         "neighbour (25), doubling (20), transposition (15), lost_space (5)",
     )
-    add("--at_least", type=int, metavar="N", default=1, help="typos of a turn whose words allow them (default 1)")
+    add(
+        "--at_least",
+        type=int,
+        metavar="N",
+        default=1,
+        help="minimum number of typos of a turn whose words allow them (default 1)",
+    )
     add("--perturb_values", action="store_true", help="typos in annotated values too; states keep what was meant")
     add(
         "--least_changed",
         type=float,
         metavar="X",
-        help="fail where a kind changed a smaller share of the user turns (default 0.5, of simple 0.1, of paraphrase "
-        "0.3); of --rewritten, of those that the files have (0.5)",
+        help="fail where a kind changes a smaller share of the user turns (default 0.5; simple 0.1, paraphrase 0.3); "
+        "with --rewritten, of the turns of the files (0.5)",
     )
-    add("--seed", default="0", help="of all that is drawn: any text (default 0)")
-    add_max_bad(made, "dialogues, turns, or lines of --rewritten,")
+    add("--seed", default="0", help="of all random choices: any text (default 0)")
+    add_max_bad(flags, "dialogues, turns, or lines of --rewritten,")
     add(
-        "--dry_run", action="store_true", help="of paraphrase: print what would be asked and what it costs, ask nothing"
+        "--dry_run",
+        action="store_true",
+        help="of paraphrase: print what would be translated and its cost, and stop",
     )
     add(
         "--engine",
         choices=translating.ENGINES,
         metavar="ENGINE",
-        help="who paraphrases: %(choices)s (default memory: nobody, only a replay)",
+        help="translates for paraphrase: %(choices)s (default memory: only what a memory has)",
     )
     add("--pivots", metavar="LIST", help="languages to go through; of several, one is drawn for each turn (default de)")
-    translating.add_flags(made)
-    return made
+    translating.add_flags(flags)
+    return flags
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -104,214 +149,149 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+def inputs(config: Config) -> list[tuple[str, str]]:
     """What workers read: the dialogues, and turns that were rewritten."""
-    return [("--sgd", str(args.sgd or sample_root())), *(("--rewritten", path) for path in args.rewritten)]
+    rewritten = config.variations.files.paths if config.variations.files else ()
+    return [("--sgd", config.root), *(("--rewritten", path) for path in rewritten)]
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads flags, corpus, memories and files. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed, read_corpus
     from parapet.transforms.variations import plan
-    from parapet.transforms.variations.kinds import LEAST, LEAST_OF_FILES, Settings
-    from parapet.transforms.variations.rewritten import read_given
-    from parapet.transforms.variations.writing import Sets
+    from parapet.transforms.variations.kinds import LEAST, LEAST_OF_FILES
+    from parapet.transforms.variations.kinds import Config as KindsConfig
+    from parapet.transforms.variations.perturbations import LanguageVariations
+    from parapet.transforms.variations.rewritten import check_lines, read_files
 
     check_apart(args.output, sgd=args.sgd)
     envs = plan.parse_envs(args.env)
     if args.least_changed is not None and not 0 <= args.least_changed <= 1:
         raise InputError(f"{args.least_changed:g} is no share: give 0 to 1, such as 0.5", "--least_changed")
-    args.given = read_given(args.rewritten) if args.rewritten else None
-    if args.given:
-        plan.check_lines(args.given, args.max_bad)
-    kinds = plan.kinds_of(args.kinds, args.given)
+    files = read_files(args.rewritten) if args.rewritten else None
+    if files:
+        check_lines(files, args.max_bad)
+    kinds = plan.kinds_of(args.kinds, files)
     _check_flags(args, kinds)
     rates = plan.parse_rates(args.rates, args.at_least)
-    of_files = args.given is not None
-    args.least = {
-        kind: args.least_changed if args.least_changed is not None else LEAST_OF_FILES if of_files else LEAST[kind]
+    least = {
+        kind: args.least_changed if args.least_changed is not None else LEAST_OF_FILES if files else LEAST[kind]
         for kind in kinds
     }
-    args.corpus = read_corpus(args.sgd or sample_root(), listed(args.split))
-    for line in args.corpus.problems:
+    root = str(args.sgd or sample_root())
+    corpus = read_corpus(root, listed(args.split))
+    for line in corpus.problems:
         logging.warning("%s", line)
-    pivots = _translation(args, "paraphrase" in kinds and not of_files)
-    settings = Settings(args.seed, rates, args.perturb_values, tuple(pivots), of_files)
-    args.sets = Sets(args.output, tuple(kinds), tuple(envs), settings)
-    return args
+    args.engine = args.engine or translating.MEMORY
+    wanted = "paraphrase" in kinds and files is None
+    pivots, translation = _translation(args, wanted)
+    config = KindsConfig(args.seed, rates, args.perturb_values, tuple(pivots), files is not None)
+    variations = LanguageVariations(kinds, envs, config, files=files, translating=translation, least=least)
+    translator = translation.engine if translation else None
+    options: dict[str, object] = {
+        "split": args.split,
+        "rewritten": _digests(args.rewritten),
+        "kinds": kinds,
+        "env": envs,
+        "rates": {"word": rates.word, "abbreviation": rates.abbreviation, **dict(rates.mix)},
+        "at_least": rates.at_least,
+        "perturb_values": args.perturb_values,
+        "least_changed": least,
+        "pivots": pivots,
+        "provider": translator.provider if translator else translating.MEMORY,
+        "model": translator.model if translator else "",
+        "seed": args.seed,
+        "max_bad": float(args.max_bad),
+    }
+    plugin = plugins.recorded(translating.plugin_of(args) if translator else None)
+    return Config(args.output, root, corpus, variations, options, args.max_bad, args.dry_run, args.engine, plugin)
 
 
 def _check_flags(args: argparse.Namespace, kinds: Sequence[str]) -> None:
-    """Raises InputError where a flag has nothing to do."""
+    """Raises InputError where a flag has no effect."""
     of_kind = {
         "typos": ("perturb_values", "rates"),
         "paraphrase": ("engine", "pivots", "dry_run", *translating.FLAGS),
     }
     for kind, flags in of_kind.items():
         for flag in flags:
-            if args.given and getattr(args, flag):
-                raise InputError(
-                    "is for what is made here, and --rewritten brings turns as they are to be", f"--{flag}"
-                )
+            if args.rewritten and getattr(args, flag):
+                raise InputError("has no effect with --rewritten: those turns are taken as they are", f"--{flag}")
             if kind not in kinds and getattr(args, flag):
                 raise InputError(f"is for the kind {kind}, which --kinds does not name", f"--{flag}")
 
 
-def _translation(args: argparse.Namespace, wanted: bool) -> list[str]:
-    """Reads memories and opens the engine. Gives the pivots; none where nothing is to be translated."""
+def _translation(args: argparse.Namespace, wanted: bool) -> tuple[list[str], Translating | None]:
+    """Reads memories and opens the engine. Gives the pivots (none where nothing is translated) and how it is done."""
     from parapet.transforms.back_translate.legs import Known
+    from parapet.transforms.files import join
     from parapet.transforms.translation.memory import by_languages
+    from parapet.transforms.variations.translated import Translating
 
-    args.engine = args.engine or "memory"
     # In any case, since what an earlier run into the folder has paid for stays in it; the sample's only where wanted.
-    args.rows = translating.read_memories(args, args.sgd or ("" if wanted else "none"))
-    args.translator = None
-    args.known = Known({})
+    rows = translating.read_memories(args, args.sgd or ("" if wanted else "none"))
+    paid = join(args.output, translating.PAID)
     if not wanted:
-        return []
+        return [], Translating(Known({}), None, paid, rows) if rows else None
     translating.check_flags(args)
     pivots = translating.parse_pivots(args.pivots or "de")
-    args.translator = translator = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
-    of = (translator.provider, translator.model) if translator else ("", "")
-    args.known = Known(by_languages(args.rows, *of))
-    if translator is None and not any(args.known.of("en", pivot) for pivot in pivots):
+    engine = translating.open_engine(args, pivots, args.seed if args.engine == "local" else None)
+    known = Known(by_languages(rows, *((engine.provider, engine.model) if engine else ("", ""))))
+    if engine is None and not any(known.of("en", pivot) for pivot in pivots):
         hint = "the engine 'memory' only replays: add a --memory that has the user turns, or choose another --engine"
         raise InputError(f"{hint}; there is nothing in {', '.join(pivots)}", "--engine")
-    return pivots
+    return pivots, Translating(known, engine, paid, rows)
 
 
-def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags that shape the content."""
-    rates = args.sets.settings.rates
-    return {
-        "split": args.split,
-        "rewritten": _files(args.rewritten),
-        "kinds": list(args.sets.kinds),
-        "env": list(args.sets.envs),
-        "rates": {"word": rates.word, "abbreviation": rates.abbreviation, **dict(rates.mix)},
-        "at_least": rates.at_least,
-        "perturb_values": args.perturb_values,
-        "least_changed": args.least,
-        "pivots": list(args.sets.settings.pivots),
-        "provider": args.translator.provider if args.translator else "memory",
-        "model": args.translator.model if args.translator else "",
-        "seed": args.seed,
-        "max_bad": float(args.max_bad),
-    }
-
-
-def _files(paths: Sequence[str]) -> list[dict[str, str]]:
-    """Name and digest of each, for a place on this machine tells nobody anything."""
+def _digests(paths: Sequence[str]) -> list[dict[str, str]]:
+    """The name and digest of each file: its place on this machine says nothing elsewhere."""
     from parapet.transforms.files import read_bytes
 
     return [{"file": path.rpartition("/")[2], "sha256": hashlib.sha256(read_bytes(path)).hexdigest()} for path in paths]
 
 
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
-    """Dialogue files and what others have said -> places of turns -> thresholds -> the sets, rows, numbers, a page."""
-    from functools import partial
-
-    import apache_beam as beam
-
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Dialogue files, rewritten turns, translations -> thresholds of the mixes -> the sets, rows, numbers, a page."""
     from parapet.transforms import files
-    from parapet.transforms.dead_letters import DeadLettersFile
-    from parapet.transforms.variations import matching, outputs, writing
-    from parapet.transforms.variations.envs import Thresholds
-    from parapet.transforms.variations.invariants import check_counts
-    from parapet.transforms.variations.translated import MakeMemory, TranslateTurns
+    from parapet.transforms.perturbed_files import PerturbCorpus
+    from parapet.transforms.runs import RunInfo
 
-    files.prepare(args.output, "language_variations")
-    sets, paid = args.sets, files.join(args.output, translating.PAID)
-    dialogues = pipeline | "Dialogue files" >> beam.Create(args.corpus.files)
-    lines = pipeline | "Rewritten turns" >> matching.ReadRewritten(args.given, sets.kinds)
-    answers, translations = dialogues | "Translate" >> TranslateTurns(sets.settings, args.known, args.translator, paid)
-    others = writing.Others(matching.by_turn(lines), beam.pvalue.AsDict(answers))
-    if sets.envs:
-        thresholds = (
-            dialogues
-            | "Spread files" >> beam.Reshuffle()
-            | "Places" >> beam.FlatMap(writing.places_of_file, sets, *others)
-            | "Thresholds" >> beam.CombinePerKey(Thresholds(sets.envs))
-        )
-    else:
-        thresholds = pipeline | "No thresholds" >> beam.Create([], reshuffle=False)
-    written = dialogues | "Sets" >> writing.WriteSets(sets, thresholds, others)
-    unused, fates = written[writing.MATCHED] | "Fates of lines" >> matching.Fates(args.given, lines)
-    counts = (written[writing.COUNTS], fates) | "All counts" >> beam.Flatten()
-    dead = (written[writing.DEAD], unused) | "All letters" >> beam.Flatten()
-    memory = translations | "Memory" >> MakeMemory(args.rows, bool(sets.settings.pivots))
-    options = options_of(args)
-    about = outputs.About(sets, options, args.corpus.schemas)
-    small = (
-        pipeline
-        | "Once" >> beam.Create([about], reshuffle=False)
-        | "Metadata files"
-        >> beam.FlatMap(outputs.metadata_files, *(beam.pvalue.AsList(one) for one in outputs.summed(written, counts)))
-    )
-    letters = dead | "Dead letters" >> DeadLettersFile(counts, tallies_of(args), args.max_bad, _done(args))
-    more = (small, letters, memory) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
-    balanced = partial(
-        check_counts,
-        sets={kind: sets.env_names(kind) for kind in sets.kinds},
-        envs=sets.envs,
-        least=args.least,
-        rewritten=args.given is not None,
-    )
-    (
-        (written.written, more)
-        | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args, options), counts, balanced)
-    )
+    files.prepare(config.output, "language_variations")
+    kept = " (what was translated is kept: run the same command again for the rest)" if config.translator else ""
+    info = RunInfo("language_variations", config.output, config.options, config.max_bad, f"varied{kept}", config.plugin)
+    _ = pipeline | "Language variations" >> PerturbCorpus(config.variations, config.corpus, info)
 
 
-def _done(args: argparse.Namespace) -> str:
-    kept = " (what was translated is kept: run the same command again for the rest)" if args.translator else ""
-    return f"varied{kept}"
+def report(config: Config, counters: dict[str, int]) -> None:
+    """Prints how much of each set was varied, and what a translation cost."""
+    from parapet.transforms.files import clear, join, read_written
 
-
-def tallies_of(args: argparse.Namespace) -> Tallies:
-    """What is held against ``--max_bad``."""
-    from functools import partial
-
-    from parapet.transforms.variations.invariants import tallies
-
-    return partial(tallies, kinds=args.sets.kinds)
-
-
-def header(args: argparse.Namespace, options: dict[str, Any]) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    engine = translating.plugin_of(args) if args.translator else None
-    return {**run_header("language_variations", options), **plugins.recorded(engine)}
-
-
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says what each set came to, and what there was to pay."""
-    from parapet.transforms.files import MANIFEST, clear, join, read_written
-
-    if args.dry_run:
-        _say_plan(args)
+    if config.dry_run:
+        _say_plan(config)
         return
-    clear(join(args.output, translating.PAID))  # the memory that was published has it all
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
-    if not args.quiet:
-        for kind, one in json.loads(read_written(args.output, "statistics.json"))["kinds"].items():
-            changed = "" if one["changed"] is None else f" ({one['changed']:.1%})"
-            print(f"{kind}: {one['varied']:,} of {counted(one['turns'], 'user turn')} varied{changed}")
-            for name, env in one["envs"].items():
-                replaced = sum(of["replaced"] for of in env["splits"].values())
-                print(f"{name}: {replaced:,} varied, {env['rate']:.0%} of those that can be")
-        if args.translator is not None:
-            print(translating.bill(args, counters))
-    if odd := counts.get("odd_spans", 0):
-        logging.warning("the text of %s is no value that state or actions know: moved as it is", counted(odd, "span"))
-    warn_left_out(args.output, tallies_of(args), "left out, or turns as they were")
+    clear(join(config.output, translating.PAID))  # the memory that was published has it all
+    numbers = json.loads(read_written(config.output, "statistics.json"))
+    for kind, of_kind in numbers["kinds"].items():
+        changed = "" if of_kind["changed"] is None else f" ({of_kind['changed']:.1%})"
+        say(f"{kind}: {of_kind['varied']:,} of {counted(of_kind['turns'], 'user turn')} varied{changed}")
+        for name, env in of_kind["envs"].items():
+            replaced = sum(of["replaced"] for of in env["splits"].values())
+            say(f"{name}: {replaced:,} varied, {env['rate']:.0%} of those that can be")
+    if config.translator is not None:
+        say(translating.bill(config.engine, config.translator.dollars_per_million, counters))
+    if odd := numbers["odd_spans"]:
+        what = "is no value of the state or the actions: moved like the other spans"
+        logging.warning("the text of %s %s", counted(odd, "span"), what)
+    warn_dead_letters(config.output, config.variations.tallies, "left out, or turns unchanged")
 
 
-def _say_plan(args: argparse.Namespace) -> None:
-    from parapet.transforms.variations.estimate import estimate, plan_lines
+def _say_plan(config: Config) -> None:
+    from parapet.transforms.variations.translated import estimate, plan_lines
 
-    found = estimate(args.corpus.files, args.sets.settings, args.known)
-    for line in plan_lines(found, args.translator.dollars_per_million if args.translator else 0):
+    variations = config.variations
+    assert variations.translating is not None  # --dry_run is refused where nothing is translated
+    estimates = estimate(config.corpus.files, variations.config, variations.translating.known)
+    for line in plan_lines(estimates, config.translator.dollars_per_million if config.translator else 0):
         print(line)
 
 

@@ -137,8 +137,8 @@ def plugin_of(args: argparse.Namespace) -> plugins.Chosen | None:
     return None if args.engine == MEMORY else plugins.choose(plugins.TRANSLATION_ENGINES, args.engine, "--engine")
 
 
-def bill(args: argparse.Namespace, counters: Mapping[str, int]) -> str:
-    """What was asked and what it costs, of a run that had an engine."""
-    sent, requests = counters.get("codepoints", 0), counters.get("requests", 0)
-    dollars = sent * args.translator.dollars_per_million / 1e6
-    return f"asked {args.engine}: {counted(sent, 'character')} in {counted(requests, 'request')}, ${dollars:,.2f}"
+def bill(engine: str, dollars_per_million: float, counters: Mapping[str, int]) -> str:
+    """What was sent to an engine and what it costs, given the run's counters."""
+    characters, requests = counters.get("codepoints", 0), counters.get("requests", 0)
+    dollars = characters * dollars_per_million / 1e6
+    return f"sent to {engine}: {counted(characters, 'character')} in {counted(requests, 'request')}, ${dollars:,.2f}"

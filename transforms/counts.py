@@ -66,7 +66,7 @@ class Counts(Counter[CountKey]):
 
     def as_json(self) -> dict[str, int]:
         """The counts that have no value, by ``name/set/split``: what ``run.json`` records."""
-        return {str(key): n for key, n in sorted(self.items()) if not key.value}
+        return {str(key): n for key, n in sorted(self.items()) if n and not key.value}
 
     @classmethod
     def of_json(cls, counts: Mapping[str, int]) -> Counts:
@@ -91,18 +91,20 @@ class Balance(msgspec.Struct, frozen=True):
       parts: the names of the counts in which they end.
       sets: for each of these sets; none: over all.
       shared: parts that are counted once for all sets.
+      by_set: whether the total is counted in each set, too; else once for all.
     """
 
     total: str
     parts: Sequence[str]
     sets: Sequence[str] = ()
     shared: Sequence[str] = ()
+    by_set: bool = False
 
     def __call__(self, counts: Counts) -> Iterator[str]:
         """``dialogues of typos``, where they do not balance."""
-        total = counts.sum(self.total, set="") if self.sets else counts.sum(self.total)
         for name in self.sets or [""]:
             where = {"set": name} if name else {}
+            total = counts.sum(self.total, set=name if self.by_set else "") if name else counts.sum(self.total)
             ends = sum(counts.sum(part, **where) for part in self.parts)
             ends += sum(counts.sum(part) for part in self.shared)
             if total != ends:
@@ -157,6 +159,7 @@ class Least(msgspec.Struct, frozen=True):
       set: the set in which both are counted.
       what: how the message calls what is counted: ``user turns changed``.
       flag: the flag of the share.
+      needed: whether nothing at all is too little, too.
     """
 
     count: str
@@ -165,14 +168,16 @@ class Least(msgspec.Struct, frozen=True):
     set: str
     what: str
     flag: str = "--least_changed"
+    needed: bool = False
 
     def __call__(self, counts: Counts) -> Iterator[str]:
         """Raises InputError where the share is lower: that is the input's fault, and no fault of the run."""
         count, total = counts.sum(self.count, set=self.set), counts.sum(self.total, set=self.set)
-        if self.share and count < self.share * total:
+        if self.share and (count < self.share * total or (self.needed and not total)):
+            reached = count / total if total else 0.0
             raise InputError(
-                f"{self.set}: only {count / total:.1%} of {total:,} {self.what}, and {self.flag} requires "
-                f"{self.share:.0%}, so nothing was published: give a lower share if that is what you expect"
+                f"{self.set}: only {reached:.1%} of {total:,} {self.what}, and {self.flag} requires {self.share:.0%}, "
+                "so nothing was published: give a lower share if that is what you expect of this corpus"
             )
         return iter(())
 

@@ -131,6 +131,8 @@ class Analysis(NamedTuple):
       reported: name to PCollection of values that :meth:`Perturbation.statistics` needs.
       counts: PCollection of (CountKey as a tuple, n), added to those of the run.
       dead_letters: PCollection of (key, list of DeadLetter), added to those of the run.
+      files: PCollection of (path below the output, bytes), added to the files of the run.
+      others: what :meth:`Perturbation.finish` needs, by name.
     """
 
     states: beam.PCollection | None = None
@@ -138,6 +140,8 @@ class Analysis(NamedTuple):
     reported: Mapping[str, beam.PCollection] = {}
     counts: beam.PCollection | None = None
     dead_letters: beam.PCollection | None = None
+    files: beam.PCollection | None = None
+    others: Mapping[str, beam.PCollection] = {}
 
 
 class Perturbation:
@@ -289,7 +293,7 @@ class Perturbation:
         folders = [f"{name}/" for name in self.sets] if self.in_folders else [""]
         return [(f"{folder}{path}", content) for folder in folders for path, content in corpus.schemas]
 
-    def finish(self, outputs: Outputs) -> Outputs:
+    def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
         """Adds to the outputs of a run, once all dialogues are perturbed. The default adds nothing."""
         return outputs
 

@@ -21,7 +21,7 @@ from parapet.schemas.errors import InputError, UserCodeError, storable_row
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import CountKey, Counts
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from parapet.transforms.files import write_staged
+from parapet.transforms.files import WriteFiles, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbation import CHANGES, Detailed, Perturbation, Perturbed, analysis_of, checked
 from parapet.transforms.perturbed_corpus import table_of_rows
@@ -79,8 +79,10 @@ class PerturbCorpus(beam.PTransform):
         )
         outputs: Outputs = elements | "Spread" >> beam.Reshuffle() | "Sets" >> write
         more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
+        if analysis.files is not None:
+            more["written"] = analysis.files | "Write files of the analysis" >> WriteFiles(self.info.output)
         outputs = outputs.with_more("Of the analysis", **{name: of for name, of in more.items() if of is not None})
-        outputs = self.perturbation.finish(outputs)
+        outputs = self.perturbation.finish(outputs, analysis)
         return outputs | "Finish" >> FinishRun(
             self.info,
             partial(

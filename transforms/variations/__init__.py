@@ -1,1 +1,1 @@
-"""User turns said in another way, by rules: with typos, at more length, more simply; and mixes of them."""
+"""User turns with typos, longer, simpler or in other words; and mixes of them with the originals."""

@@ -7,17 +7,19 @@ which, so that a worker need not know of other files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
 
 import apache_beam as beam
+import msgspec
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.seeding import key_of, short_digest
 from parapet.transforms.user_turns import user_turns
-from parapet.transforms.variations.kinds import Given, Settings, vary
+from parapet.transforms.variations.kinds import Config, Given, vary
 
 _SIZE, _DRAWN = 24, 16  # bytes of a place, and of what is drawn of it
 
@@ -33,7 +35,7 @@ def among_namesakes(file: str, position: int) -> bytes:
 
 
 def placed(
-    file: DialogueFile, kinds: Sequence[str], settings: Settings, given: Given
+    file: DialogueFile, kinds: Sequence[str], config: Config, given: Given
 ) -> Iterator[tuple[str, int, int, bytes]]:
     """(kind, position of the dialogue, turn, place) of each turn of a file that the kind can vary.
 
@@ -44,11 +46,40 @@ def placed(
         if isinstance(dialogue, InputError):
             continue
         among = among_namesakes(file.relative, position)
-        for said in user_turns(dialogue):
-            place = place_in_order(settings.seed, said.dialogue_id, said.position, among)
+        for user_turn in user_turns(dialogue):
+            place = place_in_order(config.seed, user_turn.dialogue_id, user_turn.position, among)
             for kind in kinds:
-                if vary(kind, said, settings, given).operations:
-                    yield kind, position, said.position, place
+                if vary(kind, user_turn, config, given).operations:
+                    yield kind, position, user_turn.position, place
+
+
+def places_of_file(
+    file: DialogueFile,
+    *others: Mapping[Any, Any],
+    kinds: Sequence[str],
+    config: Config,
+    given: Given,
+    names: Sequence[str],
+) -> Iterator[tuple[tuple[str, str], bytes]]:
+    """((kind, split), the places of the turns of a file that can be varied). Of a file that cannot be read nothing.
+
+    Args:
+      file: the file.
+      others: the words of others, for each of ``names``.
+      kinds: of variations.
+      config: of these.
+      given: the words of others that are at hand.
+      names: the attributes of ``given`` that ``others`` replace.
+    """
+    given = msgspec.structs.replace(given, **dict(zip(names, others, strict=True)))
+    places: dict[str, list[bytes]] = {kind: [] for kind in kinds}
+    try:
+        for kind, _, _, place in placed(file, kinds, config, given):
+            places[kind].append(place)
+    except InputError:
+        return  # the file driver reports it
+    for kind, of_kind in places.items():
+        yield (kind, file.split), b"".join(of_kind)
 
 
 def size_of(rate: str, turns: int) -> int:

@@ -12,9 +12,8 @@ from parapet.transforms.perturb.protected import Range
 from parapet.transforms.perturb.typos import Operation, Rates, typo_operations
 from parapet.transforms.seeding import key_of
 from parapet.transforms.user_turns import Span, UserTurn
-from parapet.transforms.variations.made import RULES, Made
 from parapet.transforms.variations.paraphrase import Answers, paraphrased, pivot_of
-from parapet.transforms.variations.rewording import reworded
+from parapet.transforms.variations.rewording import RULES, Made, reworded
 from parapet.transforms.variations.rewritten import REWRITTEN, Key, Rewritten
 from parapet.transforms.variations.simple import simple_operations
 from parapet.transforms.variations.verbose import verbose_operations
@@ -23,7 +22,7 @@ BAD_SPAN, TORN_SPAN = "bad_span", "torn_span"  # reasons for which a turn goes t
 NOT_REWRITTEN = "not_rewritten"
 
 
-class Settings(msgspec.Struct, frozen=True):
+class Config(msgspec.Struct, frozen=True):
     """What shapes variations.
 
     Attributes:
@@ -42,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What others have said.
+    """Turns in the words of others.
 
     Attributes:
       rewritten: turns of files.
@@ -74,33 +73,37 @@ class Variation(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-def _typos(said: UserTurn, settings: Settings, given: Given) -> Made:
-    key = key_of(settings.seed, "typos", said.dialogue_id, str(said.position))
-    made = typo_operations(said.utterance, said.ranges, said.values, settings.rates, key, settings.perturb_values)
-    return Made(made, "" if made else "no_word" if settings.rates.at_least else "not_drawn")
+def _typos(user_turn: UserTurn, config: Config, given: Given) -> Made:
+    key = key_of(config.seed, "typos", user_turn.dialogue_id, str(user_turn.position))
+    made = typo_operations(
+        user_turn.utterance, user_turn.ranges, user_turn.values, config.rates, key, config.perturb_values
+    )
+    return Made(made, "" if made else "no_word" if config.rates.at_least else "not_drawn")
 
 
-def _verbose(said: UserTurn, settings: Settings, given: Given) -> Made:
-    return Made(*verbose_operations(said, key_of(settings.seed, "verbose", said.dialogue_id, str(said.position))))
+def _verbose(user_turn: UserTurn, config: Config, given: Given) -> Made:
+    return Made(
+        *verbose_operations(user_turn, key_of(config.seed, "verbose", user_turn.dialogue_id, str(user_turn.position)))
+    )
 
 
-def _simple(said: UserTurn, settings: Settings, given: Given) -> Made:
-    return Made(*simple_operations(said))
+def _simple(user_turn: UserTurn, config: Config, given: Given) -> Made:
+    return Made(*simple_operations(user_turn))
 
 
-def _paraphrase(said: UserTurn, settings: Settings, given: Given) -> Made:
-    return paraphrased(said, pivot_of(said, settings.pivots, settings.seed), given.answers)
+def _paraphrase(user_turn: UserTurn, config: Config, given: Given) -> Made:
+    return paraphrased(user_turn, pivot_of(user_turn, config.pivots, config.seed), given.answers)
 
 
-def _rewritten(kind: str, said: UserTurn, given: Given) -> Made:
-    line = given.rewritten.get((said.dialogue_id, said.position, kind))
+def _rewritten(kind: str, user_turn: UserTurn, given: Given) -> Made:
+    line = given.rewritten.get((user_turn.dialogue_id, user_turn.position, kind))
     if line is None:
         return Made(reason=NOT_REWRITTEN)
     text, source = line
-    return reworded(said, text, REWRITTEN, source, in_words=kind == "paraphrase")
+    return reworded(user_turn, text, REWRITTEN, source, in_words=kind == "paraphrase")
 
 
-KINDS: dict[str, Callable[[UserTurn, Settings, Given], Made]] = {
+KINDS: dict[str, Callable[[UserTurn, Config, Given], Made]] = {
     "typos": _typos,
     "verbose": _verbose,
     "simple": _simple,
@@ -115,30 +118,32 @@ LEAST = {"typos": 0.5, "verbose": 0.5, "simple": 0.1, "paraphrase": 0.3}
 LEAST_OF_FILES = 0.5
 
 
-def vary(kind: str, said: UserTurn, settings: Settings, given: Given = NOTHING) -> Variation:
+def vary(kind: str, user_turn: UserTurn, config: Config, given: Given = NOTHING) -> Variation:
     """A turn as a kind has it: varied, or as it was with the reason."""
-    if said.wrong:
-        reason = f"{BAD_SPAN}: {', '.join(said.wrong)}: not inside the utterance"
-        return Variation(said.utterance, said.ranges, (), reason)
-    made = _rewritten(kind, said, given) if settings.rewritten else KINDS[kind](said, settings, given)
+    if user_turn.wrong:
+        reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
+        return Variation(user_turn.utterance, user_turn.ranges, (), reason)
+    made = _rewritten(kind, user_turn, given) if config.rewritten else KINDS[kind](user_turn, config, given)
     if not made.operations:
-        return Variation(said.utterance, said.ranges, (), made.reason)
-    utterance = edited(said.utterance, made.operations)
+        return Variation(user_turn.utterance, user_turn.ranges, (), made.reason)
+    utterance = edited(user_turn.utterance, made.operations)
     places = []
-    for i, span in enumerate(said.spans):
+    for i, span in enumerate(user_turn.spans):
         place = moved(span.start, span.end, made.operations) if made.places is None else made.places[i]
-        if place is None or utterance[slice(*place)] != value_after(said.utterance, span, made, settings):
-            return Variation(said.utterance, said.ranges, (), f"{TORN_SPAN}: {span.slot}: it cannot be mended")
+        if place is None or utterance[slice(*place)] != value_after(user_turn.utterance, span, made, config):
+            return Variation(
+                user_turn.utterance, user_turn.ranges, (), f"{TORN_SPAN}: {span.slot}: it cannot be mended"
+            )
         places.append(place)
-    if utterance == said.utterance:
-        return Variation(said.utterance, said.ranges, (), "unchanged")
+    if utterance == user_turn.utterance:
+        return Variation(user_turn.utterance, user_turn.ranges, (), "unchanged")
     return Variation(utterance, places, made.operations, source=made.source)
 
 
-def value_after(utterance: str, span: Span, made: Made, settings: Settings) -> str:
+def value_after(utterance: str, span: Span, made: Made, config: Config) -> str:
     """What must stand in a span afterwards: the text it had, with ``perturb_values`` after the operations inside."""
     value = utterance[span.start : span.end]
-    if not settings.perturb_values or made.source != RULES:
+    if not config.perturb_values or made.source != RULES:
         return value
     inside = [
         Edit(one.start - span.start, one.end - span.start, one.text)
@@ -171,14 +176,14 @@ def _moved_span(span: dict[str, Any], places: Any) -> dict[str, Any]:
     return {**span, "start": start, "exclusive_end": end}
 
 
-def row_of(said: UserTurn, variation: Variation, level: int) -> dict[str, Any]:
+def row_of(user_turn: UserTurn, variation: Variation, level: int) -> dict[str, Any]:
     """A row of ``parapet.schemas.perturbed_turns``."""
     return {
-        "dialogue_id": said.dialogue_id,
-        "turn": said.position,
+        "dialogue_id": user_turn.dialogue_id,
+        "turn": user_turn.position,
         "status": "varied" if variation.operations else "unchanged",
         "reason": variation.reason,
-        "original": said.utterance,
+        "original": user_turn.utterance,
         "utterance": variation.utterance,
         "source": variation.source,
         "operations": [
@@ -190,13 +195,13 @@ def row_of(said: UserTurn, variation: Variation, level: int) -> dict[str, Any]:
             {
                 "service": span.service,
                 "slot": span.slot,
-                "value": said.utterance[span.start : span.end],
+                "value": user_turn.utterance[span.start : span.end],
                 "start": span.start,
                 "exclusive_end": span.end,
                 "new_value": variation.utterance[start:end],
                 "new_start": start,
                 "new_exclusive_end": end,
             }
-            for span, (start, end) in zip(said.spans, variation.places, strict=True)
+            for span, (start, end) in zip(user_turn.spans, variation.places, strict=True)
         ],
     }

@@ -15,9 +15,8 @@ import msgspec
 from parapet.transforms.back_translate.composing import ENGLISH
 from parapet.transforms.seeding import DRAW_LIMIT, draws, key_of
 from parapet.transforms.user_turns import UserTurn
-from parapet.transforms.variations.made import Made
 from parapet.transforms.variations.places import LOST, UNCLEAR, Anchor, anchors_of
-from parapet.transforms.variations.rewording import reworded
+from parapet.transforms.variations.rewording import Made, reworded
 
 NOT_TRANSLATED, MEANING = "not_translated", "meaning"
 NOT_IN_MEMORY = "not_in_memory: add a --memory that has the text, or choose another --engine"
@@ -50,45 +49,45 @@ class Hidden(msgspec.Struct, frozen=True):
     values: Mapping[str, str]
 
 
-def pivot_of(said: UserTurn, pivots: Sequence[str], seed: str) -> str:
+def pivot_of(user_turn: UserTurn, pivots: Sequence[str], seed: str) -> str:
     """The language that a turn goes through: one of them, drawn."""
-    key = key_of(seed, "pivot", said.dialogue_id, str(said.position))
+    key = key_of(seed, "pivot", user_turn.dialogue_id, str(user_turn.position))
     return pivots[next(draws(key)) * len(pivots) // DRAW_LIMIT]
 
 
-def plain_text(said: UserTurn) -> str:
+def plain_text(user_turn: UserTurn) -> str:
     """What is translated first; nothing where a turn says values at most."""
-    kept = anchors_of(said)
-    rest = _with(said.utterance, kept, [""] * len(kept))
-    return said.utterance if not said.wrong and any(map(str.isalpha, rest)) else ""
+    kept = anchors_of(user_turn)
+    rest = _with(user_turn.utterance, kept, [""] * len(kept))
+    return user_turn.utterance if not user_turn.wrong and any(map(str.isalpha, rest)) else ""
 
 
-def hidden_text(said: UserTurn, pivot: str, answers: Answers) -> str:
+def hidden_text(user_turn: UserTurn, pivot: str, answers: Answers) -> str:
     """What is translated besides, since a value was lost on the way; else nothing."""
-    text = plain_text(said)
+    text = plain_text(user_turn)
     if not text:
         return ""
     answer, _ = back_of(text, pivot, answers)
-    return hidden(said).text if answer and _lost(_taken(said, answer, pivot)) else ""
+    return hidden(user_turn).text if answer and _lost(_taken(user_turn, answer, pivot)) else ""
 
 
-def paraphrased(said: UserTurn, pivot: str, answers: Answers) -> Made:
+def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
     """A turn as it came back, or why it is as it was."""
-    text = plain_text(said)
+    text = plain_text(user_turn)
     if not text:
         return Made(reason="no_word")
     answer, why = back_of(text, pivot, answers)
     if not answer:
         return Made(reason=f"{NOT_TRANSLATED}: {why}")
-    made = _taken(said, answer, pivot)
+    made = _taken(user_turn, answer, pivot)
     if not _lost(made):
         return made
-    form = hidden(said)
+    form = hidden(user_turn)
     answer, why = back_of(form.text, pivot, answers)
     if not answer:
         return made if why == NOT_IN_MEMORY else Made(reason=f"{NOT_TRANSLATED}: {why}")
     shown = revealed(answer, form)
-    return made if shown is None else _taken(said, shown, pivot)
+    return made if shown is None else _taken(user_turn, shown, pivot)
 
 
 def back_of(text: str, pivot: str, answers: Answers) -> Answer:
@@ -97,13 +96,13 @@ def back_of(text: str, pivot: str, answers: Answers) -> Answer:
     return answers.get((pivot, ENGLISH, there), ("", NOT_IN_MEMORY)) if there else ("", why)
 
 
-def hidden(said: UserTurn) -> Hidden:
+def hidden(user_turn: UserTurn) -> Hidden:
     """The turn with a stand-in for each value."""
-    anchors = anchors_of(said)
-    letter = next((one for one in _STAND_INS if not re.search(rf"{one}\d", said.utterance)), _STAND_INS[0])
+    anchors = anchors_of(user_turn)
+    letter = next((one for one in _STAND_INS if not re.search(rf"{one}\d", user_turn.utterance)), _STAND_INS[0])
     names = [f"{letter}{i}" for i in range(1, len(anchors) + 1)]
-    values = [said.utterance[one.start : one.end] for one in anchors]
-    return Hidden(_with(said.utterance, anchors, names), dict(zip(names, values, strict=True)))
+    values = [user_turn.utterance[one.start : one.end] for one in anchors]
+    return Hidden(_with(user_turn.utterance, anchors, names), dict(zip(names, values, strict=True)))
 
 
 def revealed(text: str, form: Hidden) -> str | None:
@@ -122,11 +121,11 @@ def _with(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> st
     return "".join([*pieces, utterance[at:]])
 
 
-def _taken(said: UserTurn, answer: str, pivot: str) -> Made:
-    made = reworded(said, answer, KIND, f"back_translation:{pivot}")
+def _taken(user_turn: UserTurn, answer: str, pivot: str) -> Made:
+    made = reworded(user_turn, answer, KIND, f"back_translation:{pivot}")
     if made.operations and (
-        bool(_NEGATION.search(answer)) != bool(_NEGATION.search(said.utterance))
-        or bool(_YES.search(answer)) != bool(_YES.search(said.utterance))
+        bool(_NEGATION.search(answer)) != bool(_NEGATION.search(user_turn.utterance))
+        or bool(_YES.search(answer)) != bool(_YES.search(user_turn.utterance))
     ):
         return Made(reason=MEANING)
     return made

@@ -1,100 +1,358 @@
-"""The language variations as perturbations: typos, verbose, simple and paraphrased user turns (RADDLE, section 4)."""
+"""The language variations as perturbations: typos, verbose, simple and paraphrased user turns (RADDLE, section 4).
+
+One perturbation makes several kinds, so that the command reads each dialogue once; and there is one of each kind.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from parapet.schemas.dialogue import typed
+from parapet.schemas.dialogue import Dialogue, typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
-from parapet.transforms.corpora import listed
-from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated
-from parapet.transforms.user_turns import user_turns
+from parapet.transforms.corpora import Item, domain_of, listed
+from parapet.transforms.counts import Balance, Counts, Exact, Invariant, Least
+from parapet.transforms.perturbation import (
+    Analysis,
+    Detailed,
+    Perturbation,
+    Perturbed,
+    Place,
+    Shared,
+    Texts,
+    comma_separated,
+)
+from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations import plan
-from parapet.transforms.variations.kinds import NOTHING, Given, Settings, row_of, vary, write_into
-from parapet.transforms.variations.paraphrase import Answers
-from parapet.transforms.variations.rewritten import REWRITTEN, Line, read_given, read_lines
+from parapet.transforms.variations.envs import (
+    Thresholds,
+    among_namesakes,
+    level_of,
+    place_in_order,
+    places_of_file,
+    size_of,
+)
+from parapet.transforms.variations.kinds import (
+    BAD_SPAN,
+    NOTHING,
+    TORN_SPAN,
+    Config,
+    Given,
+    Variation,
+    row_of,
+    vary,
+    write_into,
+)
+from parapet.transforms.variations.paraphrase import NOT_TRANSLATED, Answers
+from parapet.transforms.variations.rewritten import (
+    REWRITTEN,
+    Files,
+    Line,
+    ReadRewritten,
+    check_lines,
+    read_files,
+    read_lines,
+)
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.report import Example, Report
+    from parapet.transforms.runs import Outputs
+    from parapet.transforms.variations.translated import Translating
+
 Paths = str | Path | Sequence[str | Path]
 
+MATCHED = "matched"  # further output: the keys of rewritten lines that have a turn
+_SUMS = ("varied", "unchanged", "words", "characters_before", "characters_after", "characters_edited", "spans")
 
-class LanguageVariation(Perturbation):
-    """User turns said in another way; values, states and everything of the system stay as they are.
+
+class State(NamedTuple):
+    """What the variations of a dialogue depend on besides the dialogue.
+
+    Attributes:
+      thresholds: of the mixes, by kind.
+      among: decides between two dialogues of one id.
+      given: the words of others.
+    """
+
+    thresholds: Mapping[str, Sequence[bytes]]
+    among: bytes
+    given: Given
+
+
+class LanguageVariations(Perturbation):
+    """User turns in other words; values, states and everything of the system are unchanged.
 
     Args:
-      seed: of everything that is drawn.
+      kinds: which kinds are made, each a set.
+      envs: rates of mixes with the original, as they were written: for each a set ``KIND-env1``, ``KIND-env2``, in
+        which exactly this share of the turns that can be varied is.
+      config: of the kinds.
+      given: the words of others, where they are at hand.
+      files: rewritten turns that workers read.
+      translating: how texts are translated, where an engine or a memory paraphrases.
+      least: the share of its user turns that a kind must change.
+    """
+
+    name = "language_variations"
+    row_schema = PERTURBED_TURNS
+    metrics = ()
+    other_outputs = (MATCHED,)
+
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        envs: Sequence[str],
+        config: Config,
+        given: Given = NOTHING,
+        files: Files | None = None,
+        translating: Translating | None = None,
+        least: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(seed=config.seed)
+        self.kinds, self.envs, self.config, self.given = tuple(kinds), tuple(envs), config, given
+        self.files, self.translating, self.least = files, translating, dict(least or {})
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Of each kind the set itself, then its mixes: ``typos``, ``typos-env1`` and so on."""
+        return tuple(name for kind in self.kinds for name in (kind, *self.env_names(kind)))
+
+    def env_names(self, kind: str) -> list[str]:
+        """The mixes of a kind."""
+        return [f"{kind}-env{i}" for i in range(1, len(self.envs) + 1)]
+
+    def row_sets(self) -> Sequence[str]:
+        """The rows of a kind say for each turn which mixes have it varied."""
+        return self.kinds
+
+    def needs_analysis(self) -> bool:
+        """Only mixes do, and words of others that workers read."""
+        return bool(self.envs or self.files or self.translating)
+
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+        """The thresholds of the mixes by kind and split, rewritten turns, and translations."""
+        import apache_beam as beam
+
+        shared: dict[str, beam.PCollection] = {}
+        analysis = Analysis(shared=shared)
+        if self.files is not None:
+            lines = files.pipeline | "Rewritten turns" >> ReadRewritten(self.files, self.kinds)
+            shared["rewritten"] = lines | "By turn" >> beam.MapTuple(lambda key, line: (key, line[-2:]))
+            analysis = analysis._replace(others={"lines": lines})
+        if self.translating is not None:
+            shared["answers"], memory = files | "Translate" >> self.translating.transform(self.config)
+            analysis = analysis._replace(files=memory)
+        if self.envs:
+            others = [(name, beam.pvalue.AsDict(pairs)) for name, pairs in shared.items()]
+            names = tuple(name for name, _ in others)
+            places = partial(places_of_file, kinds=self.kinds, config=self.config, given=self.given, names=names)
+            shared["thresholds"] = (
+                files
+                | "Spread files" >> beam.Reshuffle()
+                # A lambda has no types: those of *others Beam would take for those of each side input.
+                | "Places" >> beam.FlatMap(lambda file, *sides: places(file, *sides), *(side for _, side in others))
+                | "Thresholds" >> beam.CombinePerKey(Thresholds(self.envs))
+            )
+        return analysis
+
+    def state_of(self, place: Place, state: Any, shared: Shared) -> State:
+        """The thresholds of the dialogue's split, and the words of others."""
+        thresholds, split = shared.get("thresholds", {}), place[0].rpartition("/")[0]
+        return State(
+            {kind: thresholds.get((kind, split), ()) for kind in self.kinds},
+            among_namesakes(*place),
+            Given(shared.get("rewritten", self.given.rewritten), shared.get("answers", self.given.answers)),
+        )
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
+        """The dialogue in one set, and the rows of its kind."""
+        kind = set_name.rpartition("-env")[0] or set_name
+        results = dict(self._versions(kind, dialogue, typed(dialogue), [*user_turns(typed(dialogue))], state))
+        return Perturbed(results[set_name].dialogue, results[kind].rows)
+
+    def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
+        """The dialogue in every set."""
+        assert item.dialogue is not None
+        turns = list(user_turns(item.dialogue))
+        for kind in self.kinds:
+            yield from self._versions(kind, item.raw, item.dialogue, turns, state)
+
+    def _versions(
+        self, kind: str, raw: dict[str, Any], dialogue: Dialogue, turns: Sequence[UserTurn], state: State | None
+    ) -> Iterator[tuple[str, Detailed]]:
+        """A dialogue as one kind has it, then as its mixes have it."""
+        state = state or State({}, b"", self.given)
+        variations = [vary(kind, turn, self.config, state.given) for turn in turns]
+        new: dict[int, dict[str, Any]] = {}
+        levels: dict[int, int] = {}
+        problems, rows = [], []
+        for turn, variation in zip(turns, variations, strict=True):
+            level = 0
+            if variation.operations:
+                new[turn.position] = write_into(raw["turns"][turn.position], variation)
+                place = place_in_order(self.config.seed, turn.dialogue_id, turn.position, state.among)
+                level = levels[turn.position] = level_of(place, state.thresholds.get(kind, ()))
+            elif reported(variation.reason, first=kind == self.kinds[0]):
+                problems.append(InputError(variation.reason, "", f"turns[{turn.position}]"))
+            rows.append(row_of(turn, variation, level))
+        lines = {(turn.dialogue_id, turn.position, kind) for turn in turns} & state.given.rewritten.keys()
+        dialogues: dict[frozenset[int], dict[str, Any]] = {}
+
+        def with_varied(chosen: frozenset[int]) -> dict[str, Any]:
+            # Of a short dialogue several mixes have the same.
+            if chosen not in dialogues:
+                made = [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]
+                dialogues[chosen] = {**raw, "turns": made}
+            return dialogues[chosen]
+
+        yield (
+            kind,
+            Detailed(
+                with_varied(frozenset(new)),
+                rows,
+                counts={**counts_of(turns, variations), "rewritten_turns": len(lines)},
+                problems=problems,
+                shown=[row for row in rows if row["status"] == "varied"],
+                others={MATCHED: [(line, 1) for line in sorted(lines)]} if lines else {},
+            ),
+        )
+        for i, name in enumerate(self.env_names(kind), 1):
+            chosen = frozenset(position for position, level in levels.items() if 0 < level <= i)
+            yield name, Detailed(with_varied(chosen), counts={"replaced": len(chosen)}, shown=())
+
+    def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
+        """Adds what became of the lines of rewritten turns."""
+        from parapet.transforms.variations.rewritten import Fates
+
+        if self.files is None:
+            return outputs
+        unused, fates = outputs.others[MATCHED] | "Fates of lines" >> Fates(self.files, analysis.others["lines"])
+        return outputs.with_more("Rewritten turns", dead_letters=unused, counts=fates)
+
+    def analysis_tallies(self, counts: Counts) -> list[Tally]:
+        """User turns, and lines of rewritten turns, besides files and dialogues."""
+        from parapet.transforms.dead_letters import Tally
+
+        turns = counts.sum("turns", set=self.kinds[0])
+        bad = counts.sum("bad_lines")
+        lines = counts.sum("lines") + bad
+        return [
+            Tally("user turn", turns, counts.sum("bad_spans", set=self.kinds[0]), is_needed=False),
+            *(Tally("user turn", turns, counts.sum("bad_turns", set=kind), kind) for kind in self.kinds),
+            Tally("line", lines, counts.sum("lines_without_turn") + bad, "--rewritten"),
+        ]
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Besides: every user turn is varied or unchanged, mixes are exact, enough has changed."""
+        total = "rewritten_turns" if self.config.rewritten else "turns"
+        what = "user turns of --rewritten changed" if self.config.rewritten else "user turns changed"
+        return (
+            *super().invariants(),
+            Balance("turns", ("varied", "unchanged"), self.kinds, by_set=True),
+            Balance("lines", ("lines_with_turn", "lines_without_turn"), self.kinds, by_set=True),
+            *(
+                Exact("replaced", "varied", name, partial(size_of, rate), total_set=kind)
+                for kind in self.kinds
+                for name, rate in zip(self.env_names(kind), self.envs, strict=True)
+            ),
+            *(
+                Least("varied", total, least, kind, what, needed=self.config.rewritten)
+                for kind, least in self.least.items()
+            ),
+        )
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """See ``parapet.transforms.variations.report``."""
+        from parapet.transforms.variations.report import statistics
+
+        return statistics(self, counts)
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """The turn with its operations marked."""
+        from parapet.transforms.variations.report import example_of
+
+        return example_of(shown)
+
+    def report(
+        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
+    ) -> Report:
+        """See ``parapet.transforms.variations.report``."""
+        from parapet.transforms.variations.report import report_of
+
+        return report_of(self, statistics, examples, options)
+
+
+def reported(reason: str, first: bool) -> bool:
+    """Whether a turn that is unchanged has a dead letter; one whose spans are wrong has one, whatever the kinds."""
+    return reason.startswith((TORN_SPAN, NOT_TRANSLATED)) or (first and reason.startswith(BAD_SPAN))
+
+
+def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dict[str | tuple[str, str], int]:
+    """The counts of a dialogue in the set of one kind."""
+    sums = dict.fromkeys((*_SUMS, "spans_perturbed", "odd_spans", "bad_spans", "bad_turns"), 0)
+    values: Counter[str | tuple[str, str]] = Counter()
+    for turn, variation in zip(turns, variations, strict=True):
+        sums["words"] += turn.utterance.count(" ") + 1
+        sums["characters_before"] += len(turn.utterance)
+        sums["characters_after"] += len(variation.utterance)
+        sums["spans"] += len(turn.spans)
+        sums["odd_spans"] += len(turn.odd)
+        sums["bad_spans"] += bool(turn.wrong)
+        domains = domains_of(turn.services)
+        values.update([("domain_turns", domain) for domain in domains])
+        if not variation.operations:
+            sums["unchanged"] += 1
+            sums["bad_turns"] += reported(variation.reason, first=False)
+            values["reason", variation.reason.partition(":")[0]] += 1
+            continue
+        sums["varied"] += 1
+        values["source", variation.source] += 1
+        values.update([("domain_varied", domain) for domain in domains])
+        for operation in variation.operations:
+            values["operation", operation.kind] += 1
+            sums["characters_edited"] += max(operation.end - operation.start, len(operation.text))
+        for span, place in zip(turn.spans, variation.places, strict=True):
+            before, after = turn.utterance[span.start : span.end], variation.utterance[slice(*place)]
+            sums["spans_perturbed"] += before != after
+    values.update(sums)
+    values["turns"] = len(turns)
+    return values
+
+
+@cache
+def domains_of(services: tuple[str, ...]) -> frozenset[str]:
+    """The domains that a turn speaks of."""
+    return frozenset(map(domain_of, services))
+
+
+class LanguageVariation(LanguageVariations):
+    """User turns in other words, of one kind; values, states and everything of the system are unchanged.
+
+    Args:
+      seed: of all random choices.
       env: rates of mixes with the original, such as ``(0.1, 0.5, 0.8)``: for each a set ``NAME-env1``, ``NAME-env2``,
         in which exactly this share of the turns that can be varied is.
       rewritten: JSON Lines of turns that people or a model have rewritten; they take the place of the rules.
     """
 
-    row_schema = PERTURBED_TURNS
-
-    def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = ()) -> None:
-        super().__init__(seed=seed)
-        self.envs = tuple(plan.parse_envs(comma_separated(env))) if env else ()
-        self.given = _lines(self.name, rewritten) if rewritten else NOTHING
-        self.settings = Settings(self.seed, rewritten=bool(rewritten))
-
-    @property
-    def sets(self) -> tuple[str, ...]:
-        """``typos``, and ``typos-env1`` and so on where there are mixes."""
-        return (self.name, *(f"{self.name}-env{i}" for i in range(1, len(self.envs) + 1)))
-
-    def needs_analysis(self) -> bool:
-        """Only mixes do."""
-        return bool(self.envs)
-
-    def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, Any]]:
-        """The state of a dialogue: turn to the smallest mix that has it varied."""
-        import apache_beam as beam
-
-        from parapet.transforms.variations.envs import Thresholds
-
-        thresholds = (
-            files | "Places" >> beam.FlatMap(self._places) | "Thresholds" >> beam.CombinePerKey(Thresholds(self.envs))
-        )
-        return files | "Levels" >> beam.FlatMap(self._levels, beam.pvalue.AsDict(thresholds))
-
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
-        """The dialogue with its user turns varied; of a mix, those that it has."""
-        levels: Mapping[int, int] = state or {}
-        env = self.sets.index(set_name)
-        turns, rows = [*dialogue["turns"]], []
-        for said in user_turns(typed(dialogue)):
-            variation = vary(self.name, said, self.settings, self.given)
-            level = levels.get(said.position, 0)
-            rows.append(row_of(said, variation, level))
-            if variation.operations and (not env or 0 < level <= env):
-                turns[said.position] = write_into(turns[said.position], variation)
-        return Perturbed({**dialogue, "turns": turns}, rows)
-
-    def _places(self, file: DialogueFile) -> Iterator[tuple[str, bytes]]:
-        """(split, the places of the turns of a file that can be varied, in the drawn order of all turns)."""
-        from parapet.transforms.variations.envs import placed
-
-        places = placed(file, [self.name], self.settings, self.given)
-        yield file.split, b"".join(place for _, _, _, place in places)
-
-    def _levels(
-        self, file: DialogueFile, thresholds: Mapping[str, Sequence[bytes]]
-    ) -> Iterator[tuple[Place, dict[int, int]]]:
-        from parapet.transforms.variations.envs import level_of, placed
-
-        levels: dict[int, dict[int, int]] = {}
-        for _, position, turn, place in placed(file, [self.name], self.settings, self.given):
-            levels.setdefault(position, {})[turn] = level_of(place, thresholds[file.split])
-        for position, of_dialogue in levels.items():
-            yield (file.relative, position), of_dialogue
+    def __init__(
+        self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = (), config: Config | None = None
+    ) -> None:
+        config = msgspec.structs.replace(config or Config(), seed=str(seed), rewritten=bool(rewritten))
+        given = _lines(self.name, rewritten) if rewritten else NOTHING
+        envs = plan.parse_envs(comma_separated(env)) if env else ()
+        super().__init__((self.name,), envs, config, given)
 
 
 def _paths(paths: Paths) -> list[str]:
@@ -103,10 +361,10 @@ def _paths(paths: Paths) -> list[str]:
 
 def _lines(kind: str, paths: Paths) -> Given:
     """The rewritten turns of a kind. Raises InputError where a line is bad, or the files have none of the kind."""
-    given = read_given(_paths(paths))
-    plan.check_lines(given, Fraction(0))
-    plan.kinds_of(kind, given)
-    lines = (line for path in given.paths for _, line in read_lines(path))
+    files = read_files(_paths(paths))
+    check_lines(files, Fraction(0))
+    plan.kinds_of(kind, files)
+    lines = (line for path in files.paths for _, line in read_lines(path))
     return Given({line.key: (line.utterance, line.source or REWRITTEN) for line in lines if isinstance(line, Line)})
 
 
@@ -114,7 +372,7 @@ class Typos(LanguageVariation):
     """Typos of people who type quickly, and abbreviations of people who chat.
 
     Args:
-      seed: of everything that is drawn.
+      seed: of all random choices.
       rates: ``{"word": 0.08, "abbreviation": 0.15}`` are the probabilities; weights of the kinds of typos besides.
       at_least: typos of a turn whose words allow them.
       perturb_values: whether annotated values may have typos; states keep what was meant.
@@ -134,12 +392,10 @@ class Typos(LanguageVariation):
         env: Texts = (),
         rewritten: Paths = (),
     ) -> None:
-        super().__init__(seed=seed, env=env, rewritten=rewritten)
         if not isinstance(at_least, int):
             raise InputError(f"{at_least!r} is no number", "at_least")
-        self.settings = msgspec.structs.replace(
-            self.settings, rates=plan.parse_rates(comma_separated(rates), at_least), perturb_values=perturb_values
-        )
+        config = Config(rates=plan.parse_rates(comma_separated(rates), at_least), perturb_values=perturb_values)
+        super().__init__(seed=seed, env=env, rewritten=rewritten, config=config)
 
 
 class Verbose(LanguageVariation):
@@ -147,18 +403,24 @@ class Verbose(LanguageVariation):
 
     name = "verbose"
 
+    def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = ()) -> None:
+        super().__init__(seed=seed, env=env, rewritten=rewritten)
+
 
 class Simple(LanguageVariation):
     """Shorter user turns: what is not needed is dropped."""
 
     name = "simple"
 
+    def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths = ()) -> None:
+        super().__init__(seed=seed, env=env, rewritten=rewritten)
+
 
 class Paraphrase(LanguageVariation):
-    """User turns through another language and back, from a translation memory; or as others have rewritten them.
+    """User turns translated and back, from a translation memory; or as others have rewritten them.
 
     Args:
-      seed: of everything that is drawn.
+      seed: of all random choices.
       memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them.
       pivots: the languages to go through; of several, one is drawn for each turn.
       env: see :class:`LanguageVariation`.
@@ -176,12 +438,11 @@ class Paraphrase(LanguageVariation):
         env: Texts = (),
         rewritten: Paths = (),
     ) -> None:
-        super().__init__(seed=seed, env=env, rewritten=rewritten)
+        if not rewritten and not memory:
+            raise InputError("paraphrase needs memory, a translation memory, or rewritten, JSON Lines of turns")
+        languages = () if rewritten else tuple(listed(comma_separated(pivots)))
+        super().__init__(seed=seed, env=env, rewritten=rewritten, config=Config(pivots=languages))
         if not rewritten:
-            if not memory:
-                raise InputError("paraphrase needs memory, a translation memory, or rewritten, JSON Lines of turns")
-            languages = tuple(listed(comma_separated(pivots)))
-            self.settings = msgspec.structs.replace(self.settings, pivots=languages)
             self.given = Given(answers=_answers(_paths(memory), languages))
 
 

@@ -34,9 +34,9 @@ class Anchor(msgspec.Struct, frozen=True, order=True):
         return self.start, self.end
 
 
-def anchors_of(said: UserTurn) -> list[Anchor]:
+def anchors_of(user_turn: UserTurn) -> list[Anchor]:
     """What has to stay of a turn, in order; none overlaps another."""
-    spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in said.spans)
+    spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans)
     joined: list[Anchor] = []
     for one in spans:
         if joined and one.start < joined[-1].end:
@@ -44,21 +44,21 @@ def anchors_of(said: UserTurn) -> list[Anchor]:
             slots = tuple(dict.fromkeys(last.slots + one.slots))
             one = Anchor(last.start, max(last.end, one.end), slots)
         joined.append(one)
-    return sorted([*joined, *_without_span(said, [one.range for one in joined])])
+    return sorted([*joined, *_without_span(user_turn, [one.range for one in joined])])
 
 
-def _without_span(said: UserTurn, taken: Sequence[Range]) -> Iterator[Anchor]:
-    if said.turn is None:
+def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Anchor]:
+    if user_turn.turn is None:
         return
     try:
-        found = marks(said.turn, said.before)
+        found = marks(user_turn.turn, user_turn.before)
     except ValueError:  # a span with nothing to see
         return
-    spanned = {span.slot for span in said.spans}
+    spanned = {span.slot for span in user_turn.spans}
     places = list(taken)
     for mark in found:
         # Its own place is that on a page, where white space is other.
-        start = None if mark.kept.slot in spanned else find_word(said.utterance, mark.kept.value, places)
+        start = None if mark.kept.slot in spanned else find_word(user_turn.utterance, mark.kept.value, places)
         if start is not None:
             places.append((start, start + len(mark.kept.value)))
             yield Anchor(*places[-1], (mark.kept.slot,))

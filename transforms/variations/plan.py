@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import difflib
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import listed
-from parapet.transforms.dead_letters import Tally, check_bad, places_of, reasons_of
 from parapet.transforms.perturb.typos import MIX, Rates
 from parapet.transforms.variations.kinds import BY_RULES, KINDS
-from parapet.transforms.variations.rewritten import Given
+from parapet.transforms.variations.rewritten import Files
 
 
 def parse_kinds(given: str) -> list[str]:
@@ -25,7 +23,7 @@ def parse_kinds(given: str) -> list[str]:
     return kinds
 
 
-def kinds_of(given: str | None, files: Given | None) -> list[str]:
+def kinds_of(given: str | None, files: Files | None) -> list[str]:
     """The kinds to be made: those named, else those of the files, else those that rules make.
 
     Args:
@@ -45,13 +43,6 @@ def kinds_of(given: str | None, files: Given | None) -> list[str]:
         if kind not in there:
             raise InputError(f"{kind}: --rewritten has no line of it; it has {', '.join(there)}", "--kinds")
     return kinds
-
-
-def check_lines(files: Given, max_bad: Fraction) -> None:
-    """Raises InputError where more lines cannot be used than may be: how many, and the first of them."""
-    bad = len(files.bad)
-    tally = Tally("line", sum(files.lines.values()) + bad, bad, "--rewritten")
-    check_bad([tally], max_bad, "used", reasons_of(files.bad), places_of(files.bad))
 
 
 def parse_envs(given: str) -> list[str]:

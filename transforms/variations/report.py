@@ -1,127 +1,274 @@
-"""The page of ``language_variations``: what the sets came to, what was done, and examples with their edits marked."""
+"""The statistics, the page and the card of language variations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parapet.transforms import svg
-from parapet.transforms.pages import render
-from parapet.transforms.reports import plural
-from parapet.transforms.variations.card import how_of, percent
-from parapet.transforms.variations.made import RULES
+from parapet.transforms.markdown import code
+from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Report, Section, Table, Text, Tile, edited
+from parapet.transforms.text import counted, percent
+from parapet.transforms.variations.envs import size_of
+from parapet.transforms.variations.rewording import RULES
+
+if TYPE_CHECKING:
+    from parapet.transforms.counts import Counts
+    from parapet.transforms.variations.perturbations import LanguageVariations
 
 TERMS = {
-    "Can be varied": "User turns for which the kind has a rule that is sure, or words that keep every value. The "
-    "others are as they were.",
-    "Env": "A mix: that share of the turns that can be varied, to the turn; Env-1 lies within Env-2, that in Env-3.",
+    "Can be varied": "User turns for which the kind has a rule that applies safely, or words that keep every value. "
+    "All other turns are unchanged.",
+    "Env": "A mix: exactly this share of the turns that can be varied, rounded to the turn. The turns of Env-1 are "
+    "among those of Env-2, and so on.",
     "Per word": "Operations for each word of all user turns, changed or not.",
-    "Characters edited": "Of each operation what it took or put, whichever is more.",
+    "Characters edited": "For each operation, the characters that it removed or added, whichever are more.",
 }
+HOW = {
+    "typos": "Typing errors: a letter left out, a neighbouring key, a doubled letter, two letters swapped, a lost "
+    "space; and chat abbreviations. Never in numbers, times, money, yes, no and negations; never in a first letter.",
+    "verbose": "A filler before the turn and one after it, chosen by hash whatever the turn says; full forms "
+    "inside it.",
+    "simple": "Fillers and politeness left out, requests reduced to what is requested; a yes, a no or thanks reduced "
+    "to a word or two. Only where a rule applies safely.",
+    "paraphrase": "Translated into another language and back, where every value is kept and no negation or "
+    "confirmation changes.",
+}
+HOW_REWRITTEN = {
+    "typos": "With typing errors made by people, or by a model.",
+    "verbose": "At more length, by people or by a model.",
+    "simple": "More simply, by people or by a model.",
+    "paraphrase": "In other words, by people or by a model.",
+}
+REASONS = {
+    "bad_span": "a span lies outside the utterance",
+    "torn_span": "a value would be damaged",
+    "no_word": "no word may be changed",
+    "not_drawn": "no typo was drawn",
+    "no_rule": "no rule applies",
+    "not_shorter": "the rules do not make it shorter",
+    "unchanged": "the result is the same",
+    "not_rewritten": "nobody rewrote it",
+    "copy": "the other words are the same words",
+    "value_lost": "a value was lost",
+    "value_unclear": "the place of a value is unclear",
+    "meaning": "a negation or a confirmation changed",
+    "not_translated": "it was not translated",
+}
+OPERATIONS = {
+    "neighbour": "neighbouring key",
+    "full_form": "full form",
+    "lost_space": "lost space",
+    "by_acts": "reduced to its dialogue acts",
+    "dropped_sentence": "sentence left out",
+    "full_stop": "full stop",
+    "back_translated": "back-translated",
+}
+_SUMS = (
+    "turns",
+    "varied",
+    "words",
+    "characters_before",
+    "characters_after",
+    "characters_edited",
+    "spans",
+    "spans_perturbed",
+)
 
 
-def report_page(
-    numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Mapping[str, Any]]], options: Mapping[str, Any]
-) -> str:
-    """The page.
+def statistics(variations: LanguageVariations, counts: Counts) -> dict[str, Any]:
+    """The content of ``statistics.json``."""
+    kinds = variations.kinds
+    return {
+        "odd_spans": counts.sum("odd_spans", set=kinds[0]),
+        "rewritten": _of_lines(kinds, counts),
+        "kinds": {kind: _of_kind(variations, kind, counts) for kind in kinds},
+    }
 
-    Args:
-      numbers: ``statistics.json``.
-      examples: kind to rows of turns that were varied.
-      options: the flags.
-    """
-    kinds = numbers["kinds"]
-    turns = max((one["turns"] for one in kinds.values()), default=0)
-    return render(
-        "language_variations.html.jinja",
+
+def _of_kind(variations: LanguageVariations, kind: str, counts: Counts) -> dict[str, Any]:
+    numbers: dict[str, Any] = {name: counts.sum(name, set=kind) for name in _SUMS}
+    numbers["changed"] = _share(numbers["varied"], numbers["turns"])
+    operations = counts.by("value", "operation", set=kind)
+    total = sum(operations.values())
+    numbers["operations"] = {
+        name: {"count": n, "share": _share(n, total), "per_word": _share(n, numbers["words"])}
+        for name, n in operations.items()
+    }
+    varied = counts.by("value", "domain_varied", set=kind)
+    numbers["domains"] = {
+        name: {"turns": n, "varied": varied.get(name, 0), "changed": _share(varied.get(name, 0), n)}
+        for name, n in counts.by("value", "domain_turns", set=kind).items()
+    }
+    numbers["reasons"] = counts.by("value", "reason", set=kind)
+    numbers["sources"] = counts.by("value", "source", set=kind)
+    envs = zip(variations.env_names(kind), variations.envs, strict=True)
+    numbers["envs"] = {name: _of_env(name, kind, rate, counts) for name, rate in envs}
+    return numbers
+
+
+def _of_env(name: str, kind: str, rate: str, counts: Counts) -> dict[str, Any]:
+    splits = {}
+    turns = counts.by("split", "turns", set=kind)
+    replaced = counts.by("split", "replaced", set=name)
+    for split, varied in counts.by("split", "varied", set=kind).items():
+        n = replaced.get(split, 0)
+        splits[split or "-"] = {
+            "can_be_varied": varied,
+            "asked": size_of(rate, varied),
+            "replaced": n,
+            "share": _share(n, varied),
+            "share_of_user_turns": _share(n, turns[split]),
+        }
+    return {"rate": float(rate), "splits": splits}
+
+
+def _of_lines(kinds: Sequence[str], counts: Counts) -> dict[str, Any] | None:
+    """What became of the lines of rewritten turns, where there are some."""
+    lines = counts.by("set", "lines")
+    if not lines:
+        return None
+    bad = counts.sum("bad_lines")
+    return {
+        "lines": sum(lines.values()) + bad,
+        "bad": bad,
+        "kind_not_asked": sum(n for kind, n in lines.items() if kind not in kinds),
+        "no_user_turn": counts.sum("lines_without_turn"),
+        "with_a_turn": counts.by("set", "lines_with_turn"),
+    }
+
+
+def _share(n: int, total: int) -> float | None:
+    return n / total if total else None
+
+
+def report_of(
+    variations: LanguageVariations,
+    numbers: Mapping[str, Any],
+    examples: Mapping[str, Sequence[Example]],
+    options: Mapping[str, object],
+) -> Report:
+    """The page and the card, given ``statistics.json``."""
+    kinds: Mapping[str, Mapping[str, Any]] = numbers["kinds"]
+    how = HOW_REWRITTEN if variations.config.rewritten else HOW
+    turns = max((kind["turns"] for kind in kinds.values()), default=0)
+    sections: list[Section] = [
+        Table(
+            title="Sets",
+            columns=["set", "how", "user turns", "varied", "share", "characters edited", "length"],
+            rows=[[kind, how[kind], *_cells(of_kind)] for kind, of_kind in kinds.items()],
+            text_columns=2,
+        ),
+        Dots(
+            title="User turns changed, by domain",
+            dots=[
+                Dot(domain, of_domain["changed"], group=kind)
+                for kind, of_kind in kinds.items()
+                for domain, of_domain in of_kind["domains"].items()
+            ],
+        ),
+        *_mixes(kinds),
+        Table(
+            title="Operations",
+            columns=["set", "operation", "count", "share", "per word"],
+            rows=[
+                [kind, OPERATIONS.get(name, name), f"{of['count']:,}", percent(of["share"]), percent(of["per_word"])]
+                for kind, of_kind in kinds.items()
+                for name, of in of_kind["operations"].items()
+            ],
+            text_columns=2,
+        ),
+        *_sources(kinds, numbers),
+        Table(
+            title="Turns that are unchanged",
+            columns=["set", "reason", "user turns"],
+            rows=[
+                [kind, REASONS.get(reason, reason), f"{n:,}"]
+                for kind, of_kind in kinds.items()
+                for reason, n in of_kind["reasons"].items()
+            ],
+            text_columns=2,
+        ),
+        *(Examples(title=f"Examples of {kind}", examples=examples[kind]) for kind in kinds if examples.get(kind)),
+        Text(title="How the sets were made", paragraphs=_how(variations, numbers, options)),
+    ]
+    odd = numbers["odd_spans"]
+    note = f"The text of {counted(odd, 'span')} is no value of the state or the actions: moved like the other spans."
+    return Report(
+        command="language_variations",
         title="Language variations",
-        brand="language variations",
-        headline="Dialogues said in another way",
-        lead=f"{plural(turns, 'user turn')}: {', '.join(kinds)}.",
-        tiles=[{"what": f"of turns changed: {kind}", "value": percent(one["changed"])} for kind, one in kinds.items()],
-        odd=plural(numbers["odd_spans"], "span") if numbers["odd_spans"] else "",
-        kinds=[{"name": kind, "how": how_of(kind, options), "cells": _cells(one)} for kind, one in kinds.items()],
-        envs=[
-            {"name": name, "cells": [split, percent(env["rate"], 0), *_env_cells(of)]}
-            for one in kinds.values()
-            for name, env in one["envs"].items()
-            for split, of in env["splits"].items()
-        ],
-        plots=[_plot(kind, one) for kind, one in kinds.items() if one["operations"]],
-        domains=_domains(kinds),
-        names=list(kinds),
-        sources=[
-            {"kind": kind, "source": source, "turns": f"{n:,}"}
-            for kind, one in kinds.items()
-            for source, n in one["sources"].items()
-            if source != RULES
-        ],
-        lines=_lines(numbers["rewritten"]),
-        reasons=[
-            {"kind": kind, "reason": reason, "turns": f"{n:,}"}
-            for kind, one in kinds.items()
-            for reason, n in one["reasons"].items()
-        ],
-        examples=[
-            {"name": kind, "rows": [{"turn": _turn(row), "pieces": pieces(row)} for row in examples[kind]]}
-            for kind in kinds
-            if examples.get(kind)
-        ],
-        terms=[{"term": term, "meaning": meaning} for term, meaning in TERMS.items()],
+        headline="The same dialogues with user turns in other words",
+        lead=f"{counted(turns, 'user turn')}: {', '.join(kinds)}. States and actions are those of the original; spans "
+        "move with their values.",
+        tiles=[Tile(f"user turns changed, {kind}", percent(of_kind["changed"])) for kind, of_kind in kinds.items()],
+        sections=sections,
+        terms=TERMS,
+        notes=[note] if odd else [],
+        links={"statistics.json": "all numbers", "dead_letters.jsonl": "records that could not be used"},
     )
 
 
-def _lines(of: Mapping[str, Any] | None) -> str:
-    """What became of the lines of files, in words."""
-    if of is None:
-        return ""
-    fates = [
-        f"{plural(sum(of['with_a_turn'].values()), 'line')} with a user turn",
-        f"{of['kind_not_asked']:,} of kinds that were not asked for",
-        f"{of['no_user_turn']:,} of no user turn",
-        f"{of['bad']:,} that could not be used",
+def _cells(of_kind: Mapping[str, Any]) -> list[str]:
+    length = of_kind["characters_after"] / of_kind["characters_before"] if of_kind["characters_before"] else None
+    counts = [f"{of_kind[name]:,}" for name in ("turns", "varied")]
+    return [*counts, percent(of_kind["changed"]), f"{of_kind['characters_edited']:,}", percent(length, 0)]
+
+
+def _mixes(kinds: Mapping[str, Mapping[str, Any]]) -> list[Section]:
+    rows = [
+        [
+            name,
+            split,
+            percent(env["rate"], 0),
+            *(f"{of[count]:,}" for count in ("can_be_varied", "asked", "replaced")),
+            percent(of["share"], 2),
+            percent(of["share_of_user_turns"], 2),
+        ]
+        for of_kind in kinds.values()
+        for name, env in of_kind["envs"].items()
+        for split, of in env["splits"].items()
     ]
-    return f"{plural(of['lines'], 'rewritten line')}: {', '.join(fates)}."
+    columns = ["set", "split", "rate", "can be varied", "requested", "varied", "share", "of all user turns"]
+    return [Table(title="Mixes with the originals", columns=columns, rows=rows, text_columns=2)] if rows else []
 
 
-def _cells(one: Mapping[str, Any]) -> list[str]:
-    counts = [f"{one[name]:,}" for name in ("turns", "varied")]
-    mean = one["characters_after"] / one["characters_before"] if one["characters_before"] else None
-    return [*counts, percent(one["changed"]), f"{one['characters_edited']:,}", percent(mean, 0)]
+def _sources(kinds: Mapping[str, Mapping[str, Any]], numbers: Mapping[str, Any]) -> list[Section]:
+    rows = [
+        [kind, source, f"{n:,}"]
+        for kind, of_kind in kinds.items()
+        for source, n in of_kind["sources"].items()
+        if source != RULES
+    ]
+    note = ""
+    if lines := numbers["rewritten"]:
+        note = (
+            f"{counted(lines['lines'], 'rewritten line')}: {sum(lines['with_a_turn'].values()):,} with a user turn, "
+            f"{lines['kind_not_asked']:,} of kinds that were not requested, {lines['no_user_turn']:,} without a "
+            "user turn, "
+            f"{lines['bad']:,} that could not be used."
+        )
+    columns = ["set", "source", "user turns"]
+    return [Table(title="Sources", columns=columns, rows=rows, text_columns=2, note=note)] if rows or note else []
 
 
-def _env_cells(of: Mapping[str, Any]) -> list[str]:
-    counts = [f"{of[name]:,}" for name in ("can_be_varied", "asked", "replaced")]
-    return [*counts, percent(of["share"], 2), percent(of["share_of_user_turns"], 2)]
+def _how(variations: LanguageVariations, numbers: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    values = (
+        "Values may have typos too; states keep the original values, and the rows have both."
+        if variations.config.perturb_values
+        else "No annotated value is touched."
+    )
+    lines = [values, f"Seed: {code(variations.seed)}. Splits: {options.get('split', 'all')}."]
+    if variations.config.pivots:
+        engine = " ".join(str(options[part]) for part in ("provider", "model") if options.get(part))
+        lines.append(f"Paraphrases: through {', '.join(variations.config.pivots)}, engine {code(engine)}.")
+    if variations.files is not None:
+        names = ", ".join(code(path.rpartition("/")[2]) for path in variations.files.paths)
+        lines.append(f"Rewritten turns: {names}.")
+    lines.append("`KIND/turns` has a row for every user turn: the text before and after, each edit, each span.")
+    return [*lines, "Phrases, abbreviations and rules are Parapet's own; English only."]
 
 
-def _plot(kind: str, one: Mapping[str, Any]) -> dict[str, Any]:
-    shares = {name: 100 * of["share"] for name, of in one["operations"].items()}
-    said = ", ".join(f"{name} {share:.1f}%" for name, share in shares.items())
-    series = [svg.Series(kind, tuple(shares.values()))]
-    plot = svg.bars(f"operations-{kind}", f"Operations of {kind}", said, list(shares), series, svg.number(1))
-    return {"title": f"Operations of {kind}", "hint": "% of them", "svg": plot}
-
-
-def _domains(kinds: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows = []
-    for name in sorted({name for one in kinds.values() for name in one["domains"]}):
-        of = [one["domains"].get(name, {}) for one in kinds.values()]
-        turns = max(found.get("turns", 0) for found in of)
-        rows.append({"name": name, "cells": [f"{turns:,}", *(percent(found.get("changed")) for found in of)]})
-    return rows
-
-
-def _turn(row: Mapping[str, Any]) -> str:
-    return f"{row['dialogue_id']}, {row['turn']}"
-
-
-def pieces(row: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The original cut into what stayed (``kept``), and for each operation what went (``gone``) and came (``new``)."""
-    found, at = [], 0
-    for one in row["operations"]:
-        found.append({"kept": row["original"][at : one["start"]], "gone": "", "new": "", "kind": ""})
-        found.append({"kept": "", "gone": one["before"], "new": one["after"], "kind": one["kind"]})
-        at = one["end"]
-    found.append({"kept": row["original"][at:], "gone": "", "new": "", "kind": ""})
-    return found
+def example_of(row: Mapping[str, Any]) -> Example:
+    """An example of a row: the operations are marked."""
+    edits = [(of["start"], of["end"], of["after"], OPERATIONS.get(of["kind"], of["kind"])) for of in row["operations"]]
+    place = f"dialogue {row['dialogue_id']}, turn {row['turn']}"
+    return Example(place, [Line("USER", edited(row["original"], edits))])

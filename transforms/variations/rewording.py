@@ -9,44 +9,61 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from rapidfuzz.distance import Levenshtein
 
 from parapet.transforms.perturb.protected import Range
 from parapet.transforms.perturb.typos import Operation
 from parapet.transforms.text import words
 from parapet.transforms.user_turns import UserTurn
-from parapet.transforms.variations.made import Made
 from parapet.transforms.variations.places import Anchor, anchors_of, in_order, placed
 
 COPY = "copy"
+RULES = "rules"  # a source: none of somebody else's words
 
 # A word or mark with the white space before it.
 _TOKEN = re.compile(r"\s*(?:\w+(?:['’]\w+)*|[^\w\s])|\s+")
 
 
-def reworded(said: UserTurn, text: str, kind: str, source: str, in_words: bool = True) -> Made:
+class Made(msgspec.Struct, frozen=True):
+    """What is to be done to a turn.
+
+    Attributes:
+      operations: in order, apart; none where nothing could be done.
+      reason: why nothing could: an id, and what it is about after a colon.
+      source: whose words they are.
+      places: of its spans afterwards, where the operations alone do not tell.
+    """
+
+    operations: Sequence[Operation] = ()
+    reason: str = ""
+    source: str = RULES
+    places: Sequence[Range] | None = None
+
+
+def reworded(user_turn: UserTurn, text: str, kind: str, source: str, in_words: bool = True) -> Made:
     """A turn as ``text`` says it, or why it cannot be.
 
     Args:
-      said: the turn.
+      user_turn: the turn.
       text: the same in other words.
       kind: of the operations.
       source: where the text comes from.
       in_words: whether the words must be others; else another letter or mark will do.
     """
-    if text == said.utterance or (in_words and words(text) == words(said.utterance)):
+    if text == user_turn.utterance or (in_words and words(text) == words(user_turn.utterance)):
         return Made(reason=COPY)
-    anchors = anchors_of(said)
-    places, reason = placed(said.utterance, anchors, text)
+    anchors = anchors_of(user_turn)
+    places, reason = placed(user_turn.utterance, anchors, text)
     if reason:
         return Made(reason=reason)
-    operations = edits_between(said.utterance, text, anchors, places, kind)
-    return Made(operations, source=source, places=_of_spans(said, anchors, places))
+    operations = edits_between(user_turn.utterance, text, anchors, places, kind)
+    return Made(operations, source=source, places=_of_spans(user_turn, anchors, places))
 
 
-def _of_spans(said: UserTurn, anchors: Sequence[Anchor], places: Sequence[Range]) -> list[Range]:
+def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[Range]) -> list[Range]:
     found = []
-    for span in said.spans:
+    for span in user_turn.spans:
         i = next(i for i, one in enumerate(anchors) if one.start <= span.start and span.end <= one.end)
         shift = places[i][0] - anchors[i].start
         found.append((span.start + shift, span.end + shift))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Annotated, Any
 
+import apache_beam as beam
 import msgspec
 from msgspec import Meta
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.rewritings import KINDS
-from parapet.transforms.dead_letters import DeadLetter
+from parapet.transforms.counts import CountKey
+from parapet.transforms.dead_letters import DeadLetter, Tally, check_bad, places_of, reasons_of
 from parapet.transforms.files import read_bytes
 
 REWRITTEN = "rewritten"  # the source of a line that names none
@@ -20,13 +23,13 @@ Rewritten = tuple[str, str]  # text, source
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of a file: one turn of one dialogue, said in one other way.
+    """A line of a file: one turn of one dialogue in other words.
 
     Attributes:
       dialogue_id: the dialogue.
       turn: the position of the user's turn in it, from 0; system turns count.
       kind: of :data:`KINDS`.
-      utterance: what is said.
+      utterance: what is user_turn.
       source: whose words they are.
     """
 
@@ -42,7 +45,7 @@ class Line(msgspec.Struct, frozen=True):
         return self.dialogue_id, self.turn, self.kind
 
 
-class Given(msgspec.Struct, frozen=True):
+class Files(msgspec.Struct, frozen=True):
     """The files as a whole.
 
     Attributes:
@@ -90,7 +93,7 @@ def _read(line: bytes) -> Line | str:
     return msgspec.structs.replace(found, utterance=text)
 
 
-def read_given(paths: Sequence[str]) -> Given:
+def read_files(paths: Sequence[str]) -> Files:
     """Reads all files once, to know their kinds and mistakes. Raises InputError where one cannot be read."""
     lines: dict[str, int] = dict.fromkeys(KINDS, 0)
     bad: list[DeadLetter] = []
@@ -107,4 +110,86 @@ def read_given(paths: Sequence[str]) -> Given:
             else:
                 first[line.key] = f"{name} {where}"
                 lines[line.kind] += 1
-    return Given(paths, {kind: n for kind, n in lines.items() if n}, bad)
+    return Files(paths, {kind: n for kind, n in lines.items() if n}, bad)
+
+
+Found = tuple[int, int, str, str, str]  # place of the file in the order given, line, file's name, text, source
+
+
+def check_lines(files: Files, max_bad: Fraction) -> None:
+    """Raises InputError where more lines cannot be used than may be: how many, and the first of them."""
+    bad = len(files.bad)
+    tally = Tally("line", sum(files.lines.values()) + bad, bad, "--rewritten")
+    check_bad([tally], max_bad, "used", reasons_of(files.bad), places_of(files.bad))
+
+
+class ReadRewritten(beam.PTransform):
+    """Reads the files where workers are.
+
+    Args:
+      given: the files; none where there are none.
+      kinds: which of them are made; lines of others are passed over.
+    """
+
+    def __init__(self, given: Files | None, kinds: Sequence[str]) -> None:
+        super().__init__()
+        self.paths, self.kinds = list(enumerate(given.paths if given else ())), tuple(kinds)
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        """Pipeline to PCollection of (Key, Found); of several lines of one key the first."""
+        return (
+            pipeline
+            | "Files" >> beam.Create(self.paths)
+            | "Lines" >> beam.FlatMap(_keyed, self.kinds)
+            | "First of each turn" >> beam.CombinePerKey(min)
+        )
+
+
+def _keyed(given: tuple[int, str], kinds: Sequence[str]) -> Iterator[tuple[Key, Found]]:
+    place, path = given
+    for number, line in read_lines(path):
+        if isinstance(line, Line) and line.kind in kinds:
+            yield line.key, (place, number, path.rpartition("/")[2], line.utterance, line.source or REWRITTEN)
+
+
+class Fates(beam.PTransform):
+    """What becomes of the lines: how many have and have not a turn, and letters for those that are of no use.
+
+    Args:
+      given: the files; none where there are none.
+      lines: PCollection of (Key, Found).
+    """
+
+    def __init__(self, given: Files | None, lines: beam.PCollection) -> None:
+        super().__init__()
+        self.given, self.lines = given or Files((), {}, ()), lines
+
+    def expand(self, matched: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """(Key, anything) of lines that a turn has asked for, to (where it sorts, letters) and (name, n)."""
+        pipeline, given = matched.pipeline, self.given
+        bad = [(f"\0{i:09}", [letter]) for i, letter in enumerate(given.bad)]
+        counts = [(CountKey("lines", kind), n) for kind, n in given.lines.items()]
+        checked = {"lines": self.lines, "turns": matched} | "By line" >> beam.CoGroupByKey()
+        letters = (
+            pipeline | "Bad lines" >> beam.Create(bad),
+            checked | "Lines without a turn" >> beam.FlatMap(_without_turn),
+        )
+        fates = (
+            pipeline | "Lines read" >> beam.Create([*counts, (CountKey("bad_lines"), len(bad))] if given.paths else []),
+            checked | "Fates" >> beam.Map(_fate),
+        )
+        return letters | "Letters" >> beam.Flatten(), fates | "Counts" >> beam.Flatten()
+
+
+def _without_turn(pair: tuple[Key, Mapping[str, Iterable[Any]]]) -> Iterator[tuple[str, list[DeadLetter]]]:
+    (dialogue_id, turn, _), of = pair
+    if not any(of["turns"]):
+        for place, number, name, _, _ in of["lines"]:
+            reason = f"no_user_turn: the dialogues have no user turn {turn} of that id; --split says whose are read"
+            letter = DeadLetter("", "", name, dialogue_id, f"line {number}", reason)
+            yield f"\0{place:06}:{number:09}", [letter]
+
+
+def _fate(pair: tuple[Key, Mapping[str, Iterable[Any]]]) -> tuple[CountKey, int]:
+    (_, _, kind), of = pair
+    return CountKey("lines_with_turn" if any(of["turns"]) else "lines_without_turn", kind), 1

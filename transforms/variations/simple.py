@@ -1,4 +1,4 @@
-"""A turn said more simply: what its dialogue acts and spans say is kept, fillers and politeness go (RADDLE, section 4).
+"""A simpler turn: what its dialogue acts and spans say is kept, fillers and politeness go (RADDLE, section 4).
 
 Two ways. Where acts alone say all that a turn says (a yes, a no, thanks), it becomes one word or two. Else sentences
 lose what they may begin with and need not, and what is polite inside. Only where a rule is sure: words that carry a
@@ -22,23 +22,23 @@ _NO_ACTS = frozenset({"NEGATE", "NEGATE_INTENT"})
 _END_ACTS = frozenset({"THANK_YOU", "GOODBYE"})
 
 
-def simple_operations(said: UserTurn) -> tuple[list[Operation], str]:
+def simple_operations(user_turn: UserTurn) -> tuple[list[Operation], str]:
     """What makes a turn shorter, in order; where there is nothing, the reason."""
-    if not any(map(str.isalpha, said.utterance)):
+    if not any(map(str.isalpha, user_turn.utterance)):
         return [], "no_word"
-    operations = _by_acts(said) or _by_sentences(said)
+    operations = _by_acts(user_turn) or _by_sentences(user_turn)
     if not operations:
         return [], "no_rule"
-    new = edited(said.utterance, operations)
-    if len(new) >= len(said.utterance) or not any(map(str.isalnum, new)):
+    new = edited(user_turn.utterance, operations)
+    if len(new) >= len(user_turn.utterance) or not any(map(str.isalnum, new)):
         return [], "not_shorter"
     return operations, ""
 
 
-def _by_acts(said: UserTurn) -> list[Operation]:
+def _by_acts(user_turn: UserTurn) -> list[Operation]:
     """The whole turn as its acts have it, where they are a yes, a no or thanks and nothing else."""
-    text, acts = said.utterance, said.acts
-    if not acts or not text.replace("’", "'").isascii() or said.protected() or rules.OBJECTING.search(text):
+    text, acts = user_turn.utterance, user_turn.acts
+    if not acts or not text.replace("’", "'").isascii() or user_turn.protected() or rules.OBJECTING.search(text):
         return []
     end = _end(text, acts)
     if "GOODBYE" in acts and not end:
@@ -95,10 +95,10 @@ def _after_blanks(text: str, at: int) -> int:
     return at
 
 
-def _by_sentences(said: UserTurn) -> list[Operation]:
-    text, kept = said.utterance, said.protected()
+def _by_sentences(user_turn: UserTurn) -> list[Operation]:
+    text, kept = user_turn.utterance, user_turn.protected()
     sentences = _sentences(text, kept)
-    dropped = [one for one in sentences if _may_drop(said, *one, kept)]
+    dropped = [one for one in sentences if _may_drop(user_turn, *one, kept)]
     if len(dropped) == len(sentences):
         dropped = dropped[1:]
     operations: list[Operation] = []
@@ -110,7 +110,7 @@ def _by_sentences(said: UserTurn) -> list[Operation]:
             end = end if last else sentences[i + 1][0]
             operations.append(Operation(start, end, "", "dropped_sentence", text[start:end]))
         else:
-            operations += _in_sentence(said, start, end, kept)
+            operations += _in_sentence(user_turn, start, end, kept)
     return _apart(operations)
 
 
@@ -123,17 +123,17 @@ def _apart(operations: Sequence[Operation]) -> list[Operation]:
     return found
 
 
-def _may_drop(said: UserTurn, start: int, end: int, kept: Sequence[Range]) -> bool:
+def _may_drop(user_turn: UserTurn, start: int, end: int, kept: Sequence[Range]) -> bool:
     if touches(start, end, kept):
         return False
-    sentence = said.utterance[start:end]
-    thanks = not said.acts & _END_ACTS and rules.THANKING.match(sentence)
+    sentence = user_turn.utterance[start:end]
+    thanks = not user_turn.acts & _END_ACTS and rules.THANKING.match(sentence)
     return bool(thanks) or any(pattern.match(sentence) for _, pattern in rules.DROPPED)
 
 
-def _in_sentence(said: UserTurn, start: int, end: int, kept: Sequence[Range]) -> Iterator[Operation]:
-    text = said.utterance
-    if said.acts & _YES_ACTS and not touches(start, end, kept) and end < len(text.rstrip()):
+def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Sequence[Range]) -> Iterator[Operation]:
+    text = user_turn.utterance
+    if user_turn.acts & _YES_ACTS and not touches(start, end, kept) and end < len(text.rstrip()):
         yes = rules.YES.match(text, start, end)
         rest = text[yes.end() : end].lstrip(" ,") if yes else ""
         if yes and rules.PLEASANT.match(rest) and not rules.OBJECTING.search(rest) and not rules.NEGATED.search(rest):

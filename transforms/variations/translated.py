@@ -1,11 +1,14 @@
-"""Texts of user turns through an engine, each once; what loses a value on the way is sent again without its values."""
+"""User turns through a translation engine, each text once; one that loses a value is sent again without its values.
+
+And what that costs, before anything is sent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import apache_beam as beam
+import msgspec
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
@@ -17,43 +20,67 @@ from parapet.transforms.translation.engine import Engine
 from parapet.transforms.translation.memory import MEMORY_FILE, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated
 from parapet.transforms.user_turns import UserTurn, user_turns
-from parapet.transforms.variations.kinds import Settings
-from parapet.transforms.variations.paraphrase import Answer, Answers, Leg, hidden_text, pivot_of, plain_text
+from parapet.transforms.variations.kinds import Config
+from parapet.transforms.variations.paraphrase import Answer, Answers, Leg, hidden, hidden_text, pivot_of, plain_text
 
 TextOf = Callable[[UserTurn, str], str]
 
 
-class TranslateTurns(beam.PTransform):
-    """Asks an engine for the user turns of dialogue files.
+class Translating(msgspec.Struct, frozen=True):
+    """How texts are translated.
 
-    Args:
-      settings: seed and pivots; without pivots nothing is translated.
-      known: what need not be asked for.
-      engine: whom to ask; none where the memory has to do.
-      paid: where every answer is kept at once.
+    Attributes:
+      known: translations that need not be requested.
+      engine: the engine; None where only the memory is used.
+      paid: the folder in which every answer is kept at once.
+      memory: the rows that the published memory has besides.
     """
 
-    def __init__(self, settings: Settings, known: Known, engine: Engine | None, paid: str) -> None:
-        super().__init__()
-        self.settings, self.known, self.engine, self.paid = settings, known, engine, paid
+    known: Known
+    engine: Engine | None
+    paid: str
+    memory: Sequence[Translation]
 
-    def expand(self, files: beam.PCollection) -> Any:
-        """PCollection of DialogueFile to those of (Leg, Answer), each once, and of Translation."""
-        if self.engine is None:
-            known = known_answers(self.known, self.settings.pivots)
+    def transform(self, config: Config) -> TranslateTurns:
+        """As a transform."""
+        return TranslateTurns(config, self)
+
+
+class TranslateTurns(beam.PTransform):
+    """Translates the user turns of dialogue files; without pivots nothing.
+
+    Args:
+      config: seed and pivots.
+      translating: how.
+    """
+
+    def __init__(self, config: Config, translating: Translating) -> None:
+        super().__init__()
+        self.config, self.translating = config, translating
+
+    def expand(self, files: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        """DialogueFile to PCollections of (Leg, Answer), each once, and of (path, bytes) of the memory."""
+        answers, translations = self._answers(files)
+        memory = MakeMemory(self.translating.memory, bool(self.config.pivots))
+        return answers, translations | "Memory" >> memory
+
+    def _answers(self, files: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
+        known, engine, paid = self.translating.known, self.translating.engine, self.translating.paid
+        if engine is None:
+            answers = known_answers(known, self.config.pivots)
             pipeline = files.pipeline
-            return pipeline | "Known" >> beam.Create(known), pipeline | "Nothing new" >> beam.Create([])
+            return pipeline | "Known" >> beam.Create(answers), pipeline | "Nothing new" >> beam.Create([])
         plain, lost = (
             files
-            | "Texts" >> beam.FlatMap(plain_texts, self.settings)
-            | "As they are" >> BackTranslate(self.known, self.engine, self.paid)
+            | "Texts" >> beam.FlatMap(plain_texts, self.config)
+            | "As they are" >> BackTranslate(known, engine, paid)
         )
         first = (plain, lost) | "First answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
         hidden, lost_too = (
             files
             | "Texts without values"
-            >> beam.FlatMap(hidden_texts, self.settings, beam.pvalue.AsDict(_once(first, "First")))
-            | "Without values" >> BackTranslate(self.known, self.engine, self.paid)
+            >> beam.FlatMap(hidden_texts, self.config, beam.pvalue.AsDict(_once(first, "First")))
+            | "Without values" >> BackTranslate(known, engine, paid)
         )
         second = (hidden, lost_too) | "Second answers" >> beam.Flatten() | "As answers too" >> beam.Map(answer_of)
         answers = _once((first, second) | "All answers" >> beam.Flatten(), "All")
@@ -77,24 +104,24 @@ def known_answers(known: Known, pivots: Sequence[str]) -> list[tuple[Leg, Answer
     return [((*leg, text), (answer, "")) for leg in legs for text, answer in known.of(*leg).items()]
 
 
-def plain_texts(file: DialogueFile, settings: Settings) -> Iterator[tuple[str, str]]:
+def plain_texts(file: DialogueFile, config: Config) -> Iterator[tuple[str, str]]:
     """(pivot, text) of the turns of a file, as they are; of one that cannot be read nothing."""
-    return _texts(file, settings, lambda said, _: plain_text(said))
+    return _texts(file, config, lambda user_turn, _: plain_text(user_turn))
 
 
-def hidden_texts(file: DialogueFile, settings: Settings, answers: Answers) -> Iterator[tuple[str, str]]:
+def hidden_texts(file: DialogueFile, config: Config, answers: Answers) -> Iterator[tuple[str, str]]:
     """(pivot, text) of the turns that have lost a value on the way."""
-    return _texts(file, settings, lambda said, pivot: hidden_text(said, pivot, answers))
+    return _texts(file, config, lambda user_turn, pivot: hidden_text(user_turn, pivot, answers))
 
 
-def _texts(file: DialogueFile, settings: Settings, text_of: TextOf) -> Iterator[tuple[str, str]]:
+def _texts(file: DialogueFile, config: Config, text_of: TextOf) -> Iterator[tuple[str, str]]:
     try:
         for _, _, _, dialogue in dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
-            for said in user_turns(dialogue):
-                pivot = pivot_of(said, settings.pivots, settings.seed)
-                if text := text_of(said, pivot):
+            for user_turn in user_turns(dialogue):
+                pivot = pivot_of(user_turn, config.pivots, config.seed)
+                if text := text_of(user_turn, pivot):
                     yield pivot, text
     except InputError:
         return  # who writes the sets says so
@@ -124,3 +151,78 @@ class MakeMemory(beam.PTransform):
 
 def _memory_file(name: str, translations: Iterable[Translation], memory: Sequence[Translation]) -> tuple[str, bytes]:
     return name, memory_bytes(merge((row for row in translations if row.provider), memory))
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """Of one pivot.
+
+    Attributes:
+      texts: user turns as they are, each text once.
+      asked: texts to ask for, both ways.
+      characters: of these; the way back is taken to be as long as the way there.
+      more: texts to ask for at most besides, without their values, where those are lost on the way.
+      more_characters: of these.
+    """
+
+    texts: int
+    asked: int
+    characters: int
+    more: int
+    more_characters: int
+
+
+def estimate(files: Iterable[DialogueFile], config: Config, known: Known) -> dict[str, Estimate]:
+    """Pivot to what it asks for. Files that cannot be read are passed over, the run says so."""
+    plain: dict[str, set[str]] = {pivot: set() for pivot in config.pivots}
+    certain: dict[str, set[str]] = {pivot: set() for pivot in config.pivots}
+    perhaps: dict[str, set[str]] = {pivot: set() for pivot in config.pivots}
+    answers = dict(known_answers(known, config.pivots))
+    for file in files:
+        try:
+            for _, _, _, dialogue in dialogues_of(file):
+                for user_turn in () if isinstance(dialogue, InputError) else user_turns(dialogue):
+                    pivot = pivot_of(user_turn, config.pivots, config.seed)
+                    if not (text := plain_text(user_turn)):
+                        continue
+                    plain[pivot].add(text)
+                    if _is_known(text, pivot, known):
+                        if again := hidden_text(user_turn, pivot, answers):
+                            certain[pivot].add(again)
+                    elif (form := hidden(user_turn)).values:
+                        perhaps[pivot].add(form.text)
+        except InputError:
+            continue
+    return {pivot: _of(pivot, plain[pivot], certain[pivot], perhaps[pivot], known) for pivot in config.pivots}
+
+
+def _of(pivot: str, plain: set[str], certain: set[str], perhaps: set[str], known: Known) -> Estimate:
+    asked, characters = _missing(plain | certain, pivot, known)
+    more, more_characters = _missing(perhaps - plain - certain, pivot, known)
+    return Estimate(len(plain), asked, characters, more, more_characters)
+
+
+def _missing(texts: set[str], pivot: str, known: Known) -> tuple[int, int]:
+    """How many texts are to be asked for, there and back, and their characters."""
+    there = {text for text in texts if text not in known.of(ENGLISH, pivot)}
+    translated = {known.of(ENGLISH, pivot)[text] for text in texts - there}
+    back = translated - known.of(pivot, ENGLISH).keys()
+    return 2 * len(there) + len(back), 2 * sum(map(len, there)) + sum(map(len, back))
+
+
+def _is_known(text: str, pivot: str, known: Known) -> bool:
+    there = known.of(ENGLISH, pivot).get(text)
+    return there is not None and there in known.of(pivot, ENGLISH)
+
+
+def plan_lines(found: Mapping[str, Estimate], dollars_per_million: float) -> list[str]:
+    """The estimate in words, a line each."""
+    lines, total, most = [], 0, 0
+    for pivot, of in found.items():
+        lines.append(
+            f"{pivot}: {of.texts:,} user turns, each text once; {of.asked:,} texts to ask for there and back, about "
+            f"{of.characters:,} characters, and up to {of.more:,} without their values, {of.more_characters:,}"
+        )
+        total += of.characters
+        most += of.characters + of.more_characters
+    cost, most_cost = (f"${size * dollars_per_million / 1e6:,.2f}" for size in (total, most))
+    return [*lines, f"{total:,} to {most:,} characters, {cost} to {most_cost}; nothing was asked or written"]

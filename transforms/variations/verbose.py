@@ -1,4 +1,4 @@
-"""A turn said at more length: a filler before it, one after it, full forms inside (verbosity of RADDLE, section 4).
+"""A longer turn: a filler before it, one after it, full forms inside (verbosity of RADDLE, section 4).
 
 A filler says nothing, and its words are drawn from a hash of seed, dialogue and turn alone: neither what the turn says
 nor how it is annotated has a part in it, so that nobody can tell an act or a label by it. The turn's own words stay in
@@ -91,38 +91,41 @@ def _drawn(parts: Sequence[str], draw: Draw) -> str:
     return parts[draw() * len(parts) // DRAW_LIMIT]
 
 
-def verbose_operations(said: UserTurn, key: bytes) -> tuple[list[Operation], str]:
+def verbose_operations(user_turn: UserTurn, key: bytes) -> tuple[list[Operation], str]:
     """What makes a turn longer, in order; where there is nothing, the reason.
 
     Which sides have a filler, and which filler, is drawn from the key alone. Of what the turn says only its outer form
     counts: where a filler can stand.
     """
-    utterance = said.utterance
+    utterance = user_turn.utterance
     if not any(map(str.isalpha, utterance)):
         return [], "no_word"
     draw = draws(key).__next__
     sides = draw() * 4 // DRAW_LIMIT  # both of two turns in four, else one of them
-    kept = said.protected()
-    before, after = _opener(said, _filler("opener", said, draw), kept), _closer(said, _filler("closer", said, draw))
+    kept = user_turn.protected()
+    before, after = (
+        _opener(user_turn, _filler("opener", user_turn, draw), kept),
+        _closer(user_turn, _filler("closer", user_turn, draw)),
+    )
     if before and after:
         before, after = (None if sides == 1 else before), (None if sides == 0 else after)
-    inside = _inside(said, kept, before)
+    inside = _inside(user_turn, kept, before)
     operations = [one for one in (before, *inside, after) if one is not None]
     return sorted(operations), "" if operations else "no_rule"
 
 
-def _filler(side: str, said: UserTurn, draw: Draw) -> str:
+def _filler(side: str, user_turn: UserTurn, draw: Draw) -> str:
     """A drawn filler that has no value of the dialogue in it, and is no part of the turn."""
     for _ in range(_TRIES):
         text = grammar(side).filler(draw)
-        if not value_ranges(text, said.values) and text not in said.utterance:
+        if not value_ranges(text, user_turn.values) and text not in user_turn.utterance:
             return text
     return ""
 
 
-def _opener(said: UserTurn, text: str, kept: Sequence[Range]) -> Operation | None:
+def _opener(user_turn: UserTurn, text: str, kept: Sequence[Range]) -> Operation | None:
     """Before the turn, or between its greeting and what follows."""
-    utterance = said.utterance
+    utterance = user_turn.utterance
     # An accent of its own, or what joins emoji, would fasten on to the sentence before it.
     if not text or utterance[0].isspace() or not (utterance[0].isascii() or utterance[0].isalnum()):
         return None
@@ -139,22 +142,22 @@ def _opener(said: UserTurn, text: str, kept: Sequence[Range]) -> Operation | Non
     return Operation(start, end, f". {text} {rest.upper() * rest.islower()}", "opener", utterance[start:end])
 
 
-def _closer(said: UserTurn, text: str) -> Operation | None:
-    end = len(said.utterance.rstrip())
-    last = said.utterance[end - 1]
+def _closer(user_turn: UserTurn, text: str) -> Operation | None:
+    end = len(user_turn.utterance.rstrip())
+    last = user_turn.utterance[end - 1]
     # Behind an emoji or a quotation mark nobody can say whether the sentence has ended.
     if not text or last in _OPEN_ENDS or not (last in _ENDS or last.isalnum()):
         return None
-    sentence = re.split(r"[.!?…]\s+", said.utterance)[-1]
+    sentence = re.split(r"[.!?…]\s+", user_turn.utterance)[-1]
     stop = "" if last in _ENDS else "?" if _ASKS.match(sentence) else "."
     return Operation(end, end, f"{stop} {text}", "closer", "")
 
 
-def _inside(said: UserTurn, kept: Sequence[Range], opener: Operation | None) -> list[Operation]:
+def _inside(user_turn: UserTurn, kept: Sequence[Range], opener: Operation | None) -> list[Operation]:
     taken = [*kept, *([(opener.start, opener.end)] if opener and opener.end else [])]
     found: list[Operation] = []
     for pattern, text in _FULL_FORMS:
-        for match in pattern.finditer(said.utterance):
+        for match in pattern.finditer(user_turn.utterance):
             start, end = match.span()
             if start == end or touches(start, end, taken):
                 continue
