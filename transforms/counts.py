@@ -189,6 +189,14 @@ def check_invariants(counts: Counts, invariants: Iterable[Invariant]) -> None:
       RuntimeError: something does not hold: a fault of Parapet or of a plug-in. Nothing is published then.
       InputError: the input does not allow it, see :class:`Least`.
     """
-    wrong = [line for invariant in invariants for line in invariant(counts)]
+    wrong: list[str] = []
+    too_little: InputError | None = None
+    for invariant in invariants:
+        try:
+            wrong += invariant(counts)
+        except InputError as error:
+            too_little = too_little or error
+    if too_little and not wrong:
+        raise too_little
     if wrong:
         raise RuntimeError(f"the counts do not balance for {', '.join(wrong)}: {counts.as_json()}")

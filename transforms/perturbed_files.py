@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import apache_beam as beam
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
-from parapet.schemas.errors import InputError, UserCodeError, storable_row
+from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import CountKey, Counts
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
@@ -194,7 +194,9 @@ class _FileOfSets:
 
     def _note(self, name: str, item: Item, perturbed: Detailed) -> None:
         """Takes the rows, counts, problems, examples and files of a dialogue that is in a set."""
-        rows = perturbed.rows if item.plain else [storable_row(row) for row in perturbed.rows]
+        rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
+        if not item.plain:
+            rows, shown = [storable_row(row) for row in rows], [storable_row(row) for row in shown]
         if name in self.rows:
             self.rows[name] += rows
         counts, split = self.result.counts, self.file.split
@@ -206,13 +208,13 @@ class _FileOfSets:
             counts.add("dialogues_changed", int(changed > 0), set=name, split=split)
         for key, n in perturbed.counts.items():
             count, value = (key, "") if isinstance(key, str) else key
-            counts[CountKey(count, name, split, value)] += n
+            counts[CountKey(count, name, split, value if item.plain else storable(value))] += n
         for problem in perturbed.problems:
             self.result.dead_letters.append(dead_dialogue(self.file, id_of(item.raw, item.position), problem))
-        for i, shown in enumerate(rows if perturbed.shown is None else perturbed.shown):
+        for i, example in enumerate(shown):
             place = f"example\0{name}\0{self.file.relative}\0{item.position}\0{i}"
             draw = blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            self.result.examples.setdefault(name, []).append((draw, shown))
+            self.result.examples.setdefault(name, []).append((draw, example))
         for path, content in perturbed.files:
             self.result.written.append(write_staged(self.output, path, content))
         for tag, values in perturbed.others.items():

@@ -293,7 +293,7 @@ def test_what_cannot_be_mended(tmp_path: Path, capsys) -> None:
     assert "nothing was published" in capsys.readouterr().err
     assert not (tmp_path / "out" / "run.json").exists()
     assert run(tmp_path / "out", *flags, "--max_bad", "100%") == 0
-    assert "as they were: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns (bad_span 1, " in capsys.readouterr().err
+    assert "unchanged: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns (bad_span 1, " in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(one["file"], one["dialogue_id"], one["where"], one["reason"].split(":")[0]) for one in letters] == [
         ("dialogues_001.json", "1", "turns[0]", "bad_span"),
@@ -309,7 +309,7 @@ def test_a_set_that_hardly_changed_fails(root: Path, tmp_path: Path, capsys) -> 
     flags = ["--sgd", str(root), "--rates", "word=0.01,abbreviation=0", "--at_least", "0", "--kinds", "typos"]
     assert run(tmp_path / "out", *flags) == 1
     said = capsys.readouterr().err
-    assert re.search(r"typos: only \d\.\d% of 49 user turns changed, and --least_changed asks for 50%", said)
+    assert re.search(r"typos: only \d\.\d% of 49 user turns changed, and --least_changed requires 50%", said)
     assert "Traceback" not in said
     assert not (tmp_path / "out" / "run.json").exists()
     assert run(tmp_path / "out", *flags, "--least_changed", "0") == 0

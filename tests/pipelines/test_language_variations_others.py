@@ -21,7 +21,7 @@ from parapet.schemas.layout import sample_root
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.perturb.edits import Edit, edited
 from parapet.transforms.user_turns import user_turns
-from parapet.transforms.variations.kinds import Settings, vary
+from parapet.transforms.variations.kinds import Config, vary
 from parapet.transforms.variations.paraphrase import hidden as hidden_form
 
 Turn = tuple[str, int]
@@ -100,12 +100,12 @@ def test_the_sample_by_its_memory(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert reasons == {"copy": 6, "value_lost": 2, "meaning": 2}
     numbers = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["kinds"]["paraphrase"]
     assert (numbers["reasons"], numbers["sources"]) == (reasons, {"back_translation:de": 39})
-    assert "by way of de, engine `memory`" in (tmp_path / "out" / "README.md").read_text()
+    assert "through de, engine `memory`" in (tmp_path / "out" / "README.md").read_text()
 
 
 def lines_of() -> list[dict[str, Any]]:
     """The sample's turns made verbose by our rules, as somebody else would send them."""
-    turns = [(said, vary("verbose", said, Settings())) for one in dialogues() for said in user_turns(one)]
+    turns = [(said, vary("verbose", said, Config())) for one in dialogues() for said in user_turns(one)]
     return [
         {"dialogue_id": said.dialogue_id, "turn": said.position, "kind": "verbose", "utterance": variation.utterance}
         for said, variation in turns
@@ -136,7 +136,7 @@ def test_rewritten_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "b.jsonl: line 5: unknown_kind: 'para': there are paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
     assert run(tmp_path / "out", *flags, "--max_bad", "100%", *TWO_WORKERS) == 0
-    assert "left out, or turns as they were: 5 of 54 lines of --rewritten" in capsys.readouterr().err
+    assert "left out, or turns unchanged: 5 of 54 lines of --rewritten" in capsys.readouterr().err
     letters = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
     assert [(one["where"], one["reason"].partition(":")[0]) for one in letters] == [
         ("line 4", "duplicate"),
@@ -236,9 +236,9 @@ def test_an_engine_is_asked_once(
         (["--rewritten", "ONE", "--kinds", "typos"], "--kinds: typos: --rewritten has no line of it; it has verbose"),
         (
             ["--rewritten", "ONE", "--perturb_values"],
-            "--perturb_values: is for what is made here, and",
+            "--perturb_values: has no effect with --rewritten",
         ),
-        (["--rewritten", "ONE", "--engine", "memory"], "--engine: is for what is made here, and --rewritten brings"),
+        (["--rewritten", "ONE", "--engine", "memory"], "--engine: has no effect with --rewritten"),
     ],
 )
 def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.variations.envs import Thresholds, among_namesakes, level_of, place_in_order, size_of
-from parapet.transforms.variations.invariants import check_counts
+from parapet.transforms.variations.kinds import Config
+from parapet.transforms.variations.perturbations import LanguageVariations
 from parapet.transforms.variations.plan import parse_envs, parse_kinds, parse_rates
 
 RATES = ["0.1", "0.5", "0.8"]
@@ -43,30 +45,34 @@ def test_exact_nested_and_however_shared_out(turns: int, bundles: int, drawn: ra
         assert chosen == set(sorted(places)[: size_of(rate, turns)])
 
 
-def counts(**changed: int) -> dict[str, int]:
-    right = {
-        "dialogues": 3,
-        "left_out": 1,
-        "dialogues/typos": 2,
-        "dialogues/typos-env1": 2,
-        "turns": 10,
-        "varied/typos/test": 6,
-        "unchanged/typos/test": 4,
-        "replaced/typos-env1/test": 3,
-    }
-    return {**right, **{name.replace("_of_", "/"): n for name, n in changed.items()}}
+RIGHT = {
+    ("dialogues", ""): 3,
+    ("left_out", ""): 1,
+    ("dialogues", "typos"): 2,
+    ("dialogues", "typos-env1"): 2,
+    ("turns", "typos"): 10,
+    ("varied", "typos"): 6,
+    ("unchanged", "typos"): 4,
+    ("replaced", "typos-env1"): 3,
+}
+
+
+def check(least: float, **changed: int) -> None:
+    variations = LanguageVariations(["typos"], ["0.5"], Config(), least={"typos": least})
+    counts = Counts()
+    for (name, set_name), n in RIGHT.items():
+        split = "test" if set_name else ""
+        counts.add(name, changed.get(f"{name}_{set_name}".replace("-", "_"), n), set=set_name, split=split)
+    check_invariants(counts, variations.invariants())
 
 
 def test_balance() -> None:
-    sets, least = {"typos": ["typos-env1"]}, {"typos": 0.6}
-    assert check_counts(counts(), sets, ["0.5"], least) == counts()
-    with pytest.raises(InputError, match=r"typos: only 60.0% of 10 user turns changed.*asks for 70%"):
-        check_counts(counts(), sets, ["0.5"], {"typos": 0.7})
-    for name, n in (("turns", 11), ("dialogues", 4), ("replaced/typos-env1/test", 4), ("dialogues/typos-env1", 3)):
+    check(0.6)
+    with pytest.raises(InputError, match=r"typos: only 60.0% of 10 user turns changed.*requires 70%"):
+        check(0.7)
+    for name, n in (("turns_typos", 11), ("dialogues_", 4), ("replaced_typos_env1", 4), ("dialogues_typos_env1", 3)):
         with pytest.raises(RuntimeError, match="do not balance"):
-            check_counts({**counts(), name: n}, sets, ["0.5"], least)
-    nothing = {"dialogues": 0, "turns": 0}
-    assert check_counts(nothing, sets, ["0.5"], least) == nothing
+            check(0.6, **{name: n})
 
 
 @pytest.mark.parametrize("given", ["0", "1.1", "0.5,0.1", "0.1,0.1", "a", "", "nan", "0.1,inf"])

@@ -1,0 +1,95 @@
+"""Typed counts, and what must hold of them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.counts import Balance, CountKey, Counts, Exact, Invariant, Least, Zero, check_invariants
+
+NAMES = st.sampled_from(["turns", "dialogues", "reason"])
+PARTS = st.sampled_from(["", "typos", "test", "no_rule"])
+KEYS = st.builds(CountKey, NAMES, PARTS, PARTS, PARTS)
+
+
+def counts_of(**numbers: int) -> Counts:
+    """``dialogues__typos`` is of the set typos."""
+    counts = Counts()
+    for name, n in numbers.items():
+        counts.add(*name.split("__")[:1], n, set="".join(name.split("__")[1:]))
+    return counts
+
+
+@given(st.dictionaries(KEYS, st.integers(1, 9)))
+def test_sums_are_those_of_a_plain_loop(numbers: dict[CountKey, int]) -> None:
+    counts = Counts.of_pairs((tuple(key), n) for key, n in numbers.items())
+    assert counts.sum("turns") == sum(n for key, n in numbers.items() if key.name == "turns")
+    assert counts.sum("turns", set="typos", split="") == sum(
+        n for key, n in numbers.items() if key[:3] == ("turns", "typos", "")
+    )
+    by_value = counts.by("value", "reason")
+    assert list(by_value) == sorted({key.value for key in numbers if key.name == "reason"})
+    assert sum(by_value.values()) == counts.sum("reason")
+    assert pickle.loads(pickle.dumps(counts)) == counts
+
+
+@given(st.dictionaries(KEYS, st.integers(1, 9)))
+def test_a_manifest_has_the_counts_without_a_value(numbers: dict[CountKey, int]) -> None:
+    counts = Counts(numbers)
+    read = Counts.of_json(counts.as_json())
+    assert read == {key: n for key, n in numbers.items() if not key.value}
+
+
+@pytest.mark.parametrize(
+    ("invariant", "counts", "wrong"),
+    [
+        (Balance("turns", ("changed", "kept")), counts_of(turns=3, changed=1, kept=2), []),
+        (Balance("turns", ("changed", "kept")), counts_of(turns=4, changed=1, kept=2), ["turns"]),
+        (
+            Balance("dialogues", ("dialogues",), ("a", "b"), shared=("left_out",)),
+            counts_of(dialogues=3, dialogues__a=2, dialogues__b=3, left_out=1),
+            ["dialogues of b"],
+        ),
+        (
+            Balance("turns", ("kept",), ("a", "b"), by_set=True),
+            counts_of(turns__a=3, turns__b=2, kept__a=3, kept__b=3),
+            ["turns of b"],
+        ),
+        (Zero("leaks", "values that occur in training"), counts_of(leaks=0), []),
+        (Zero("leaks", "values that occur in training"), counts_of(leaks=1), ["values that occur in training"]),
+        (Exact("ood", "turns", "r", lambda n: n // 2, total_set="r"), counts_of(ood__r=2, turns__r=5), []),
+        (Exact("ood", "turns", "r", lambda n: n // 2, total_set="r"), counts_of(ood__r=3, turns__r=5), ["ood of r"]),
+        (Exact("ood", "turns", "r", lambda n: n // 2, total_set="r"), counts_of(turns__r=5), ["ood of r"]),
+    ],
+)
+def test_invariants(invariant: Invariant, counts: Counts, wrong: Sequence[str]) -> None:
+    assert list(invariant(counts)) == wrong
+    if wrong:
+        with pytest.raises(RuntimeError, match=f"do not balance for {wrong[0]}"):
+            check_invariants(counts, [invariant])
+    else:
+        check_invariants(counts, [invariant])
+
+
+@pytest.mark.parametrize(("changed", "total", "needed", "fails"), [(5, 10, False, False), (4, 10, False, True)])
+def test_a_share_that_must_be_reached(changed: int, total: int, needed: bool, fails: bool) -> None:
+    least = Least("changed", "turns", 0.5, "typos", "user turns changed", needed=needed)
+    counts = counts_of(changed__typos=changed, turns__typos=total)
+    if fails:
+        with pytest.raises(
+            InputError, match=r"typos: only 40.0% of 10 user turns changed, and --least_changed requires"
+        ):
+            check_invariants(counts, [least])
+    else:
+        check_invariants(counts, [least])
+
+
+def test_nothing_at_all_is_too_little_only_where_something_is_needed() -> None:
+    check_invariants(Counts(), [Least("changed", "turns", 0.5, "typos", "turns changed")])
+    with pytest.raises(InputError, match=r"only 0\.0% of 0 turns"):
+        check_invariants(Counts(), [Least("changed", "turns", 0.5, "typos", "turns changed", needed=True)])
