@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parapet.transforms.crowd.report import compose_report
-from parapet.transforms.crowd.report import Example
+from parapet.transforms.crowd.report import Example, compose_report
 from parapet.transforms.report import Report, Section, Table, Text, page
 
 DISPOSITIONS = ("used", "surplus", "duplicate", "rejected", "review")
