@@ -1,4 +1,4 @@
-"""``parapet demo``: the bundled sample through every pipeline, and one page that links what they made."""
+"""``parapet demo``: the bundled sample through every pipeline, and one page that links their pages."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def run_stages(args: argparse.Namespace) -> int:
         _say(args, f"[{i}/{len(todo)}] {stage.pipeline}: {stage.what}")
         begun = time.monotonic()
         if made.before(stage.pipeline, stage.flags, [path for _, path in stage.pages]):
-            _say(args, "      as it was")
+            _say(args, "      unchanged")
             continue
         if stage.prepare is not None:
             stage.prepare(Path(args.output))
@@ -385,24 +385,34 @@ def _possible(args: argparse.Namespace) -> list[Stage]:
 
 
 def write_page(output: str, done: Sequence[Stage]) -> Path:
-    """Writes ``index.html``, which links what the stages made."""
-    from parapet.transforms.pages import render
+    """Writes ``index.html``, which links the pages of all stages."""
+    from parapet.transforms.report import Report, Text, page
 
-    page = Path(output) / "index.html"
-    fresh = page.with_name(f".{page.name}-{os.getpid()}")
-    fresh.write_text(
-        render(
-            "demo.html.jinja",
-            title="Parapet demo",
-            brand="demo",
-            headline="From schemas to robustness data",
-            lead="The bundled sample, six services in five domains, through every pipeline.",
-            stages=done,
-        ),
-        encoding="utf-8",
+    links = {f"{stage.pipeline}/{path}": title for stage in done for title, path in stage.pages}
+    report = Report(
+        command="demo",
+        title="Parapet demo",
+        headline="From schemas to robustness data",
+        lead="The bundled sample, six services in five domains, through every pipeline. It is invented and free to use "
+        "(CC0).",
+        sections=[
+            Text(
+                title=f"{i}. {stage.pipeline}",
+                paragraphs=[
+                    f"{stage.what}.",
+                    *(f"`{stage.pipeline}/{path}`: {title}" for title, path in stage.pages),
+                    f"To run it alone: `parapet {stage.pipeline} --help`",
+                ],
+            )
+            for i, stage in enumerate(done, 1)
+        ],
+        links=links,
     )
-    fresh.replace(page)
-    return page
+    place = Path(output) / "index.html"
+    fresh = place.with_name(f".{place.name}-{os.getpid()}")
+    fresh.write_text(page(report), encoding="utf-8")
+    fresh.replace(place)
+    return place
 
 
 def _say(args: argparse.Namespace, line: str) -> None:

@@ -8,7 +8,7 @@ between backticks is shown as code, or as a link where it is a web address or :a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -151,7 +151,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
       sections: in order.
       terms: term to meaning.
       notes: sentences that must be seen before the numbers.
-      links: files of the run to what is in them; pages are listed first.
+      links: files of the run to what is in them: pages that no text names are listed below the lead,
+        the others last. A folder, ``rows/``, is no link.
     """
 
     command: str
@@ -195,7 +196,8 @@ def edited_words(pairs: Iterable[tuple[str, str]]) -> list[Part]:
 def page(report: Report) -> str:
     """The report as a page of HTML that needs nothing from the network. Half surrogates become question marks."""
     sections = [_Shown(section, _svg(section, f"chart-{i}")) for i, section in enumerate(report.sections)]
-    pages = {href: what for href, what in report.links.items() if href.split("#")[0].endswith(".html")}
+    pages = {href: what for href, what in report.links.items() if href.endswith(".html")}
+    linked = set(_CODE.findall("\n".join(_prose(report))))
     text = render(
         "report.html.jinja",
         title=report.title,
@@ -204,7 +206,7 @@ def page(report: Report) -> str:
         lead=report.lead,
         report=report,
         sections=sections,
-        pages=pages,
+        pages={href: what for href, what in pages.items() if href not in linked},
         files={href: what for href, what in report.links.items() if href not in pages},
         inline=lambda text: _inline(text, report.links),
         max_rows=MAX_ROWS,
@@ -230,6 +232,13 @@ def card(report: Report, extra: Sequence[Section] = ()) -> str:
         files = (f"{markdown.code(path)}: {markdown.inline(what)}" for path, what in report.links.items())
         blocks += ["## Files", markdown.bullets(map(markdown.Markdown, files))]
     return ("\n\n".join(block for block in blocks if block) + "\n").encode("utf-8", "replace").decode()
+
+
+def _prose(report: Report) -> Iterator[str]:
+    """The texts of a page in which links are."""
+    yield from (report.lead, *report.notes, *report.terms.values())
+    for section in report.sections:
+        yield from section.paragraphs if isinstance(section, Text) else [section.note]
 
 
 class _Shown(msgspec.Struct, frozen=True):
@@ -284,7 +293,7 @@ def _inline(text: str, links: Mapping[str, str]) -> Markup:
     """Text with code, and links to the files of the run."""
     parts = []
     for i, part in enumerate(_CODE.split(text)):
-        if i % 2 and (part in links or markdown.is_url(part)):
+        if i % 2 and ((part in links and not part.endswith("/")) or markdown.is_url(part)):
             href = part if part in links else markdown.quoted(part)
             parts.append(Markup('<a href="{}">{}</a>').format(href, part))
         else:

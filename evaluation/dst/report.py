@@ -61,7 +61,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[Example]) -> Repor
         links={
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
             "robustness.json": "all numbers",
-            "rows": "a row for every frame",
+            "rows/": "a row for every frame",
         },
     )
 

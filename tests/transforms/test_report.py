@@ -108,7 +108,7 @@ def test_page_shows_what_the_report_has() -> None:
                 Table(title="Sets", columns=["Set", "JGA"], rows=[["SR-10", "40.0%\n38.0% to 42.0%"]]),
                 Dots(title="JGA by set", dots=[Dot("SR-10", 0.4, 0.38, 0.42, "Seen"), Dot("SR-10", 0.3, group="New")]),
             ],
-            links={"review.html": "what to decide", "metrics.json": "all numbers"},
+            links={"review.html": "what to decide", "other.html": "the rest", "metrics.json": "all numbers"},
         )
     )
     assert 'See <a href="review.html">review.html</a> and <code>--decisions</code>.' in shown
@@ -117,7 +117,8 @@ def test_page_shows_what_the_report_has() -> None:
     assert '<td class="n">40.0%<small>38.0% to 42.0%</small></td>' in shown
     assert "SR-10, Seen 40.0% (38.0% to 42.0%); SR-10, New 30.0%" in shown
     nav, _, footer = shown.partition("<footer>")
-    assert "what to decide" in nav
+    assert '<li><a href="other.html">other.html</a>: the rest</li>' in nav
+    assert "what to decide" not in shown  # the lead links it
     assert '<li><a href="metrics.json">metrics.json</a>: all numbers</li>' in footer
 
 

@@ -18,8 +18,8 @@ ENGLISH = "en"
 MAX_NAME_WORDS = 10  # a longer one is a sentence: the longest name of SGD-X has seven words
 
 REASONS = {
-    "identical": "came back as it was sent",
-    "empty": "nothing in it can stand in a name",
+    "identical": "the back-translation is the same text",
+    "empty": "no letter or digit that a name can have",
     "non_ascii": "has letters that names of the corpus cannot have",
     "too_long": f"more than {MAX_NAME_WORDS} words: a sentence, not a name",
     "collision": "another name of the service is the same",

@@ -7,7 +7,7 @@ from typing import Any
 
 from parapet.schemas.translation import BackTranslation
 from parapet.transforms.back_translate.composing import REASONS
-from parapet.transforms.report import Bars, Report, Section, Series, Table, Tile
+from parapet.transforms.report import Report, Section, Table, Tile
 from parapet.transforms.text import counted, number, percent
 
 EXAMPLES = 200  # rows of the table of names; a page with more is slow to open
@@ -80,18 +80,16 @@ def _reasons(pivots: Mapping[str, Mapping[str, Any]]) -> list[Section]:
                 by_pivot[pivot] = by_pivot.get(pivot, 0) + n
     if not reasons:
         return []
-    names = [reason.replace("_", " ").capitalize() for reason in reasons]
-    counts = [[by_pivot.get(pivot, 0) for pivot in pivots] for by_pivot in reasons.values()]
     rows = [
-        [name, REASONS.get(reason, ""), *map(number, row)]
-        for name, reason, row in zip(names, reasons, counts, strict=True)
+        [
+            reason.replace("_", " ").capitalize(),
+            REASONS.get(reason, ""),
+            *(number(by_pivot.get(pivot, 0)) for pivot in pivots),
+        ]
+        for reason, by_pivot in reasons.items()
     ]
-    series = [Series(pivot, tuple(row[i] for row in counts)) for i, pivot in enumerate(pivots)]
     title = "Names and descriptions that were not replaced"
-    return [
-        Table(title=title, columns=["Reason", "Meaning", *pivots], rows=rows, text_columns=2),
-        Bars(title="Not replaced, by reason and pivot", categories=names, series=series),
-    ]
+    return [Table(title=title, columns=["Reason", "Meaning", *pivots], rows=rows, text_columns=2)]
 
 
 def _names(rows: Sequence[BackTranslation], pivots: Sequence[str]) -> Table:
