@@ -111,6 +111,18 @@ class Balance(msgspec.Struct, frozen=True):
                 yield f"{self.total} of {name}" if name else self.total
 
 
+class Equals(msgspec.Struct, frozen=True):
+    """Nothing is lost on the way: the sum of the counts ``names`` is ``number``, which was known before the run."""
+
+    names: Sequence[str]
+    number: int
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """``fields + not_asked, expected 120``, where it is another."""
+        if sum(counts.sum(name) for name in self.names) != self.number:
+            yield f"{' + '.join(self.names)}, expected {self.number:,}"
+
+
 class Zero(msgspec.Struct, frozen=True):
     """Something that must not be: ``name`` counts it, ``what`` says it."""
 

@@ -82,18 +82,24 @@ class Outputs(NamedTuple):
 
     Attributes:
       written: PCollection of Written.
-      dead_letters: PCollection of (key, list of DeadLetter); None where the run has no such file, or writes one of
-        records of its own among the metadata files.
+      dead_letters: PCollection of (key, list of DeadLetter).
       counts: PCollection of (CountKey as a tuple, n).
       examples: PCollection of (set, (draw, example)).
       others: tag to PCollection.
     """
 
     written: beam.PCollection
-    dead_letters: beam.PCollection | None
+    dead_letters: beam.PCollection
     counts: beam.PCollection
-    examples: beam.PCollection | None = None
+    examples: beam.PCollection
     others: Mapping[str, beam.PCollection] = {}
+
+    @classmethod
+    def plain(cls, written: beam.PCollection, counts: beam.PCollection) -> Outputs:
+        """Of a run without dead letters and examples."""
+        dead_letters = written.pipeline | "No dead letters" >> beam.Create([], reshuffle=False)
+        examples = written.pipeline | "No examples" >> beam.Create([], reshuffle=False)
+        return cls(written, dead_letters, counts, examples)
 
     def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
         """The same with further written files, dead letters or counts."""
@@ -195,7 +201,8 @@ class FinishRun(beam.PTransform):
       metadata_files: gives the files that are made of numbers, by path below the output: it is called with the
         summed Counts, the examples by set, and the side inputs.
       side: further side inputs of ``metadata_files``.
-      tallies: what is held against ``max_bad``, given the summed counts.
+      tallies: what is held against ``max_bad``, given the summed counts; None where the run has no dead letters, or
+        records of its own kind, which it writes among the metadata files.
       invariants: what must hold of the summed counts; a function of the side inputs where it depends on them.
       recorded: the names of the counts that ``run.json`` records; all of them unless given.
       shown: how many examples of a set are shown.
@@ -206,7 +213,7 @@ class FinishRun(beam.PTransform):
         info: RunInfo,
         metadata_files: MetadataFiles,
         *side: Any,
-        tallies: Callable[[Counts], list[Tally]] = lambda _: [],
+        tallies: Callable[[Counts], list[Tally]] | None = None,
         invariants: Sequence[Invariant],
         recorded: Sequence[str] | None = None,
         shown: int = 12,
@@ -220,11 +227,7 @@ class FinishRun(beam.PTransform):
         """Outputs to one element, the manifest as a dict."""
         pipeline = outputs.written.pipeline
         summed = outputs.counts | "Sum counts" >> beam.CombinePerKey(sum)
-        examples = (
-            pipeline | "No examples" >> beam.Create([], reshuffle=False)
-            if outputs.examples is None
-            else outputs.examples | "Examples" >> beam.combiners.Top.SmallestPerKey(self.shown, key=_draw)
-        )
+        examples = outputs.examples | "Examples" >> beam.combiners.Top.SmallestPerKey(self.shown, key=_draw)
         metadata = (
             pipeline
             | "Once" >> beam.Create([""], reshuffle=False)
@@ -237,7 +240,7 @@ class FinishRun(beam.PTransform):
             )
         )
         others = [metadata]
-        if outputs.dead_letters is not None:
+        if self.tallies is not None:
             others.append(
                 outputs.dead_letters
                 | "Dead letters"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from two_workers import TWO_WORKERS
 
-from parapet.pipelines import hits
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import SPLITS, dialogue_files, read_root, sample_root, services_by_name
@@ -254,21 +253,6 @@ def test_bad_schemas_end_with_status_2_and_say_where(tmp_path, capfd, content, m
     path.write_text(content)
     assert main(["hits", "--schemas", str(path), "--output", str(tmp_path / "out")]) == 2
     assert message in capfd.readouterr().err
-
-
-def test_the_balance_is_checked():
-    assert hits.check_invariants(1, 5, {"services": 1, "fields": 4, "not_asked": 1}) == {
-        "services": 1,
-        "fields": 4,
-        "not_asked": 1,
-    }
-    with pytest.raises(RuntimeError, match="nothing is published"):
-        hits.check_invariants(1, 5, {"services": 1, "fields": 4})
-    counts = {"files": 2, "user_turns": 6, "pages": 3, "not_asked": 1, "not_drawn": 2}
-    assert hits.check_rewrite_balance(2, counts) == counts
-    for wrong in ({"files": 1}, {"pages": 2}, {"user_turns": 7}):
-        with pytest.raises(RuntimeError, match="nothing is published"):
-            hits.check_rewrite_balance(2, {**counts, **wrong})
 
 
 def test_help_imports_no_beam_and_is_quick():

@@ -6,17 +6,19 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
 import msgspec
-from apache_beam.metrics.metric import Metrics
 
 from parapet.schemas.dialogue import Dialogue, parse_dialogues
+from parapet.schemas.elements import TASKS, elements_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
 from parapet.schemas.service import Service
-from parapet.transforms.files import read_bytes
+from parapet.transforms.counts import Balance, CountKey, Counts, Equals, Invariant
+from parapet.transforms.files import read_bytes, write_staged
 from parapet.transforms.hits.page import requester_html
 from parapet.transforms.hits.plan import Plan, make_plan
 from parapet.transforms.hits.records import Hits, Page, PageRecord, Settings
@@ -25,131 +27,13 @@ from parapet.transforms.hits.render_service import render_service
 from parapet.transforms.hits.rewriting import Choice, Scan, choose, scan
 from parapet.transforms.hits.terms import REWRITES, HitTask
 from parapet.transforms.pages import render
+from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 
 CSV_COLUMNS = ("task_id", "service_name", "task", "fields", "body")
 REWRITES_CSV_COLUMNS = ("task_id", "dialogue_id", "turn", "values", "fields", "body")
 
-
-class MakeHits(beam.PTransform):
-    """Renders the pages of services.
-
-    Args:
-      settings: what shapes the pages.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__()
-        self.settings = settings
-
-    def expand(self, services: beam.PCollection) -> dict[str, beam.PCollection]:
-        """PCollection of (position, Service) to ``pages`` and ``summary``, (path, bytes), and ``counts``, (name, n)."""
-        rendered = services | "Render service" >> beam.Map(_render, self.settings)
-        return {**_files(rendered, self.settings), "counts": rendered | "Count" >> beam.FlatMap(counts_of)}
-
-
-class MakeRewriteHits(beam.PTransform):
-    """Renders the pages of the user turns of dialogue files. Each file is read twice: first to choose among all turns.
-
-    Args:
-      settings: what shapes the pages.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__()
-        self.settings = settings
-
-    def expand(self, paths: beam.PCollection) -> dict[str, beam.PCollection]:
-        """PCollection of DialoguePath to ``pages`` and ``summary``, (path, bytes), and ``counts``, (name, n)."""
-        scans = paths | "Scan dialogues" >> beam.Map(scan_file, self.settings)
-        choice = scans | "All scans" >> beam.combiners.ToList() | "Choose turns" >> beam.Map(_choose, self.settings)
-        rendered = paths | "Render dialogues" >> beam.Map(_render_file, self.settings, beam.pvalue.AsSingleton(choice))
-        counts = (
-            rendered | "Count rewrites" >> beam.FlatMap(rewrite_counts_of),
-            scans | "Count turns" >> beam.FlatMap(_scan_counts),
-        )
-        return {**_files(rendered, self.settings), "counts": counts | "All counts" >> beam.Flatten()}
-
-
-def _files(rendered: beam.PCollection, settings: Settings) -> dict[str, beam.PCollection]:
-    """The files of every page, and those that tell of all pages together.
-
-    Not in one collection: pages are to be written where they were rendered, and none of them kept.
-    """
-    return {
-        "pages": rendered | "Page files" >> beam.FlatMap(page_files),
-        "summary": rendered
-        | "Without pages" >> beam.Map(_without_pages)
-        | "All" >> beam.combiners.ToList()
-        | "Summary files" >> beam.FlatMap(summary_files, settings),
-    }
-
-
-def scan_file(path: DialoguePath, settings: Settings) -> Scan:
-    """Reads a dialogue file for the choice. Raises InputError where it cannot be read."""
-    return scan(path.position, path.name, _read(path), settings.turns, settings.seed)
-
-
-def render_file(path: DialoguePath, settings: Settings, choice: Choice) -> Hits:
-    """Reads a dialogue file, and renders its pages."""
-    return render_dialogues(path.position, path.name, _read(path), choice, settings)
-
-
-def _read(path: DialoguePath) -> list[Dialogue]:
-    return parse_dialogues(read_bytes(path.path), path.path)
-
-
-def page_files(hits: Hits) -> Iterator[tuple[str, bytes]]:
-    """The two files of every page."""
-    for page in hits.pages:
-        yield page.record.page, page.html
-        yield page.record.question, page.question
-
-
-def counts_of(hits: Hits) -> Iterator[tuple[str, int]]:
-    """What became of a service, for the balance at the end of the run."""
-    yield "services", 1
-    yield "pages", len(hits.pages)
-    yield "fields", sum(len(page.record.fields) for page in hits.pages)
-    yield "not_asked", len(hits.not_asked)
-
-
-def rewrite_counts_of(hits: Hits) -> Iterator[tuple[str, int]]:
-    """What became of the user turns of a dialogue file."""
-    yield "pages", len(hits.pages)
-    yield "not_asked", len(hits.not_asked)
-    yield "not_drawn", hits.not_drawn
-
-
-def _render(service: tuple[int, Service], settings: Settings) -> Hits:
-    hits = render_service(*service, settings)
-    _show(counts_of(hits))
-    return hits
-
-
-def _render_file(path: DialoguePath, settings: Settings, choice: Choice) -> Hits:
-    hits = render_file(path, settings, choice)
-    _show(rewrite_counts_of(hits))
-    return hits
-
-
-def _scan_counts(scanned: Scan) -> Iterator[tuple[str, int]]:
-    yield "files", 1
-    yield "user_turns", scanned.user_turns
-
-
-def _choose(scans: Iterable[Scan], settings: Settings) -> Choice:
-    return choose(scans, settings.turns)
-
-
-def _show(counts: Iterable[tuple[str, int]]) -> None:
-    for name, n in counts:
-        Metrics.counter("parapet", name).inc(n)
-
-
-def _without_pages(hits: Hits) -> Hits:
-    # The pages' bytes are written where they were made; only their records travel.
-    pages = [Page(page.record, b"", b"", page.body) for page in hits.pages]
-    return Hits(hits.position, pages, hits.not_asked)
+_HITS = "hits"
+_PROGRESS = ("services", "pages", "fields", "not_asked", "not_drawn")
 
 
 class DialoguePath(msgspec.Struct, frozen=True):
@@ -193,19 +77,138 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
     return found
 
 
-def summary_files(hits: Iterable[Hits], settings: Settings) -> list[tuple[str, bytes]]:
-    """Every file but the pages, as (path below the output folder, bytes). Any order of ``hits`` will do."""
+class MakeHits(beam.PTransform):
+    """The pages of services, and all that is written of them together.
+
+    Args:
+      services: in order.
+      settings: what shapes the pages.
+      info: the run.
+    """
+
+    def __init__(self, services: Sequence[Service], settings: Settings, info: RunInfo) -> None:
+        super().__init__()
+        self.services, self.settings, self.info = list(services), settings, info
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        """The manifest of the published run."""
+        write = partial(_write_service, settings=self.settings, output=self.info.output)
+        outputs = (
+            begin.pipeline
+            | "Services" >> beam.Create(list(enumerate(self.services)))
+            | "Make HITs" >> WriteEach(write, others=[_HITS], progress=_PROGRESS)
+        )
+        elements = sum(len(elements_of(service, task)) for service in self.services for task in TASKS)
+        if self.settings.only is not None:
+            elements = len(self.settings.only)
+        invariants = [Equals(("services",), len(self.services)), Equals(("fields", "not_asked"), elements)]
+        return _finish(outputs, self.settings, self.info, invariants)
+
+
+class MakeRewriteHits(beam.PTransform):
+    """The pages of the user turns of dialogue files, and all that is written of them together.
+
+    Each file is read twice: first to choose among all turns.
+
+    Args:
+      paths: the dialogue files.
+      settings: what shapes the pages.
+      info: the run.
+    """
+
+    def __init__(self, paths: Sequence[DialoguePath], settings: Settings, info: RunInfo) -> None:
+        super().__init__()
+        self.paths, self.settings, self.info = list(paths), settings, info
+
+    def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
+        """The manifest of the published run."""
+        paths = begin.pipeline | "Dialogue files" >> beam.Create(self.paths)
+        scans = paths | "Scan dialogues" >> beam.Map(scan_file, self.settings)
+        choice = (
+            scans | "All scans" >> beam.combiners.ToList() | "Choose turns" >> beam.Map(choose, self.settings.turns)
+        )
+        write = partial(_write_file, settings=self.settings, output=self.info.output)
+        outputs: Outputs = paths | "Make HITs" >> WriteEach(
+            write, beam.pvalue.AsSingleton(choice), others=[_HITS], progress=_PROGRESS
+        )
+        outputs = outputs.with_more("Scanned", counts=scans | "Count turns" >> beam.FlatMap(_scan_counts))
+        every_turn = Balance("user_turns", ("pages", "not_asked", "not_drawn"))
+        return _finish(outputs, self.settings, self.info, [Equals(("files",), len(self.paths)), every_turn])
+
+
+def _finish(outputs: Outputs, settings: Settings, info: RunInfo, invariants: Sequence[Invariant]) -> beam.PCollection:
+    hits = beam.pvalue.AsList(outputs.others[_HITS])
+    finish = FinishRun(info, partial(_metadata_files, settings=settings), hits, invariants=invariants)
+    published: beam.PCollection = outputs | "Finish" >> finish
+    return published
+
+
+def scan_file(path: DialoguePath, settings: Settings) -> Scan:
+    """Reads a dialogue file for the choice. Raises InputError where it cannot be read."""
+    return scan(path.position, path.name, _read(path), settings.turns, settings.seed)
+
+
+def render_file(path: DialoguePath, settings: Settings, choice: Choice) -> Hits:
+    """Reads a dialogue file, and renders its pages."""
+    return render_dialogues(path.position, path.name, _read(path), choice, settings)
+
+
+def _read(path: DialoguePath) -> list[Dialogue]:
+    return parse_dialogues(read_bytes(path.path), path.path)
+
+
+def _write_service(service: tuple[int, Service], settings: Settings, output: str) -> FileResult:
+    hits = render_service(*service, settings)
+    result = _written(hits, output)
+    result.counts.add("services")
+    result.counts.add("fields", sum(len(page.record.fields) for page in hits.pages))
+    return result
+
+
+def _write_file(path: DialoguePath, choice: Choice, settings: Settings, output: str) -> FileResult:
+    hits = render_file(path, settings, choice)
+    result = _written(hits, output)
+    result.counts.add("not_drawn", hits.not_drawn)
+    return result
+
+
+def _written(hits: Hits, output: str) -> FileResult:
+    result = FileResult(str(hits.position))
+    for page in hits.pages:
+        result.written.append(write_staged(output, page.record.page, page.html))
+        result.written.append(write_staged(output, page.record.question, page.question))
+    result.counts.add("pages", len(hits.pages))
+    result.counts.add("not_asked", len(hits.not_asked))
+    # The pages' bytes are written here; only their records travel.
+    pages = [Page(page.record, b"", b"", page.body) for page in hits.pages]
+    result.others[_HITS] = [Hits(hits.position, pages, hits.not_asked)]
+    return result
+
+
+def _scan_counts(scanned: Scan) -> Iterator[tuple[CountKey, int]]:
+    counts = Counts()
+    counts.add("files")
+    counts.add("user_turns", scanned.user_turns)
+    yield from counts.items()
+
+
+def _metadata_files(counts: Counts, examples: object, hits: Iterable[Hits], settings: Settings) -> dict[str, bytes]:
+    return summary_files(hits, settings)
+
+
+def summary_files(hits: Iterable[Hits], settings: Settings) -> dict[str, bytes]:
+    """Every file but the pages, by path below the output folder. Any order of ``hits`` will do."""
     ordered = sorted(hits, key=lambda each: each.position)
     pages = [page for each in ordered for page in each.pages]
     plan = plan_of(ordered, settings)
-    files = [
-        ("manifest.jsonl", b"".join(msgspec.json.encode(page.record) + b"\n" for page in pages)),
-        ("plan.json", (json.dumps(plan.to_json(), indent=2) + "\n").encode()),
-        ("index.html", index_html([page.record for page in pages], plan, settings).encode()),
-    ]
+    files = {
+        "manifest.jsonl": b"".join(msgspec.json.encode(page.record) + b"\n" for page in pages),
+        "plan.json": (json.dumps(plan.to_json(), indent=2) + "\n").encode(),
+        "index.html": index_html([page.record for page in pages], plan, settings).encode(),
+    }
     for task in settings.tasks:
-        files.append((f"requester/{task}.html", requester_html(task).encode()))
-        files.append((f"requester/{task}.csv", requester_csv(pages, task)))
+        files[f"requester/{task}.html"] = requester_html(task).encode()
+        files[f"requester/{task}.csv"] = requester_csv(pages, task)
     return files
 
 
