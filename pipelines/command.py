@@ -25,6 +25,7 @@ from parapet.pipelines import cloud
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_root, same_place
+from parapet.transforms.text import counted as counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -345,11 +346,6 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
 def run_header(pipeline: str, options: dict[str, Any]) -> dict[str, Any]:
     """What ``run.json`` says besides files and counts."""
     return {"pipeline": pipeline, "version": parapet_version(), "options": options}
-
-
-def counted(n: int, what: str) -> str:
-    """``1 service``, ``2 services``."""
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def run_pipeline(

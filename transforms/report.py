@@ -209,7 +209,6 @@ def page(report: Report) -> str:
         pages={href: what for href, what in pages.items() if href not in linked},
         files={href: what for href, what in report.links.items() if href not in pages},
         inline=lambda text: _inline(text, report.links),
-        max_rows=MAX_ROWS,
     )
     return text.encode("utf-8", "replace").decode()
 
@@ -246,8 +245,20 @@ class _Shown(msgspec.Struct, frozen=True):
     svg: Markup | None
 
     @property
+    def cut(self) -> tuple[Sequence[Sequence[str]], int]:
+        return _cut(self.section, MAX_ROWS) if isinstance(self.section, Table) else ((), 0)
+
+    @property
     def kind(self) -> str:
         return type(self.section).__name__.lower()
+
+
+def _cut(table: Table, most: int) -> tuple[Sequence[Sequence[str]], int]:
+    """The first rows of a table, those that sum up the others, and how many are left out between them."""
+    hidden = max(len(table.rows) - table.total_rows - most, 0)
+    if not hidden:
+        return table.rows, 0
+    return [*table.rows[:most], *table.rows[len(table.rows) - table.total_rows :]], hidden
 
 
 def _svg(section: Section, key: str) -> Markup | None:
@@ -305,10 +316,10 @@ def _card_section(section: Section) -> list[str]:
     heading = f"## {markdown.text(section.title)}"
     match section:
         case Table() if section.in_card and section.rows:
-            rows = [[cell.replace("\n", " · ") for cell in row] for row in section.rows[:MAX_CARD_ROWS]]
+            shown, more = _cut(section, MAX_CARD_ROWS)
+            rows = [[cell.replace("\n", " · ") for cell in row] for row in shown]
             numbers = len(section.columns) - section.text_columns
-            more = len(section.rows) - MAX_CARD_ROWS
-            hidden = f"{more:,} more rows are in `{section.numbers_in}`." if more > 0 else ""
+            hidden = f"{more:,} more rows are in `{section.numbers_in}`." if more else ""
             table = markdown.table(section.columns, rows, numbers)
             return [heading, markdown.inline(section.note), table, markdown.inline(hidden)]
         case Text() if section.in_card:

@@ -196,11 +196,12 @@ def finish(batch: Batch, lines: Sequence[collected.Line], key: bytes, warn: bool
     from datetime import UTC, datetime
 
     from parapet.transforms.mturk import ledger, status, status_page
+    from parapet.transforms.report import page
 
     now = status.status_of(batch, lines, key)
     ledger.write(batch, ledger.rows_of(batch, lines, key))
     urgent = status.warnings(now, datetime.now(UTC)) if warn else []
-    write_whole(batch.folder / status_page.FILE, status_page.status_page(now, urgent).encode())
+    write_whole(batch.folder / status_page.FILE, page(status_page.status_report(now, urgent)).encode())
     for text in urgent:
         logging.warning("%s", text)
     return lambda: status.table(now)

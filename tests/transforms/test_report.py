@@ -123,12 +123,13 @@ def test_page_shows_what_the_report_has() -> None:
 
 
 def test_long_tables_are_cut_and_say_where_the_rest_is() -> None:
-    table = Table(title="Slots", columns=["Slot"], rows=[[f"slot {i}"] for i in range(1203)])
+    table = Table(title="Slots", columns=["Slot"], rows=[*([f"slot {i}"] for i in range(1203)), ["All"]], total_rows=1)
     many = Report(command="x", title="X", headline="X", sections=[table])
     assert "slot 999<" in page(many)
     assert "slot 1000<" not in page(many)
+    assert '<tr class="total"><th scope="row">All</th></tr>' in page(many)
     assert "203 more rows are in <code>statistics.json</code>." in page(many)
-    assert "| slot 99 |" in card(many)
+    assert "| slot 99 |\n| All |" in card(many)
     assert "| slot 100 |" not in card(many)
     assert "1,103 more rows are in `statistics.json`." in card(many)
 

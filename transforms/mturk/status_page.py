@@ -1,57 +1,58 @@
-"""``status.html``: how a batch stands, as a page."""
+"""``status.html``: the state of a batch as a report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from parapet.transforms.mturk.status import HEAD, Status, TaskStatus, cells
-from parapet.transforms.pages import render
-from parapet.transforms.svg import Part, stacked
+from parapet.transforms.report import Bars, Report, Series, Table, Tile
+from parapet.transforms.text import number
 
 FILE = "status.html"
 
-# A batch of rewriting tasks has thousands; the rest is in 'status --json'.
-MAX_ROWS = 500
 
-
-def status_page(status: Status, warnings: Sequence[str]) -> str:
-    """The page, whole.
+def status_report(status: Status, warnings: Sequence[str]) -> Report:
+    """The report.
 
     Args:
       status: of :func:`parapet.transforms.mturk.status.status_of`.
       warnings: what to act on, most urgent first.
     """
     total = status.total
-    parts = [
-        Part("approved", total.approved, "used"),
-        Part("waiting for payment", total.waiting, "review"),
-        Part("rejected", total.rejected, "rejected"),
-        Part("not handed in yet", total.out, "duplicate"),
-    ]
-    told = ", ".join(f"{part.name} {part.value:,.0f}" for part in parts)
-    tiles = [
-        {"what": "assignments are in", "value": f"{total.submitted:,} of {total.wanted:,}"},
-        {"what": "places still open", "value": f"{total.out:,}"},
-        {"what": "wait for payment", "value": f"{total.waiting:,}"},
-        {"what": "workers", "value": f"{status.workers:,}"},
-        {"what": "paid so far, fees included", "value": f"${total.paid:,.2f}"},
-        {"what": "at most, if all is approved", "value": f"${total.committed:,.2f}"},
-    ]
-    hidden = max(0, len(status.tasks) - MAX_ROWS)
-    return render(
-        "mturk_status.html.jinja",
+    states = {
+        "approved": total.approved,
+        "waiting for payment": total.waiting,
+        "rejected": total.rejected,
+        "not submitted yet": total.out,
+    }
+    return Report(
+        command="mturk",
         title="A batch on MTurk",
-        brand="mturk",
-        headline="How the batch stands",
+        headline="Status of the batch",
         lead=f"{_place(status.environment)}. {_when(status.collected_at)}",
-        warnings=warnings,
-        tiles=tiles,
-        bar=stacked("assignments", "Assignments", told, parts),
-        legend=[{"style": part.style, "name": part.name, "value": f"{part.value:,.0f}"} for part in parts],
-        head=HEAD,
-        rows=[(task.task_id, _cells(task)) for task in status.tasks[:MAX_ROWS]],
-        total=_cells(total),
-        hidden=hidden,
+        notes=warnings,
+        tiles=[
+            Tile("assignments submitted", f"{total.submitted:,} of {total.wanted:,}"),
+            Tile("assignments open", number(total.out)),
+            Tile("waiting for payment", number(total.waiting)),
+            Tile("workers", number(status.workers)),
+            Tile("paid so far, with fees", f"${total.paid:,.2f}"),
+            Tile("at most, if all is approved", f"${total.committed:,.2f}"),
+        ],
+        sections=[
+            Bars(title="Assignments", categories=list(states), series=[Series("", tuple(states.values()))]),
+            Table(
+                title="Tasks",
+                note="Times are UTC. “Offer ends” is when the first HIT with open assignments expires; “auto-approval” "
+                "is when MTurk approves and pays the first waiting assignment by itself. Amounts include MTurk's fees "
+                "and bonuses.",
+                columns=["Task", *HEAD],
+                rows=[*([task.task_id, *_cells(task)] for task in status.tasks), ["All tasks", *_cells(total)]],
+                total_rows=1,
+                numbers_in="parapet mturk status --json",
+            ),
+        ],
+        links={"ledger.csv": "every payment; workers are keyed hashes"},
     )
 
 
