@@ -15,9 +15,8 @@ from parapet.pipelines.command import (
     check_apart,
     counted,
     run_command,
-    run_header,
     say,
-    warn_left_out,
+    warn_dead_letters,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -130,36 +129,33 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.anonymise import outputs, writing
-    from parapet.transforms.anonymise.invariants import check_counts, tallies
-    from parapet.transforms.dead_letters import DeadLettersFile
+    from parapet.transforms.anonymise import writing
+    from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
 
-    files.prepare(config.output, "anonymise")
+    info = RunInfo("anonymise", config.output, config.options(), config.max_bad, "anonymised")
+    files.prepare(config.output, info.pipeline)
     chats = pipeline | "Files of chats" >> beam.Create(config.files)
-    names = chats | "Names" >> writing.Names(config)
-    written = chats | "Chats" >> writing.WriteChats(config, names)
-    sums = written[writing.COUNTS] | "Sum" >> beam.CombinePerKey(sum)
-    metadata = (
-        pipeline
-        | "Once" >> beam.Create([config.options()], reshuffle=False)
-        | "Metadata files" >> beam.FlatMap(outputs.metadata_files, beam.pvalue.AsList(sums))
+    names = (
+        chats
+        | "Spread" >> beam.Reshuffle()
+        | "Names" >> beam.FlatMap(writing.names_of_file, config)
+        | "Different names" >> beam.Distinct()
     )
-    dead_letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
-        written[writing.COUNTS], tallies, config.max_bad, "anonymised"
+    write = WriteEach(
+        partial(writing.write_file, config=config), beam.pvalue.AsList(names), progress=("chats", "turns")
     )
-    others = (metadata, dead_letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(config.output)
-    balanced = partial(check_counts, files=len(config.files), strict=config.strict)
-    header = run_header("anonymise", config.options())
-    (
-        (written.written, others)
-        | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(config.output, header, written[writing.COUNTS], balanced)
+    outputs = chats | "Spread chats" >> beam.Reshuffle() | "Chats" >> write
+    _ = outputs | "Finish" >> FinishRun(
+        info,
+        partial(writing.metadata_files, config=config),
+        tallies=writing.tallies,
+        invariants=config.invariants(),
     )
 
 
 def report(config: Config, _: dict[str, int]) -> None:
     """Prints how much was replaced and is suspected; never a word of a chat."""
-    from parapet.transforms.anonymise.invariants import tallies
+    from parapet.transforms.anonymise.writing import tallies
     from parapet.transforms.files import read_written
 
     statistics = json.loads(read_written(config.output, "statistics.json"))
@@ -171,7 +167,7 @@ def report(config: Config, _: dict[str, int]) -> None:
         kinds = ", ".join(f"{n:,} {kind}" for kind, n in suspects.items())
         chats = counted(statistics["chats_with_suspects"], "chat")
         logging.warning("possibly missed: %s, in %s; see %s/suspects", kinds, chats, config.output)
-    warn_left_out(config.output, tallies)
+    warn_dead_letters(config.output, tallies)
 
 
 if __name__ == "__main__":

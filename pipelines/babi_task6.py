@@ -15,17 +15,15 @@ from parapet.pipelines.command import (
     check_apart,
     counted,
     run_command,
-    run_header,
     say,
-    warn_left_out,
+    warn_dead_letters,
 )
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.dead_letters import Tallies
-    from parapet.transforms.dstc2.writing import Config
+    from parapet.transforms.dstc2.conversion import Config
 
 EXAMPLE = """\
   parapet babi_task6 --logs dstc2 --output task6
@@ -83,8 +81,8 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 def check(args: argparse.Namespace) -> Config:
     """Reads lists, ontology and knowledge base. Raises InputError where they cannot work."""
     from parapet.transforms.dstc2 import calls
+    from parapet.transforms.dstc2.conversion import Config
     from parapet.transforms.dstc2.knowledge import read_knowledge
-    from parapet.transforms.dstc2.writing import Config
 
     check_apart(args.output, logs=args.logs)
     logs = calls.read_logs(args.logs, calls.PAPER_DEV if args.split_rule == PAPER else None)
@@ -106,53 +104,42 @@ def check(args: argparse.Namespace) -> Config:
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Batches of calls -> what they say of restaurants -> dialogues -> files, statistics and a page."""
+    """Batches of calls -> what they say about restaurants -> dialogues -> files, statistics and a page."""
     from functools import partial
 
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.dead_letters import DeadLettersFile
-    from parapet.transforms.dstc2 import outputs, writing
-    from parapet.transforms.dstc2.invariants import check_counts
+    from parapet.transforms.dstc2 import conversion
+    from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
 
-    files.prepare(config.output, "babi_task6")
-    read = pipeline | "Batches" >> beam.Create(config.logs.batches) | "Calls" >> writing.ReadCalls(config)
-    facts = read[writing.FACTS] | "Sum facts" >> beam.CombinePerKey(sum)
-    written = read.read | "Dialogues" >> writing.WriteTask(config, facts)
-    metadata = (
+    info = RunInfo("babi_task6", config.output, config.options(), config.max_bad, "converted")
+    files.prepare(config.output, info.pipeline)
+    read = (
         pipeline
-        | "Once" >> beam.Create([config], reshuffle=False)
-        | "Metadata files"
-        >> beam.FlatMap(
-            outputs.metadata_files,
-            beam.pvalue.AsList(facts),
-            *(beam.pvalue.AsList(summed) for summed in outputs.summed(written)),
-        )
+        | "Batches" >> beam.Create(config.logs.batches)
+        | "Spread" >> beam.Reshuffle()
+        | "Calls" >> beam.FlatMap(conversion.read_batch, config).with_outputs(conversion.STATEMENTS, main="calls")
     )
-    dead_letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
-        written[writing.COUNTS], tallies_of(config), config.max_bad, "converted"
+    statements = beam.pvalue.AsList(read[conversion.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum))
+    write = WriteEach(
+        conversion.write_batch,
+        statements,
+        others=(conversion.BABI, conversion.TEXTS),
+        progress=("calls",),
+        setup=partial(conversion.Converter, config),
     )
-    texts = outputs.babi_files(written, list(config.logs.splits))
-    others = (
-        (metadata, dead_letters, texts) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(config.output)
+    outputs = read.calls | "Spread calls" >> beam.Reshuffle() | "Dialogues" >> write
+    _ = outputs | "Finish" >> FinishRun(
+        info,
+        partial(conversion.metadata_files, config=config),
+        statements,
+        beam.pvalue.AsList(outputs.others[conversion.BABI]),
+        beam.pvalue.AsList(outputs.others[conversion.TEXTS] | "Different texts" >> beam.Distinct()),
+        tallies=config.tallies,
+        invariants=config.invariants(),
+        shown=conversion.SHOWN,
     )
-    calls = {split: len(names) for split, names in config.logs.splits.items()}
-    header = run_header("babi_task6", config.options())
-    (
-        (written.written, others)
-        | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(config.output, header, written[writing.COUNTS], partial(check_counts, calls=calls))
-    )
-
-
-def tallies_of(config: Config) -> Tallies:
-    """The records that count against ``--max_bad``."""
-    from functools import partial
-
-    from parapet.transforms.dstc2.invariants import tallies
-
-    return partial(tallies, splits=list(config.logs.splits))
 
 
 def report(config: Config, _: dict[str, int]) -> None:
@@ -166,7 +153,7 @@ def report(config: Config, _: dict[str, int]) -> None:
     say(f"{counted(statistics['restaurants'], 'restaurant')}, {statistics['candidates']:,} candidates")
     if statistics["moved_from_dev_to_train"]:
         say(f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}")
-    warn_left_out(config.output, tallies_of(config))
+    warn_dead_letters(config.output, config.tallies)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, counted, run_command, run_header, say
+from parapet.pipelines.command import Parser, counted, run_command, say
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.reminders.writing import Config
+    from parapet.transforms.reminders.corpus import Config
 
 EXAMPLE = """\
   parapet reminders --output reminders                       # 1,000 dialogues for training, 200 and 200
@@ -50,7 +50,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def check(args: argparse.Namespace) -> Config:
     """Reads the flags. Raises InputError where they cannot work."""
     from parapet.transforms.corpora import listed
-    from parapet.transforms.reminders.writing import Config
+    from parapet.transforms.reminders.corpus import Config
 
     sizes = listed(args.dialogues)
     fine = all(size.isascii() and size.isdigit() and len(size) < 8 for size in sizes)
@@ -73,50 +73,43 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.reminders import outputs, writing
+    from parapet.transforms.reminders import corpus
+    from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
 
-    files.prepare(config.output, "reminders")
-    shares = pipeline | "Shares" >> beam.Create(writing.shares_of(config.sizes, config.per_file))
-    digests = shares | "Spread" >> beam.Reshuffle() | "Digests" >> beam.FlatMap(writing.digests_of, config.seed)
+    info = RunInfo("reminders", config.output, config.options())
+    files.prepare(config.output, info.pipeline)
+    shards = pipeline | "Shards" >> beam.Create(config.shards())
+    digests = shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.FlatMap(corpus.digests_of, config.seed)
     attempts = (
         pipeline
         | "Seed" >> beam.Create([config.seed], reshuffle=False)
-        | "Attempts" >> beam.Map(writing.attempts_of, beam.pvalue.AsIter(digests))
+        | "Attempts" >> beam.Map(corpus.attempts_of, beam.pvalue.AsIter(digests))
     )
-    written = (
-        shares
-        | "Spread files" >> beam.Reshuffle()
-        | "Dialogues" >> writing.WriteDialogues(config.output, config.seed, attempts)
+    write = WriteEach(
+        partial(corpus.write_shard, config=config),
+        beam.pvalue.AsSingleton(attempts),
+        others=(corpus.DIGESTS, corpus.UTTERANCES),
+        progress=("dialogues",),
     )
+    outputs = shards | "Spread files" >> beam.Reshuffle() | "Dialogues" >> write
     different = (
-        written[writing.DIGESTS] | "Different" >> beam.Distinct() | "One" >> beam.Map(lambda _: ("different", 1))
+        outputs.others[corpus.DIGESTS]
+        | "Different dialogues" >> beam.Distinct()
+        | "One each" >> beam.Map(lambda _: (("different", "", "", ""), 1))
     )
-    counts = (written[writing.COUNTS], different) | "Counts" >> beam.Flatten()
-    texts = (
-        written[writing.TEXTS]
-        | "Texts" >> beam.FlatMapTuple(lambda split, texts: ((split, text) for text in texts))
-        | "Different texts" >> beam.Distinct()
+    utterances = (
+        outputs.others[corpus.UTTERANCES]
+        | "Utterances" >> beam.FlatMapTuple(lambda split, texts: ((split, text) for text in texts))
+        | "Different utterances" >> beam.Distinct()
         | "Of splits" >> beam.combiners.Count.PerKey()
     )
-    metadata = (
-        pipeline
-        | "Once" >> beam.Create([config], reshuffle=False)
-        | "Metadata files"
-        >> beam.FlatMap(
-            outputs.metadata_files,
-            beam.pvalue.AsList(written[writing.TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)),
-            beam.pvalue.AsList(texts),
-            beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
-            beam.pvalue.AsList(written[writing.EXAMPLES]),
-        )
-        | "Write" >> files.WriteFiles(config.output)
-    )
-    balanced = partial(writing.check_counts, sizes=config.sizes)
-    header = run_header("reminders", config.options())
-    (
-        (written.written, metadata)
-        | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(config.output, header, counts, balanced)
+    outputs = outputs.with_more("Different", counts=different)._replace(dead_letters=None)  # it reads no records
+    _ = outputs | "Finish" >> FinishRun(
+        info,
+        partial(corpus.metadata_files, config=config),
+        beam.pvalue.AsList(utterances),
+        invariants=config.invariants(),
+        shown=corpus.SHOWN,
     )
 
 

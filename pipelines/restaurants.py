@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, check_apart, counted, run_command, run_header, say
+from parapet.pipelines.command import Parser, check_apart, counted, run_command, say
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.restaurants.plan import Config
+    from parapet.transforms.restaurants.config import Config
 
 EXAMPLE = """\
   parapet restaurants --output simulated                          # the paper's sizes: 1,000 dialogues a task and split
@@ -80,7 +80,7 @@ def check(args: argparse.Namespace) -> Config:
     """Reads flags and ontology. Raises InputError where they cannot work."""
     from parapet.schemas.errors import InputError
     from parapet.schemas.layout import as_path
-    from parapet.transforms.restaurants import plan
+    from parapet.transforms.restaurants import config
     from parapet.transforms.restaurants.disfluencies import parse_rates
     from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
 
@@ -93,25 +93,25 @@ def check(args: argparse.Namespace) -> Config:
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", args.ontology) from None
         ontology = read_ontology(data, args.ontology)
-    plan.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
+    config.check_numbers(args.dialogues_per_file, args.least_options, args.solve, ontology.ratings)
     rates = parse_rates(args.babi_plus_rates)
     if args.babi_plus_rates and not args.babi_plus:
         raise InputError("needs --babi_plus", "--babi_plus_rates")
-    config = plan.Config(
+    result = config.Config(
         output=args.output,
         ontology=ontology,
         ontology_path=args.ontology,
-        tasks=plan.parse_tasks(args.tasks),
-        sizes=plan.parse_sizes(args.sizes),
+        tasks=config.parse_tasks(args.tasks),
+        sizes=config.parse_sizes(args.sizes),
         per_file=args.dialogues_per_file,
-        formats=plan.parse_formats(args.formats),
+        formats=config.parse_formats(args.formats),
         seed=args.seed,
         least=args.least_options,
         plus=rates if args.babi_plus else (),
         solved=args.solve,
     )
-    plan.check(config)
-    return config
+    config.check(result)
+    return result
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
@@ -121,24 +121,23 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.restaurants import outputs, writing
-    from parapet.transforms.restaurants.invariants import check_counts
+    from parapet.transforms.restaurants import corpus, statistics
+    from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
 
-    files.prepare(config.output, "restaurants")
-    written = pipeline | "Shards" >> beam.Create(config.shards()) | "Dialogues" >> writing.WriteDialogues(config)
-    metadata = (
-        pipeline
-        | "Once" >> beam.Create([config], reshuffle=False)
-        | "Metadata files"
-        >> beam.FlatMap(outputs.metadata_files, *(beam.pvalue.AsList(summed) for summed in outputs.summed(written)))
-        | "Write" >> files.WriteFiles(config.output)
+    info = RunInfo("restaurants", config.output, config.options())
+    files.prepare(config.output, info.pipeline)
+    write = WriteEach(
+        corpus.write_shard, others=(corpus.SEEN, corpus.SIGNATURES), setup=partial(corpus.Simulator, config)
     )
-    header = run_header("restaurants", config.options())
-    (
-        (written.written, metadata)
-        | "All files" >> beam.Flatten()
-        | "Publish"
-        >> files.Publish(config.output, header, written[writing.COUNTS], partial(check_counts, config=config))
+    outputs = pipeline | "Shards" >> beam.Create(config.shards()) | "Spread" >> beam.Reshuffle() | "Dialogues" >> write
+    seen = outputs.others[corpus.SEEN] | "Values of splits" >> beam.CombinePerKey(statistics.union)
+    _ = outputs._replace(dead_letters=None) | "Finish" >> FinishRun(  # it reads no records
+        info,
+        partial(corpus.metadata_files, config=config),
+        beam.pvalue.AsList(seen),
+        beam.pvalue.AsList(outputs.others[corpus.SIGNATURES]),
+        invariants=config.invariants(),
+        shown=corpus.SHOWN,
     )
 
 

@@ -240,6 +240,17 @@ def dialogue_text(lines: Iterable[Fact | Exchange]) -> str:
     return "".join(f"{i} {_line(one)}\n" for i, one in enumerate(lines, 1)) + "\n"
 
 
+def labelled_lines(lines: Iterable[Fact | Exchange]) -> list[tuple[str, str]]:
+    """A dialogue for a report: (``user``, ``bot`` or ``fact``, text) of each line."""
+    labelled: list[tuple[str, str]] = []
+    for line in lines:
+        if isinstance(line, Fact):
+            labelled.append(("fact", _line(line)))
+        else:
+            labelled += [("user", line.user), ("bot", line.bot)]
+    return labelled
+
+
 def facts_text(facts: Iterable[Fact]) -> str:
     """A knowledge base; its lines all have the number 1."""
     return "".join(f"1 {one.entity} {one.relation}\t{one.value}\n" for one in facts)

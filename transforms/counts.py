@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -87,11 +88,12 @@ class Balance(msgspec.Struct, frozen=True):
     """Every record that was read ends in exactly one place: ``total`` is the sum of ``parts``.
 
     Attributes:
-      total: the name of the count of all records. Counted over all sets, unless ``total_by_set``.
+      total: the name of the count of all records.
       parts: the names of the counts in which they end.
       sets: for each of these sets; none: over all.
       shared: parts that are counted once for all sets.
       by_set: whether the total is counted in each set, too; else once for all.
+      splits: for each of these splits; none: over all.
     """
 
     total: str
@@ -99,16 +101,35 @@ class Balance(msgspec.Struct, frozen=True):
     sets: Sequence[str] = ()
     shared: Sequence[str] = ()
     by_set: bool = False
+    splits: Sequence[str] = ()
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """``dialogues of typos``, where they do not balance."""
-        for name in self.sets or [""]:
-            where = {"set": name} if name else {}
-            total = counts.sum(self.total, set=name if self.by_set else "") if name else counts.sum(self.total)
-            ends = sum(counts.sum(part, **where) for part in self.parts)
-            ends += sum(counts.sum(part) for part in self.shared)
+        """``dialogues of typos in test``, where they do not balance."""
+        for name, split in product(self.sets or [""], self.splits or [""]):
+            in_split = {"split": split} if split else {}
+            in_set = {"set": name, **in_split} if name else in_split
+            total_set = {"set": name if self.by_set else ""} if name else {}
+            total = counts.sum(self.total, **total_set, **in_split)
+            ends = sum(counts.sum(part, **in_set) for part in self.parts)
+            ends += sum(counts.sum(part, **in_split) for part in self.shared)
             if total != ends:
-                yield f"{self.total} of {name}" if name else self.total
+                yield _place(self.total, name, split)
+
+
+class Equal(msgspec.Struct, frozen=True):
+    """Counts that are known before the run: of the calls that are listed, or of the dialogues that are simulated.
+
+    Attributes:
+      expected: key to the number that it must be.
+    """
+
+    expected: Mapping[CountKey, int]
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """``dialogues of typos in test``, where it is another number."""
+        for key, n in self.expected.items():
+            if counts[key] != n:
+                yield _place(key.name, key.set, key.split)
 
 
 class Equals(msgspec.Struct, frozen=True):
@@ -158,7 +179,7 @@ class Exact(msgspec.Struct, frozen=True):
         totals = counts.by("split", self.total, set=self.total_set)
         for split in sorted({*found, *totals}):
             if found.get(split, 0) != self.wanted(totals.get(split, 0)):
-                yield f"{self.count} of {self.set}" + (f" in {split}" if split else "")
+                yield _place(self.count, self.set, split)
 
 
 class Least(msgspec.Struct, frozen=True):
@@ -192,6 +213,10 @@ class Least(msgspec.Struct, frozen=True):
                 "so nothing was published: give a lower share if that is what you expect of this corpus"
             )
         return iter(())
+
+
+def _place(name: str, set_name: str, split: str) -> str:
+    return name + (f" of {set_name}" if set_name else "") + (f" in {split}" if split else "")
 
 
 def check_invariants(counts: Counts, invariants: Iterable[Invariant]) -> None:

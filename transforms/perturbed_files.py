@@ -6,7 +6,6 @@ the same for all of them is here: corrupt input, dead letters, counts, rows, sch
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -25,7 +24,7 @@ from parapet.transforms.files import WriteFiles, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbation import CHANGES, Detailed, Perturbation, Perturbed, analysis_of, checked
 from parapet.transforms.perturbed_corpus import table_of_rows
-from parapet.transforms.report import card, page
+from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 from parapet.transforms.set_files import SetFiles
 
@@ -254,7 +253,5 @@ def metadata_files(
     return {
         **dict(schemas),
         **perturbation.metadata_files(statistics, by_name),
-        "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
-        "README.md": card(report).encode(errors="backslashreplace"),
-        "report.html": page(report).encode(errors="backslashreplace"),
+        **report_files(statistics, report),
     }

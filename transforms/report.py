@@ -7,6 +7,7 @@ between backticks is shown as code, or as a link where it is a web address or :a
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
@@ -191,6 +192,20 @@ def edited_words(pairs: Iterable[tuple[str, str]]) -> list[Part]:
         space = " " if parts else ""
         parts.append(Part(space + before) if before == after else Part(space, before, after))
     return parts
+
+
+def dialogue_example(place: str, lines: Iterable[tuple[str, str]]) -> Example:
+    """An example without edits: (speaker, text) of each turn of a dialogue."""
+    return Example(place, [Line(speaker, [Part(text)]) for speaker, text in lines])
+
+
+def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, bytes]:
+    """``statistics.json``, the card (``README.md``) and the page (``report.html``), by path."""
+    return {
+        "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
+        "README.md": card(report).encode(),
+        "report.html": page(report).encode(),
+    }
 
 
 def page(report: Report) -> str:

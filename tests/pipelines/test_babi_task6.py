@@ -222,7 +222,7 @@ def test_broken_calls(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert babi(tmp_path / "out", "trn") == ASIAN
     assert babi(tmp_path / "out", "tst") == ""
     counts = json.loads((tmp_path / "out" / "run.json").read_text())["counts"]
-    assert (counts["calls/train"], counts["dialogues/train"], counts["left_out/train"]) == (11, 1, 10)
+    assert (counts["calls//train"], counts["dialogues//train"], counts["left_out//train"]) == (11, 1, 10)
 
 
 def edited(path: Path, change: Any) -> None:

@@ -1,28 +1,32 @@
-"""Files of chats, anonymised: a file is one element, read chat by chat and written chat by chat."""
+"""Files of chats, anonymised: each is read and written chat by chat; statistics and a report of all."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
+from typing import Any
 
-import apache_beam as beam
 import msgspec
 import orjson
-from apache_beam.metrics import Metrics
-from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.errors import InputError, storable
+from parapet.transforms.anonymise import second_look
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
+from parapet.transforms.anonymise.mentions import KINDS
 from parapet.transforms.anonymise.replacing import Anonymiser, Replaced, Rules, normalised
 from parapet.transforms.anonymise.second_look import Suspect, suspects_in
 from parapet.transforms.babi_format import SILENCE, Exchange, dialogue_text
-from parapet.transforms.dead_letters import DeadLetter
-from parapet.transforms.files import HashingWriter, Written, staged
+from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
+from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
+from parapet.transforms.files import HashingWriter, staged
+from parapet.transforms.report import Report, Table, Text, Tile, report_files
+from parapet.transforms.runs import FileResult
+from parapet.transforms.text import counted
 
-DEAD, COUNTS = "dead", "counts"
-SUSPECTS = "suspects"  # the folder of what a second look found
+SUSPECTS = "suspects"  # the folder of what a second look suspects
+
+_TOTALS = ("files", "broken_files", "chats", "written", "left_out", "turns", "facts_left_out", "chats_with_suspects")
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -61,151 +65,125 @@ class Config(msgspec.Struct, frozen=True):
             "max_bad": float(self.max_bad),
         }
 
+    def invariants(self) -> list[Invariant]:
+        """Every chat is written or left out, every turn of a written chat is written; no suspects if strict."""
+        balances = [Balance("chats", ["written", "left_out"]), Balance("turns", ["written_turns"])]
+        return [Equal({CountKey("files"): len(self.files)}), *balances, *([no_suspects] if self.strict else [])]
 
-class Names(beam.PTransform):
-    """The words of names that are replaced anywhere, so that a second look knows those of other chats.
 
-    They are in memory only, and in no output.
-    """
-
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.config = config
-
-    def expand(self, files: beam.PCollection) -> beam.PCollection:
-        """ChatFile to str, each once."""
-        return (
-            files
-            | "Spread" >> beam.Reshuffle()
-            | "Names of file" >> beam.FlatMap(names_of_file, self.config)
-            | "Each once" >> beam.Distinct()
+def no_suspects(counts: Counts) -> Iterator[str]:
+    """Raises InputError where something is suspected to have been missed."""
+    if n := counts.sum("suspects"):
+        kinds = ", ".join(f"{n:,} {kind}" for kind, n in counts.by("value", "suspects").items())
+        raise InputError(
+            f"a second look found {n:,} that may have been missed ({kinds}), so nothing was published: run it without "
+            "--strict to see where, and list them in --entities"
         )
+    return iter(())
+
+
+def tallies(counts: Counts) -> list[Tally]:
+    """The records that count against ``--max_bad``."""
+    return [of_files(counts), Tally("chat", counts.sum("chats"), counts.sum("left_out"), is_record=True)]
 
 
 def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
-    """The words of names of one file. Of a file that cannot be read: who writes it says so."""
+    """The words of names in one file, so that a second look knows them in other chats, too.
+
+    They are in memory only, and in no output. Nothing comes of a file that cannot be read: :func:`write_file` reports
+    it.
+    """
     anonymiser = Anonymiser(config.rules)
-    told: set[str] = set()
+    seen: set[str] = set()
     try:
         for _, chat in read_chats(file, config.bots):
             if isinstance(chat, Chat):
-                new = anonymiser.of(chat).names - told
-                told |= new
+                new = anonymiser.of(chat).names - seen
+                seen |= new
                 yield from sorted(new)
     except InputError:
         return
 
 
-class WriteChats(beam.PTransform):
-    """Writes chats into staging.
+def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResult:
+    """Writes one file of chats into staging; of a file that cannot be read to its end nothing.
 
     Args:
+      file: the chats.
+      names: the words of names in all files.
       config: the options.
-      names: PCollection of str, of :class:`Names`.
     """
-
-    def __init__(self, config: Config, names: beam.PCollection) -> None:
-        super().__init__()
-        self.config, self.names = config, names
-
-    def expand(self, files: beam.PCollection) -> beam.PCollection:
-        """ChatFile to Written (main), (file, letters) (DEAD), (name, n) (COUNTS)."""
-        return (
-            files
-            | "Spread" >> beam.Reshuffle()
-            | "Write file"
-            >> beam.ParDo(_WriteFile(self.config), beam.pvalue.AsList(self.names)).with_outputs(
-                DEAD, COUNTS, main="written"
-            )
-        )
+    result = FileResult(file.name)
+    result.counts.add("files")
+    paths = [f"chats/{file.name}.jsonl", f"babi/{file.name}.txt", f"{SUSPECTS}/{file.name}.jsonl"]
+    try:
+        with ExitStack() as stack:
+            writers = [HashingWriter(stack.enter_context(staged(config.output, path))) for path in paths]
+            _write_chats(file, frozenset(names), config, result, *writers)
+    except InputError as error:
+        return result.failed(_dead_letter(file, error.where, f"broken_file: {error.reason}"))
+    result.written = [writer.written(path) for writer, path in zip(writers, paths, strict=True)]
+    return result
 
 
-class _WriteFile(beam.DoFn):
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.config = config
-
-    def process(self, file: ChatFile, names: Sequence[str]) -> Iterator[Written | TaggedOutput]:
-        of = FileOfChats(file, self.config, frozenset(names))
-        yield from of.write()
-        if of.letters:
-            yield TaggedOutput(DEAD, (file.name, of.letters))
-        yield from (TaggedOutput(COUNTS, count) for count in of.counts.items())
-        for name in ("chats", "turns"):
-            Metrics.counter("parapet", name).inc(of.counts[name])
-
-
-class FileOfChats:
-    """One file's chats.
-
-    Attributes:
-      letters: chats that were left out, and why; never a word of theirs.
-      counts: see ``parapet.transforms.anonymise.invariants``.
-    """
-
-    def __init__(self, file: ChatFile, config: Config, names: frozenset[str]) -> None:
-        self.file, self.config, self.names = file, config, names
-        self.letters: list[DeadLetter] = []
-        self.counts: Counter[str] = Counter(files=1)
-
-    def write(self) -> list[Written]:
-        """Writes it into staging; of a file that cannot be read to its end nothing."""
-        paths = [f"chats/{self.file.name}.jsonl", f"babi/{self.file.name}.txt", f"{SUSPECTS}/{self.file.name}.jsonl"]
-        try:
-            with ExitStack() as stack:
-                writers = [HashingWriter(stack.enter_context(staged(self.config.output, path))) for path in paths]
-                self._write_chats(*writers)
-        except InputError as error:
-            self.letters = [self._dead(error.where, f"broken_file: {error.reason}")]
-            self.counts = Counter(files=1, broken_files=1)
-            return []
-        return [writer.written(path) for writer, path in zip(writers, paths, strict=True)]
-
-    def _write_chats(self, chats: HashingWriter, babi: HashingWriter, suspects: HashingWriter) -> None:
-        anonymiser = Anonymiser(self.config.rules)
-        for number, (where, chat) in enumerate(read_chats(self.file, self.config.bots), 1):
-            self.counts["chats"] += 1
-            if isinstance(chat, InputError):
-                place = ": ".join(part for part in (where, chat.where) if part)
-                self.letters.append(self._dead(place, chat.reason))
-                self.counts["left_out"] += 1
-                continue
-            replaced = anonymiser.of(chat)
-            found = [
-                one for t, text in enumerate(replaced.texts) for one in suspects_in(t, text, replaced.parts, self.names)
-            ]
-            self._count(chat, replaced, found)
-            texts = [self._said(turn.speaker, text) for turn, text in zip(chat.turns, replaced.texts, strict=True)]
-            said = [(turn.speaker, text) for turn, text in zip(chat.turns, texts, strict=True)]
-            chat_id = chat.chat_id if self.config.keep_ids else f"{self.file.name}-{number:06}"
-            turns = [{"speaker": speaker, "text": text} for speaker, text in said]
-            chats.write(orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n")
-            babi.write(dialogue_text(exchanges_of(said)).encode())
-            for one in found:
-                suspects.write(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(one)}) + b"\n")
-
-    def _dead(self, where: str, reason: str) -> DeadLetter:
-        return DeadLetter("", "", self.file.name, "", storable(where), storable(reason))
-
-    def _said(self, speaker: str, text: str) -> str:
-        return normalised(text) if speaker == BOT and self.config.normalise else text
-
-    def _count(self, chat: Chat, replaced: Replaced, found: Sequence[Suspect]) -> None:
-        self.counts["written"] += 1
-        self.counts["turns"] += len(chat.turns)
-        self.counts["written_turns"] += len(replaced.texts)
-        self.counts["facts_left_out"] += chat.facts
-        self.counts["chats_with_suspects"] += bool(found)
-        self.counts.update({f"mentions/{kind}": n for kind, n in replaced.mentions.items()})
-        self.counts.update({f"things/{kind}": n for kind, n in replaced.things.items()})
-        self.counts.update(f"suspects/{one.kind}" for one in found)
+def _write_chats(
+    file: ChatFile,
+    names: frozenset[str],
+    config: Config,
+    result: FileResult,
+    chats: HashingWriter,
+    babi: HashingWriter,
+    suspects: HashingWriter,
+) -> None:
+    anonymiser = Anonymiser(config.rules)
+    for number, (where, chat) in enumerate(read_chats(file, config.bots), 1):
+        result.counts.add("chats")
+        if isinstance(chat, InputError):
+            place = ": ".join(part for part in (where, chat.where) if part)
+            result.dead_letters.append(_dead_letter(file, place, chat.reason))
+            result.counts.add("left_out")
+            continue
+        replaced = anonymiser.of(chat)
+        found = [
+            suspect for t, text in enumerate(replaced.texts) for suspect in suspects_in(t, text, replaced.parts, names)
+        ]
+        _count(result.counts, chat, replaced, found)
+        utterances = [
+            (turn.speaker, normalised(text) if turn.speaker == BOT and config.normalise else text)
+            for turn, text in zip(chat.turns, replaced.texts, strict=True)
+        ]
+        chat_id = chat.chat_id if config.keep_ids else f"{file.name}-{number:06}"
+        turns = [{"speaker": speaker, "text": text} for speaker, text in utterances]
+        chats.write(orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n")
+        babi.write(dialogue_text(exchanges_of(utterances)).encode())
+        for suspect in found:
+            suspects.write(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(suspect)}) + b"\n")
 
 
-def exchanges_of(said: Iterable[tuple[str, str]]) -> list[Exchange]:
-    """Turns as exchanges of user and bot: what a user says in several turns is joined, who says nothing is silent."""
+def _dead_letter(file: ChatFile, where: str, reason: str) -> DeadLetter:
+    """The dead letter of a chat, or of a file; it has no word of a chat."""
+    return DeadLetter("", "", file.name, "", storable(where), storable(reason))
+
+
+def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Suspect]) -> None:
+    counts.add("written")
+    counts.add("turns", len(chat.turns))
+    counts.add("written_turns", len(replaced.texts))
+    counts.add("facts_left_out", chat.facts)
+    counts.add("chats_with_suspects", int(bool(suspects)))
+    for kind, n in replaced.mentions.items():
+        counts.add("mentions", n, value=kind)
+    for kind, n in replaced.things.items():
+        counts.add("things", n, value=kind)
+    for suspect in suspects:
+        counts.add("suspects", value=suspect.kind)
+
+
+def exchanges_of(utterances: Iterable[tuple[str, str]]) -> list[Exchange]:
+    """(speaker, text) as exchanges of user and bot: turns of the user in a row are joined, no turn is a silence."""
     exchanges: list[Exchange] = []
     waiting: list[str] = []
-    for speaker, text in said:
+    for speaker, text in utterances:
         if speaker == USER:
             waiting += [text] if text else []
         else:
@@ -214,3 +192,85 @@ def exchanges_of(said: Iterable[tuple[str, str]]) -> list[Exchange]:
     if waiting or not exchanges:
         exchanges.append(Exchange(" ".join(waiting) or SILENCE, SILENCE))
     return exchanges
+
+
+def statistics(counts: Counts) -> dict[str, Any]:
+    """``statistics.json``."""
+    mentions, things, suspects = (counts.by("value", name) for name in ("mentions", "things", "suspects"))
+    return {
+        **{name: counts.sum(name) for name in _TOTALS},
+        "replaced": {kind: {"mentions": n, "things": things[kind]} for kind, n in mentions.items()},
+        "suspects": {kind: suspects.get(kind, 0) for kind in second_look.KINDS},
+    }
+
+
+def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Config) -> dict[str, bytes]:
+    """The files besides chats. None has a word of a chat."""
+    numbers = statistics(counts)
+    return report_files(numbers, report_of(numbers, config.options()))
+
+
+def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
+    """The card and the page.
+
+    Args:
+      numbers: ``statistics.json``.
+      options: of the run.
+    """
+    replaced = sum(of_kind["mentions"] for of_kind in numbers["replaced"].values())
+    return Report(
+        command="anonymise",
+        title="Anonymised chats",
+        headline="What was replaced, and what may have been missed",
+        lead=f"{counted(numbers['written'], 'chat')} with {counted(numbers['turns'], 'turn')}, in the style of the "
+        f"Concierge data of Bordes et al. 2017 (section 3.3). {_method(options)}",
+        tiles=[
+            Tile("chats", f"{numbers['written']:,}"),
+            Tile("turns", f"{numbers['turns']:,}"),
+            Tile("mentions replaced", f"{replaced:,}"),
+            Tile("suspects", f"{sum(numbers['suspects'].values()):,}"),
+            Tile("chats left out", f"{numbers['left_out']:,}"),
+        ],
+        sections=[
+            Table(
+                title="Replaced mentions",
+                columns=["kind", "meaning", "mentions", "different in their chats"],
+                rows=[
+                    [kind, KINDS.get(kind, "of --entities"), f"{of_kind['mentions']:,}", f"{of_kind['things']:,}"]
+                    for kind, of_kind in numbers["replaced"].items()
+                ],
+                text_columns=2,
+            ),
+            Table(
+                title="Suspects",
+                note="What a second look, by other means, suspects was missed.",
+                columns=["kind", "meaning", "suspects"],
+                rows=[
+                    [kind.replace("_", " "), meaning, f"{numbers['suspects'][kind]:,}"]
+                    for kind, meaning in second_look.KINDS.items()
+                ],
+                text_columns=2,
+            ),
+            Text(
+                title="Before you publish",
+                paragraphs=[
+                    "Rules and models miss things. `suspects/` lists what may have been missed, by chat and turn, with "
+                    "its first character and its length. Read a sample of the chats, too.",
+                    "The same person, place or number has the same placeholder throughout its chat, and only there. No "
+                    "table of what was replaced is kept anywhere.",
+                    "API calls have lost their arguments, and facts of a knowledge base are left out, as in the "
+                    "Concierge data.",
+                ],
+            ),
+        ],
+        links={"statistics.json": "all numbers", "dead_letters.jsonl": "chats that could not be read"},
+    )
+
+
+def _method(options: Mapping[str, Any]) -> str:
+    names = (
+        f"the spaCy model {options['spacy_model']}" if options["spacy_model"] else "the words around them (no model)"
+    )
+    listed = f", and by a list of {counted(options['entities'], 'entity', 'entities')}" if options["entities"] else ""
+    kept = f" Not replaced: {', '.join(options['keep'])}." if options["keep"] else ""
+    return f"Names were found by {names}{listed}; numbers by their form.{kept}"

@@ -1,4 +1,4 @@
-"""The knowledge base: restaurants with what the system said of them, or as a file has them; searches and ratings."""
+"""The knowledge base: restaurants, gathered from what the system says or read from a file; searches and ratings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RELATIONS = {
 TOKENS = {"postcode": "post_code", "phone": "phone", "addr": "address"}
 _SLOTS = {relation: slot for slot, relation in RELATIONS.items()}
 
-Said = tuple[str, str, str]  # restaurant, slot, value
+Statement = tuple[str, str, str]  # restaurant, slot, value: the system says it of a restaurant that it offers
 
 
 class Restaurant(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class Restaurant(msgspec.Struct, frozen=True):
 
 
 class Rated(msgspec.Struct, frozen=True):
-    """A restaurant that an API call gives, with a rating that is this call's own."""
+    """A result of an API call, with a rating that holds for this call only."""
 
     restaurant: Restaurant
     rating: int
@@ -51,9 +51,9 @@ class Knowledge(msgspec.Struct, frozen=True):
     restaurants: tuple[Restaurant, ...]
 
     def search(self, query: Slots) -> list[Restaurant]:
-        """Those that are known to have all the values. One of which a value is not known is not found by it."""
-        asked = set(query)
-        return [one for one in self.restaurants if asked <= set(one.values)]
+        """The restaurants that are known to have all the values. Where one of them is not known, it is no result."""
+        requested = set(query)
+        return [restaurant for restaurant in self.restaurants if requested <= set(restaurant.values)]
 
 
 def token(value: str) -> str:
@@ -66,8 +66,8 @@ def from_token(word: str) -> str:
     return word.replace("_", " ").lower()
 
 
-def facts_of(call: Call) -> Iterator[Said]:
-    """What the system says of the restaurants it offers."""
+def statements_of(call: Call) -> Iterator[Statement]:
+    """What the system says about the restaurants that it offers."""
     for turn in call.turns:
         names = set(offered(turn.system_acts))
         if len(names) == 1:
@@ -77,7 +77,7 @@ def facts_of(call: Call) -> Iterator[Said]:
                     for slot, value in act.slots:
                         if slot in RELATIONS and value and value != DONTCARE:
                             yield name, slot, value.lower() if slot in QUERY else value
-            yield name, "", ""  # it is there, whatever is known of it
+            yield name, "", ""  # a restaurant, even if nothing else is known about it
 
 
 def offered(acts: Iterable[Act]) -> list[str]:
@@ -87,38 +87,38 @@ def offered(acts: Iterable[Act]) -> list[str]:
     ]
 
 
-def gathered(counts: Iterable[tuple[Said, int]]) -> Knowledge:
-    """The knowledge base of all that was said: of each slot the value that was said most often.
+def gathered(counts: Iterable[tuple[Statement, int]]) -> Knowledge:
+    """The knowledge base gathered from statements: of each slot the value that was stated most often.
 
     Args:
-      counts: how often each fact was said.
+      counts: statements, with how often each was made.
     """
-    said: dict[str, dict[str, tuple[int, str]]] = {}
+    stated: dict[str, dict[str, tuple[int, str]]] = {}
     for (name, slot, value), n in sorted(counts):
-        best = said.setdefault(name, {})
+        best = stated.setdefault(name, {})
         if slot and (slot not in best or n > best[slot][0]):
             best[slot] = (n, value)
     return Knowledge(
         tuple(
             Restaurant(name, tuple((slot, best[slot][1]) for slot in RELATIONS if slot in best))
-            for name, best in sorted(said.items(), key=lambda one: (token(one[0]), one[0]))
+            for name, best in sorted(stated.items(), key=lambda item: (token(item[0]), item[0]))
         )
     )
 
 
 def ratings(found: Sequence[Restaurant], offers: Sequence[str], *key: str) -> list[Rated]:
-    """DSTC2 has no ratings: what is offered next gets the highest, so that an offer can be predicted by it.
+    """Makes up ratings, which DSTC2 does not have: what is offered next has the highest, so that it can be predicted.
 
     Args:
-      found: by the API call.
+      found: the results of the API call.
       offers: names that the system offers until the next call, in order.
-      key: from which the ratings are drawn.
+      key: of the random ratings.
 
     Returns:
-      The restaurants, in their order: those that are offered from 10 downwards, the others with 0 to 4.
+      The restaurants, in the same order: those that are offered have ratings from 10 downwards, the others 0 to 4.
     """
-    known = {one.name for one in found}
-    order = [name for name in dict.fromkeys(offers) if name in known]
+    names = {restaurant.name for restaurant in found}
+    order = [name for name in dict.fromkeys(offers) if name in names]
     top = max(10, 4 + len(order))
     placed = {name: top - i for i, name in enumerate(order)}
     return [Rated(one, placed[one.name] if one.name in placed else stable_hash(*key, one.name) % 5) for one in found]

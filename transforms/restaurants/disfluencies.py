@@ -19,7 +19,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import listed
 from parapet.transforms.perturb.edits import Edit, edited, moved
-from parapet.transforms.restaurants.simulating import Made, Said, Spoken
+from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance
 from parapet.transforms.restaurants.world import World
 from parapet.transforms.seeding import StratifiedRng
 from parapet.transforms.sgd_turns import Line
@@ -35,12 +35,14 @@ class Disfluent(msgspec.Struct, frozen=True):
     """A dialogue with disfluencies.
 
     Attributes:
-      made: the dialogue.
-      counts: turns of the user's with each kind, and those in which it can be.
+      dialogue: the dialogue.
+      turns: kind to the number of user turns that have it.
+      possible: kind to the number of user turns that can have it.
     """
 
-    made: Made
-    counts: dict[str, int]
+    dialogue: Dialogue
+    turns: dict[str, int]
+    possible: dict[str, int]
 
 
 def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
@@ -61,26 +63,26 @@ def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
     return tuple(rates.items())
 
 
-def disfluent(world: World, made: Made, split: str, rates: Mapping[str, float]) -> Disfluent:
-    """A dialogue with disfluencies.
+def disfluent(world: World, dialogue: Dialogue, split: str, rates: Mapping[str, float]) -> Disfluent:
+    """Adds disfluencies to a dialogue.
 
-    So that each kind comes to its share of all the user's turns, those in which it can be have it more often: a turn
-    without a value has nothing to correct.
+    A rate is a share of all user turns. A turn without a value has nothing to correct, so those that can have a kind
+    have it more often.
     """
-    said = [spoken.user for spoken in made.spoken if spoken.user]
-    able = {kind: sum(_can(kind, one.line) for one in said) for kind in KINDS}
-    odds = {kind: rates[kind] * len(said) / n if n else 0.0 for kind, n in able.items()}
-    counts = {f"{kind}_possible": n for kind, n in able.items()} | dict.fromkeys(KINDS, 0)
-    spoken = []
-    for i, one in enumerate(made.spoken):
-        if one.user:
-            rng = StratifiedRng(world.seed, "babi_plus", made.dialogue_id, str(i))
-            line, kinds = _line(world, one.user, split, odds, rng)
+    users = [pair.user for pair in dialogue.pairs if pair.user]
+    possible = {kind: sum(_can(kind, user.line) for user in users) for kind in KINDS}
+    odds = {kind: rates[kind] * len(users) / n if n else 0.0 for kind, n in possible.items()}
+    turns = dict.fromkeys(KINDS, 0)
+    pairs = []
+    for i, pair in enumerate(dialogue.pairs):
+        if pair.user:
+            rng = StratifiedRng(world.seed, "babi_plus", dialogue.dialogue_id, str(i))
+            line, kinds = _line(world, pair.user, split, odds, rng)
             for kind in kinds:
-                counts[kind] += 1
-            one = Spoken(Said(one.user.act, line), one.bot, one.results)
-        spoken.append(one)
-    return Disfluent(Made(made.dialogue_id, made.requests, tuple(spoken)), counts)
+                turns[kind] += 1
+            pair = TurnPair(Utterance(pair.user.act, line), pair.bot, pair.results)
+        pairs.append(pair)
+    return Disfluent(Dialogue(dialogue.dialogue_id, dialogue.requests, tuple(pairs)), turns, possible)
 
 
 @cache
@@ -95,43 +97,43 @@ def _can(kind: str, line: Line) -> bool:
 
 
 def _line(
-    world: World, said: Said, split: str, odds: Mapping[str, float], rng: StratifiedRng
+    world: World, user: Utterance, split: str, odds: Mapping[str, float], rng: StratifiedRng
 ) -> tuple[Line, list[str]]:
-    """The turn with what is drawn, and the kinds of it."""
-    text = said.line.utterance
+    """The line of a turn with disfluencies, and their kinds."""
+    text = user.line.utterance
     words = [word.span() for word in _WORD.finditer(text)]
-    kinds = [kind for kind in KINDS if rng.chance(odds[kind]) and _can(kind, said.line)]
+    kinds = [kind for kind in KINDS if rng.chance(odds[kind]) and _can(kind, user.line)]
     edits = []
     if "restart" in kinds:
         broken_off = text[: words[rng.below(len(words) - 1)][1]]
         edits.append(Edit(0, 0, f"{broken_off} {rng.choice(_words()['restart'])} "))
     if "correction" in kinds:
-        edits.append(_correction(world, said, split, rng))
+        edits.append(_correction(world, user, split, rng))
     if "hesitation" in kinds:
         at = rng.choice(words)[0]
         edits.append(Edit(at, at, f"{rng.choice(_words()['hesitation'])} "))
-    edits.sort(key=lambda edit: edit.start)  # those at one place keep the order of above
-    return _edited(said.line, edits), kinds
+    edits.sort(key=lambda edit: edit.start)  # stable: at one place they keep their order
+    return _edited(user.line, edits), kinds
 
 
-def _correction(world: World, said: Said, split: str, rng: StratifiedRng) -> Edit:
-    """A wrong value of the same half before a value, by itself or with the word before it, which is said again."""
-    text = said.line.utterance
-    slot, start, end = rng.choice(said.line.spans)
+def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -> Edit:
+    """A wrong value of the same half before a value, alone or with the word before it, which is repeated."""
+    text = user.line.utterance
+    slot, start, end = rng.choice(user.line.spans)
     wrong = _another(world, slot, split, text[start:end], rng)
     begin = start
     word = text.rfind(" ", 0, max(start - 1, 0)) + 1
-    if rng.below(2) and not any(word < other <= start for _, _, other in said.line.spans):
+    if rng.below(2) and not any(word < other <= start for _, _, other in user.line.spans):
         begin = word
     return Edit(begin, begin, f"{text[begin:start]}{wrong} {rng.choice(_words()['correction'])} ")
 
 
 def _another(world: World, slot: str, split: str, right: str, rng: StratifiedRng) -> str:
-    """What might be said by mistake: nothing that the split does not have anyway."""
+    """A value that might be said by mistake: one that the split has anyway."""
     if slot == "name":
         entities = world.parts[split].entities
         i = rng.below(len(entities))
-        return entities[i - (entities[i].name == right)].name  # that, or its neighbour
+        return entities[i - (entities[i].name == right)].name  # or its neighbour
     (values,) = (field.of_half(split == "oov") for field in world.ontology.fields if field.name == slot)
     return rng.choice([value for value in values if value != right])
 

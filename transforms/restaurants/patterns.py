@@ -108,7 +108,7 @@ class Patterns(msgspec.Struct, frozen=True):
         return {**texts, "call": call, "call_again": call}
 
 
-def counted(patterns: Patterns) -> tuple[int, int]:
+def counted_patterns(patterns: Patterns) -> tuple[int, int]:
     """How many patterns the user has, and the bot with its two API calls."""
     return sum(map(len, patterns.user_ways().values())), len(patterns.bot_texts(()))
 

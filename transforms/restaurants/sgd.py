@@ -1,8 +1,8 @@
-"""Made dialogues in the SGD layout: a service with its slots, and turns with acts, spans, states, calls and results.
+"""Simulated dialogues in the SGD layout: a service, and turns with acts, spans, states, service calls and results.
 
-In SGD user and system take turns and no call is spoken. So what the bot says one line after the other, with the user
-silent between, is one turn; the call stands in its frame with what it found. What task 3 has before the dialogue is
-what the bot found when it began to offer; what task 4 has there is what the reservation gives.
+In SGD, user and system alternate and no call is spoken. So what the bot says in several lines, with the user silent in
+between, is one turn; its frame has the call and its results. The facts before a dialogue of task 3 are the results of
+the search when the bot starts to offer; those before a dialogue of task 4, the result of the reservation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.patterns import CALLS
-from parapet.transforms.restaurants.simulating import Made, Said, Spoken
+from parapet.transforms.restaurants.simulating import Dialogue, TurnPair, Utterance
 from parapet.transforms.restaurants.world import World
 from parapet.transforms.sgd_turns import Line, act, joined, state, system_turn, user_turn
 
@@ -65,13 +65,13 @@ def intents(ontology: Ontology) -> tuple[str, str]:
     return f"Find{_camel(ontology.domain)}", f"Reserve{_camel(ontology.domain)}"
 
 
-def sgd_dialogue(world: World, made: Made) -> dict[str, Any]:
+def sgd_dialogue(world: World, dialogue: Dialogue) -> dict[str, Any]:
     """A dialogue as an SGD file has it."""
     turns = _Turns(world)
-    for spoken in made.spoken:
-        turns.take(spoken)
+    for pair in dialogue.pairs:
+        turns.add(pair)
     return {
-        "dialogue_id": made.dialogue_id,
+        "dialogue_id": dialogue.dialogue_id,
         "services": [turns.service],
         "turns": turns.finished(),
     }
@@ -87,30 +87,30 @@ class _Turns:
         self._free = {field.name for field in world.ontology.fields if not field.shared}
         self._free |= {"name", *world.ontology.extras}
         self._turns: list[dict[str, Any]] = []
-        self._said: list[Said] = []  # by the bot, since the user last spoke
+        self._said: list[Utterance] = []  # by the bot, since the user last spoke
         self._call: tuple[str, dict[str, str]] | None = None
         self._known: list[dict[str, str]] = []  # the entities whose facts were given
         self._wishes: dict[str, str] = {}
         self._offered = ""
         self._intent = "NONE"
 
-    def take(self, spoken: Spoken) -> None:
+    def add(self, pair: TurnPair) -> None:
         """The next line of the dialogue."""
-        if spoken.results:
-            self._known = [{"name": one.name, **self.world.facts(one)} for one in spoken.results]
-        if spoken.user:
+        if pair.results:
+            self._known = [{"name": one.name, **self.world.facts(one)} for one in pair.results]
+        if pair.user:
             self._close()
-            self._turns.append(self._of_user(spoken.user))
-        self._of_bot(spoken.bot)
+            self._turns.append(self._of_user(pair.user))
+        self._of_bot(pair.bot)
 
     def finished(self) -> list[dict[str, Any]]:
         """All turns."""
         self._close()
         return self._turns
 
-    def _of_user(self, said: Said) -> dict[str, Any]:
-        kind, _, extra = said.act.partition(".")
-        values = said.values
+    def _of_user(self, utterance: Utterance) -> dict[str, Any]:
+        kind, _, extra = utterance.act.partition(".")
+        values = utterance.values
         acts = [act("INFORM", slot, value) for slot, value in values.items()]
         if kind == "request":
             self._intent = self.reserve if "name" in values else self.find
@@ -127,26 +127,26 @@ class _Turns:
         after = state(
             self._intent, {slot: [value] for slot, value in self._wishes.items()}, [extra] if kind == "question" else []
         )
-        return user_turn(self.service, self._spans(said.line), acts, after)
+        return user_turn(self.service, self._spans(utterance.line), acts, after)
 
-    def _of_bot(self, said: Said) -> None:
-        if said.act in CALLS:
-            self._call = (self.find, said.values)
+    def _of_bot(self, utterance: Utterance) -> None:
+        if utterance.act in CALLS:
+            self._call = (self.find, utterance.values)
             return
-        if said.act == "option" and self._call is None:  # task 3
+        if utterance.act == "option" and self._call is None:  # task 3
             self._call = (self.find, {name: self._wishes[name] for name in self.world.names})
-        if said.act in ("option", "next_option"):
-            self._offered = said.values["name"]
-        if said.act in ("reserve", "reserve_by_name"):
+        if utterance.act in ("option", "next_option"):
+            self._offered = utterance.values["name"]
+        if utterance.act in ("reserve", "reserve_by_name"):
             self._call = (self.reserve, {"name": self._wishes["name"]})
-        self._said.append(said)
+        self._said.append(utterance)
 
     def _close(self) -> None:
         """Ends the bot's turn, if there is one."""
         if not self._said:
             return
-        acts = [one for said in self._said for one in _bot_acts(said)]
-        line = joined(*(self._spans(said.line) for said in self._said))
+        acts = [one for utterance in self._said for one in _bot_acts(utterance)]
+        line = joined(*(self._spans(utterance.line) for utterance in self._said))
         self._turns.append(system_turn(self.service, line, acts, self._call, self._results()))
         self._said, self._call = [], None
 
@@ -160,14 +160,14 @@ class _Turns:
         return Line(line.utterance, tuple(span for span in line.spans if span[0] in self._free))
 
 
-def _bot_acts(said: Said) -> list[dict[str, Any]]:
-    kind, _, slot = said.act.partition(".")
+def _bot_acts(utterance: Utterance) -> list[dict[str, Any]]:
+    kind, _, slot = utterance.act.partition(".")
     if kind == "ask":
         return [act("REQUEST", slot)]
     if kind in ("option", "next_option"):
-        return [act("OFFER", "name", said.values["name"])]
+        return [act("OFFER", "name", utterance.values["name"])]
     if kind == "give":
-        return [act("INFORM", slot, said.values[slot])]
+        return [act("INFORM", slot, utterance.values[slot])]
     return [act(name) for name in _ACTS.get(kind, ())]
 
 

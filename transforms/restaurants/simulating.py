@@ -29,55 +29,56 @@ TASKS = (1, 2, 3, 4, 5)
 _TRIES = 10_000  # for a request at a distance from another; a few are enough where the values are not too few
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What one side says: what it does by that, a key of the patterns such as ``ask.price``, and the words."""
+class Utterance(msgspec.Struct, frozen=True):
+    """An utterance of the user or the bot: its act, a key of the patterns such as ``ask.price``, and its words."""
 
     act: str
     line: Line
 
     @property
     def values(self) -> dict[str, str]:
-        """The values that are said, by slot."""
+        """The values in it, by slot."""
         return {slot: self.line.utterance[start:end] for slot, start, end in self.line.spans}
 
 
-class Spoken(msgspec.Struct, frozen=True):
-    """What the user says and what the bot answers.
+class TurnPair(msgspec.Struct, frozen=True):
+    """An utterance of the user and the answer of the bot.
 
     Attributes:
       user: None where the user is silent.
       bot: the answer.
-      results: the entities whose facts stand before it.
+      results: the entities whose facts come before it.
     """
 
-    user: Said | None
-    bot: Said
+    user: Utterance | None
+    bot: Utterance
     results: tuple[Entity, ...] = ()
 
 
-class Made(msgspec.Struct, frozen=True):
-    """A dialogue.
+class Dialogue(msgspec.Struct, frozen=True):
+    """A simulated dialogue.
 
     Attributes:
       dialogue_id: unique in its task.
-      requests: what is asked for, the first and the updated; of task 4, that which finds the entity.
-      spoken: what is said.
+      requests: the first request and the updated one; of task 4, the one that finds the entity.
+      pairs: what is said.
     """
 
     dialogue_id: str
     requests: tuple[Request, ...]
-    spoken: tuple[Spoken, ...]
+    pairs: tuple[TurnPair, ...]
 
 
-def simulate(world: World, task: int, split: str, number: int) -> Made:
-    """One dialogue of a task; it depends on nothing but these and the world, and differs from those of other numbers.
+def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
+    """Simulates one dialogue of a task. It depends on these arguments and the world only.
 
-    Of tasks 1 and 4 it differs as long as the split has anything else to say; the others never come near to that.
+    Dialogues of different numbers differ, in tasks 1 and 4 as long as the split has enough combinations; in the others
+    there are always enough.
     """
     rng = StratifiedRng(world.seed, f"task{task}", split, number=number)
-    making = _Making(world, rng, split)
-    requests = making.make(task)
-    return Made(f"{task}_{split}_{number:05}", tuple(requests), tuple(making.spoken))
+    simulation = _Simulation(world, rng, split)
+    requests = simulation.run(task)
+    return Dialogue(f"{task}_{split}_{number:05}", tuple(requests), tuple(simulation.pairs))
 
 
 def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
@@ -96,17 +97,17 @@ def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], pat
                     raise InputError(reason, path) from None
 
 
-class _Making:
-    """A dialogue while it is made."""
+class _Simulation:
+    """A dialogue while it is simulated."""
 
     def __init__(self, world: World, rng: StratifiedRng, split: str) -> None:
         self.world, self.rng, self.split = world, rng, split
         self.part, self.structure = world.parts[split], world.ontology.structure
         self.user, self.bot = world.user_ways, world.bot_texts
-        self.spoken: list[Spoken] = []
+        self.pairs: list[TurnPair] = []
 
-    def make(self, task: int) -> list[Request]:
-        """Says everything; gives the requests."""
+    def run(self, task: int) -> list[Request]:
+        """Simulates all turns; gives the requests."""
         if task == 4:
             return [self._by_name()]
         first, last = self._requests(task)
@@ -146,12 +147,12 @@ class _Making:
         values = self._values(request)
         given = self.rng.sample(list(values), n)
         self._add(self._say("request", [(name, values[name]) for name in given]), "acknowledge")
-        answer: Said | None = None
+        answer: Utterance | None = None
         for name in values:
             if name not in given:
                 self._add(answer, f"ask.{name}")
                 way = self.rng.choice(self.user[f"answer.{name}"])
-                answer = Said(f"answer.{name}", filled(way, values))
+                answer = Utterance(f"answer.{name}", filled(way, values))
         self._add(answer, "search")
 
     def _call(self, request: Request) -> None:
@@ -189,21 +190,21 @@ class _Making:
         asked = extras if self.rng.chance(self.structure.all_extras) else [self.rng.choice(extras)]
         known = self.world.facts(entity)
         for extra in self.rng.shuffled(asked):
-            question = Said(f"question.{extra}", Line(self.rng.choice(self.user[f"question.{extra}"])))
+            question = Utterance(f"question.{extra}", Line(self.rng.choice(self.user[f"question.{extra}"])))
             self._add(question, f"give.{extra}", {extra: known[extra]})
 
-    def _say(self, act: str, phrases: Sequence[tuple[str, str]] = ()) -> Said:
+    def _say(self, act: str, phrases: Sequence[tuple[str, str]] = ()) -> Utterance:
         """One of the user's ways to do something, with a phrase for each of some values."""
         lines = [Line(self.rng.choice(self.user[act]))]
         for name, value in phrases:
             lines.append(filled(self.rng.choice(self.user[f"phrase.{name}"]), {name: value}))
-        return Said(act, joined(*lines))
+        return Utterance(act, joined(*lines))
 
     def _add(
-        self, user: Said | None, act: str, values: Mapping[str, str] | None = None, results: Sequence[Entity] = ()
+        self, user: Utterance | None, act: str, values: Mapping[str, str] | None = None, results: Sequence[Entity] = ()
     ) -> None:
         line = filled(self.bot[act], values) if values else Line(self.bot[act])
-        self.spoken.append(Spoken(user, Said(act, line), tuple(results)))
+        self.pairs.append(TurnPair(user, Utterance(act, line), tuple(results)))
 
     def _values(self, request: Request) -> dict[str, str]:
         return dict(zip(self.world.names, request, strict=True))
@@ -228,9 +229,9 @@ def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bo
     raise LookupError(f"no two requests of {split} differ in {n} fields")
 
 
-def lines_of(world: World, made: Made) -> Iterator[Fact | Exchange]:
-    """Its lines; the facts of entities stand before what is said next."""
-    for spoken in made.spoken:
-        for entity in spoken.results:
+def lines_of(world: World, dialogue: Dialogue) -> Iterator[Fact | Exchange]:
+    """A dialogue in the published format; the facts of results come before the next exchange."""
+    for pair in dialogue.pairs:
+        for entity in pair.results:
             yield from dialogue_facts(world, entity)
-        yield Exchange(spoken.user.line.utterance if spoken.user else SILENCE, spoken.bot.line.utterance)
+        yield Exchange(pair.user.line.utterance if pair.user else SILENCE, pair.bot.line.utterance)

@@ -1,4 +1,4 @@
-"""Numbers of simulated dialogues beside the paper's and the published files', and what splits have in common."""
+"""Statistics of simulated dialogues, compared with the paper and its files; and the overlap of splits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from parapet.transforms.counts import Counts
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES
-from parapet.transforms.restaurants.simulating import Made, Spoken
+from parapet.transforms.restaurants.simulating import Dialogue
 from parapet.transforms.restaurants.world import SPLITS, World
-
-Key = tuple[int, str, str]  # task, split, what
 
 # Bordes et al. 2017, Table 1: means of a dialogue. The first row is the sum of the others but for task 3, where the
 # silences would have to be added. The published files of task 1 have one user and one bot utterance less.
@@ -29,9 +28,9 @@ PUBLISHED = {
     1: {"utterances": 10.00, "user": 4.00, "silences": 2.00, "bot": 6.00, "results": 0.0},
     4: {"utterances": 14.02, "user": 3.51, "silences": 0.0, "bot": 3.51, "results": 7.0},
 }
-COLUMNS = ("dialogues", "user", "silences", "bot", "results")
-# The structure of the published files: of tasks 1 and 4 measured on the four splits together, of the others as their
-# figures were reported of 1,000 dialogues each; a text where no shares were.
+LINES = ("user", "silences", "bot", "results")
+# The structure of the published files: of tasks 1 and 4 measured on the four splits together, of the others as reported
+# for 1,000 dialogues each; a text where no shares were reported.
 PUBLISHED_STRUCTURE: dict[int, dict[str, Any]] = {
     1: {
         "lines": 6.00,
@@ -53,64 +52,52 @@ PUBLISHED_STRUCTURE: dict[int, dict[str, Any]] = {
 }
 
 
-def tally(world: World, task: int, split: str, made: Made, tallies: Counter[Key]) -> None:
-    """Counts a dialogue."""
-    spoken = made.spoken
-    users = [one.user for one in spoken if one.user]
-    numbers = {
-        "dialogues": 1,
-        "user": len(users),
-        "silences": len(spoken) - len(users),
-        "bot": len(spoken),
-        "results": sum(len(one.results) for one in spoken) * (len(world.names) + len(world.ontology.extras) + 1),
-    }
-    for name, n in numbers.items():
-        tallies[task, split, name] += n
-    for name in _drawn(world, task, spoken):
-        tallies[task, split, name] += 1
-
-
-def _drawn(world: World, task: int, spoken: Sequence[Spoken]) -> list[str]:
-    """What was drawn in a dialogue, as far as the dialogue shows it."""
-    acts = Counter(one.user.act for one in spoken if one.user)
-    found = []
+def count(counts: Counter[tuple[str, str]], world: World, task: int, dialogue: Dialogue) -> None:
+    """Counts a dialogue by (name, value): its lines, and the outcomes of the random choices that it shows."""
+    pairs = dialogue.pairs
+    users = [pair.user for pair in pairs if pair.user]
+    facts = len(world.names) + len(world.ontology.extras) + 1
+    counts["dialogues", ""] += 1
+    counts["lines", "user"] += len(users)
+    counts["lines", "silences"] += len(pairs) - len(users)
+    counts["lines", "bot"] += len(pairs)
+    counts["lines", "results"] += sum(len(pair.results) for pair in pairs) * facts
+    acts = Counter(user.act for user in users)
     if task != 4:
-        (request,) = (one.user for one in spoken if one.user and one.user.act == "request")
-        found.append(f"given/{len(request.line.spans)}")
+        (request,) = (user for user in users if user.act == "request")
+        counts["given", str(len(request.line.spans))] += 1
     if task in (2, 5):
-        found.append(f"updates/{acts['update']}")
+        counts["updates", str(acts["update"])] += 1
     if task in (3, 5):
-        options = max(len(one.results) for one in spoken)
+        options = max(len(pair.results) for pair in pairs)
         proposals = acts["reject"] + acts["accept"]
-        found += [f"offered/{options}", f"proposals/{proposals}"]
-        found += ["options/rejected"] * acts["reject"]
-        found += ["options/accepted"] * (proposals < options)  # the last is always accepted
+        counts["offered", str(options)] += 1
+        counts["proposals", str(proposals)] += 1
+        counts["options", "rejected"] += acts["reject"]
+        counts["options", "accepted"] += proposals < options  # the last is always accepted
     if task in (4, 5):
-        asked = [extra for extra in world.ontology.extras if acts[f"question.{extra}"]]
-        found.append(f"asked/{'+'.join(asked)}")
-    last = [one.user.act for one in spoken if one.user][-1]
-    found.append(f"ends/{last.partition('.')[0]}")
-    return found
+        counts["asked", "+".join(extra for extra in world.ontology.extras if acts[f"question.{extra}"])] += 1
+    counts["ends", users[-1].act.partition(".")[0]] += 1
 
 
-def repeats(signatures: Iterable[tuple[tuple[int, str], bytes]]) -> dict[Key, int]:
-    """How many dialogues of a task and split say what another one before them says.
+def repeats(signatures: Iterable[tuple[tuple[str, str], bytes]]) -> Counts:
+    """How many dialogues are the same as one before them in their task and split.
 
     Args:
       signatures: ((task, split), eight bytes of each dialogue of a file).
     """
-    together: dict[tuple[int, str], list[bytes]] = {}
+    together: dict[tuple[str, str], list[bytes]] = {}
     for key, data in signatures:
         together.setdefault(key, []).append(data)
-    counts: dict[Key, int] = {}
+    counts = Counts()
     for (task, split), parts in together.items():
         numbers = np.frombuffer(b"".join(parts), dtype=np.uint64)
-        counts[task, split, "repeats"] = len(numbers) - len(np.unique(numbers))
+        counts.add("repeats", len(numbers) - len(np.unique(numbers)), set=task, split=split)
     return counts
 
 
 def expected(world: World, task: int, sizes: Sequence[tuple[str, int]]) -> dict[str, dict[str, float]]:
-    """The shares with which things are drawn in a task, by what and outcome."""
+    """The probabilities of the outcomes of the random choices in a task, by choice and outcome."""
     structure, extras = world.ontology.structure, world.ontology.extras
     shares: dict[str, dict[str, float]] = {}
     if task != 4:
@@ -134,7 +121,7 @@ def _evenly(numbers: tuple[int, int]) -> dict[str, float]:
 
 
 def _offered(world: World, sizes: Sequence[tuple[str, int]]) -> dict[str, float]:
-    """Over all splits; a split in which no request finds a number has the other numbers more often."""
+    """Over all splits. In a split without requests of some number of results, the other numbers are more frequent."""
     shares: dict[str, float] = {}
     dialogues = sum(size for _, size in sizes)
     for split, size in sizes:
@@ -146,23 +133,18 @@ def _offered(world: World, sizes: Sequence[tuple[str, int]]) -> dict[str, float]
     return dict(sorted(shares.items(), key=lambda one: int(one[0])))
 
 
-def structure(task: int, sums: Mapping[str, int]) -> dict[str, dict[str, Any]]:
-    """What dialogues of a task consist of, simulated and published: shares by outcome, a mean, or a count.
-
-    Args:
-      task: 1 to 5.
-      sums: its tallies, of all splits.
-    """
+def structure(task: int, counts: Counts) -> dict[str, dict[str, Any]]:
+    """The structure of the dialogues of a task, simulated and published: shares by outcome, a mean, or a count."""
     published = PUBLISHED_STRUCTURE[task]
-    dialogues = sums.get("dialogues", 0)
+    dialogues = counts.sum("dialogues", set=str(task))
     parts: dict[str, dict[str, Any]] = {}
     for what in ("lines", "given", "updates", "offered", "proposals", "asked", "ends", "repeats"):
-        counts = {name.partition("/")[2]: n for name, n in sums.items() if name.startswith(f"{what}/")}
-        simulated: Any = {outcome: n / dialogues for outcome, n in sorted(counts.items())}
+        outcomes = counts.by("value", what, set=str(task))
+        simulated: Any = {outcome: n / dialogues for outcome, n in outcomes.items()}
         if what == "lines":
-            simulated = sums.get("bot", 0) / dialogues if dialogues else None
+            simulated = counts.sum("lines", set=str(task), value="bot") / dialogues if dialogues else None
         elif what == "repeats":
-            simulated = sums.get("repeats", 0)
+            simulated = counts.sum("repeats", set=str(task))
         if simulated or simulated == 0:
             parts[what] = {"simulated": simulated, "published": published.get(what)}
     return parts
@@ -173,50 +155,44 @@ def statistics(
     tasks: Sequence[int],
     sizes: Sequence[tuple[str, int]],
     plus: Sequence[tuple[str, float]],
-    tallies: Mapping[Key, int],
+    counts: Counts,
 ) -> dict[str, Any]:
-    """The part of ``statistics.json`` that is about dialogues.
+    """The part of ``statistics.json`` that is about dialogues, by task.
 
     Args:
       world: the domain.
       tasks: simulated.
       sizes: (split, dialogues).
       plus: rates of disfluencies, or none.
-      tallies: summed.
+      counts: of the run.
     """
-    found: dict[str, Any] = {}
-    splits = [split for split, _ in sizes]
-    for task in tasks:
-        of_split = {split: _means({name: tallies.get((task, split, name), 0) for name in COLUMNS}) for split in splits}
-        sums = {key: sum(tallies.get((task, split, key), 0) for split in splits) for key in _names(task, tallies)}
-        found[str(task)] = {
-            "splits": of_split,
-            "all": _means({name: sums.get(name, 0) for name in COLUMNS}),
+    return {
+        str(task): {
+            "splits": {split: _means(counts, set=str(task), split=split) for split, _ in sizes},
+            "all": _means(counts, set=str(task)),
             "paper": PAPER[task],
             "published_files": PUBLISHED.get(task),
-            "structure": structure(task, sums),
+            "structure": structure(task, counts),
             "drawn": {
-                what: _shares({name: sums.get(f"{what}/{name}", 0) for name in shares}, shares)
+                what: _shares({name: counts.sum(what, set=str(task), value=name) for name in shares}, shares)
                 for what, shares in expected(world, task, sizes).items()
             },
-            "babi_plus": _plus(dict(plus), sums) if plus else None,
+            "babi_plus": _plus(dict(plus), task, counts) if plus else None,
         }
-    return found
+        for task in tasks
+    }
 
 
-def _names(task: int, tallies: Mapping[Key, int]) -> list[str]:
-    return sorted({name for of, _, name in tallies if of == task})
-
-
-def _means(sums: Mapping[str, int]) -> dict[str, Any]:
-    n = sums["dialogues"]
-    means = {name: sums[name] / n if n else None for name in COLUMNS[1:]}
-    utterances = sums["user"] + sums["bot"] + sums["results"]
+def _means(counts: Counts, **parts: str) -> dict[str, Any]:
+    n = counts.sum("dialogues", **parts)
+    lines = {name: counts.sum("lines", value=name, **parts) for name in LINES}
+    means = {name: lines[name] / n if n else None for name in LINES}
+    utterances = lines["user"] + lines["bot"] + lines["results"]
     return {"dialogues": n, "utterances": utterances / n if n else None, **means}
 
 
 def _shares(seen: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, Any]:
-    """Seen and expected shares, and how many standard errors lie between them."""
+    """Observed and expected shares, and their difference in standard errors."""
     n = sum(seen.values())
     found = {}
     for name, share in shares.items():
@@ -230,13 +206,14 @@ def _shares(seen: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, A
     return found
 
 
-def _plus(rates: Mapping[str, float], sums: Mapping[str, int]) -> dict[str, Any]:
-    turns = sums.get("user", 0)
+def _plus(rates: Mapping[str, float], task: int, counts: Counts) -> dict[str, Any]:
+    user = counts.sum("lines", set=str(task), value="user")
+    turns = {kind: counts.sum("plus", set=str(task), value=kind) for kind in KINDS}
     return {
         kind: {
-            "turns": sums.get(f"plus/{kind}", 0),
-            "possible": sums.get(f"plus/{kind}_possible", 0),
-            "share": sums.get(f"plus/{kind}", 0) / turns if turns else None,
+            "turns": turns[kind],
+            "possible": counts.sum("plus_possible", set=str(task), value=kind),
+            "share": turns[kind] / user if user else None,
             "asked": rates[kind],
             "default": RATES[kind],
         }
@@ -244,16 +221,14 @@ def _plus(rates: Mapping[str, float], sums: Mapping[str, int]) -> dict[str, Any]
     }
 
 
-def solved(
-    tasks: Sequence[int], sizes: Sequence[tuple[str, int]], tallies: Mapping[Key, int]
-) -> dict[str, dict[str, Any]]:
-    """How the bot of rules did, by set (``plain``, ``plus``), task and kind of test: answers and dialogues."""
+def solved(tasks: Sequence[int], counts: Counts) -> dict[str, dict[str, Any]]:
+    """What the rule-based bot solved, by set (``plain``, ``plus``), task and kind of test: answers and dialogues."""
     found: dict[str, dict[str, Any]] = {}
     for name in ("plain", "plus"):
         for task in tasks:
             for test, splits in (("seen", ("train", "dev", "test")), ("oov", ("oov",))):
                 sums = {
-                    key: sum(tallies.get((task, split, f"bot/{name}/{key}"), 0) for split in splits)
+                    key: sum(counts.sum(key, set=str(task), split=split, value=name) for split in splits)
                     for key in ("answers", "right", "tried", "solved")
                 }
                 if sums["tried"]:
@@ -265,45 +240,45 @@ def solved(
     return found
 
 
-Seen = dict[tuple[str, str], set[str]]  # (split, kind of thing) to what occurs there
+Seen = dict[tuple[str, str], set[str]]  # (split, kind) to the values that occur there
 
 REQUEST, ENTITY = "request", "name"
 
 
-def note(world: World, split: str, made: Made, seen: Seen) -> None:
-    """Notes what occurs in a dialogue: all that is said, and all that is listed."""
+def note(world: World, split: str, dialogue: Dialogue, seen: Seen) -> None:
+    """Notes the values that occur in a dialogue, in utterances and in facts."""
 
     def add(kind: str, value: str) -> None:
         seen.setdefault((split, kind), set()).add(value)
 
     listed = seen.setdefault((split, ENTITY), set())
-    for request in made.requests:
+    for request in dialogue.requests:
         add(REQUEST, " ".join(request))
-    for spoken in made.spoken:
-        for entity in spoken.results:  # before one of them is spoken of
+    for pair in dialogue.pairs:
+        for entity in pair.results:  # before one of them is mentioned
             if entity.name not in listed:
                 listed.add(entity.name)
                 for name, value in world.facts(entity).items():
                     add(name, value)
-        for said in (spoken.user, spoken.bot):
-            for slot, value in said.values.items() if said else ():
+        for utterance in (pair.user, pair.bot):
+            for slot, value in utterance.values.items() if utterance else ():
                 add(slot, value)
 
 
 def union(sets: Iterable[Iterable[str]]) -> set[str]:
-    """All that occurs in any; how the workers' notes are put together."""
+    """The union of sets: how the notes of the workers are combined."""
     return set().union(*sets)
 
 
 def intersections(world: World, seen: Mapping[tuple[str, str], Iterable[str]]) -> dict[str, Any]:
-    """What splits share.
+    """The overlap of splits.
 
     Returns:
-      ``requests``: pairs of splits to the number of requests that both have; ``oov``: for each kind of thing, how many
+      ``requests``: pairs of splits to the number of requests that both have; ``oov``: for each kind of value, how many
       the out-of-vocabulary test has, how many training, dev and test have, and how many both.
 
     Raises:
-      RuntimeError: a request is in two splits, or what must be unseen is in training.
+      RuntimeError: a request is in two splits, or a value that must be unseen is in training.
     """
     sets = {key: set(values) for key, values in seen.items()}
     pairs = {
@@ -312,10 +287,10 @@ def intersections(world: World, seen: Mapping[tuple[str, str], Iterable[str]]) -
         for second in SPLITS[i + 1 :]
         if (first, REQUEST) in sets and (second, REQUEST) in sets
     }
-    apart = [field.name for field in world.ontology.fields if not field.shared]
+    disjoint = [field.name for field in world.ontology.fields if not field.shared]
     shared = [field.name for field in world.ontology.fields if field.shared]
     rows = {}
-    for kind in (ENTITY, *apart, *world.ontology.extras, *shared, "rating"):
+    for kind in (ENTITY, *disjoint, *world.ontology.extras, *shared, "rating"):
         oov = sets.get(("oov", kind), set())
         train = set().union(*(sets.get((split, kind), set()) for split in SPLITS[:-1]))
         unseen = kind not in shared and kind != "rating"
@@ -323,5 +298,5 @@ def intersections(world: World, seen: Mapping[tuple[str, str], Iterable[str]]) -
     wrong = [pair for pair, n in pairs.items() if n]
     wrong += [kind for kind, row in rows.items() if row["must_be_unseen"] and row["both"]]
     if wrong:
-        raise RuntimeError(f"the splits are not apart: {', '.join(wrong)}")
+        raise RuntimeError(f"the splits overlap: {', '.join(wrong)}")
     return {"requests": pairs, "oov": rows}

@@ -15,11 +15,11 @@ from parapet.transforms.dstc2.calls import Act, Call, CallTurn, one_line, read_c
 from parapet.transforms.dstc2.knowledge import (
     Knowledge,
     Restaurant,
-    facts_of,
     from_token,
     gathered,
     ratings,
     read_knowledge,
+    statements_of,
     token,
 )
 from parapet.transforms.dstc2.task6 import Words, lines_of, query_of, rounds
@@ -80,11 +80,11 @@ def test_a_restaurant_is_what_was_said_of_it_most_often() -> None:
 
 def test_facts_are_said_of_one_restaurant(tmp_path: Path) -> None:
     cheap_chinese(tmp_path, "a/b")
-    facts = set(facts_of(read_call(str(tmp_path / "data"), "a/b")))
+    facts = set(statements_of(read_call(str(tmp_path / "data"), "a/b")))
     assert ("the lucky star", "phone", "01223 244277") in facts
     assert ("golden wok", "area", "north") in facts
     both = turn(acts=(*OFFER, Act("offer", (("name", "b"),)), Act("inform", (("area", "north"),))))
-    assert list(facts_of(Call("a", (both,)))) == []
+    assert list(statements_of(Call("a", (both,)))) == []
 
 
 def test_a_knowledge_base_of_ones_own(tmp_path: Path) -> None:

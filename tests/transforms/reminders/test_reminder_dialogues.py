@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
+from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.entities.forms import minutes_of
-from parapet.transforms.reminders import writing
+from parapet.transforms.reminders import corpus
 from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
 from parapet.transforms.reminders.goals import Goal, Task
 from parapet.transforms.reminders.service import (
@@ -215,25 +216,25 @@ def test_days_and_times_are_said_as_they_are() -> None:
 
 
 def test_what_comes_out_twice_is_made_again() -> None:
-    share = writing.Share("train", "dialogues_001.json", 0, 4)
-    digests = list(writing.digests_of(share, "0"))
-    assert writing.attempts_of("0", digests) == {}
+    shard = corpus.Shard("train", "dialogues_001.json", 0, 4)
+    digests = list(corpus.digests_of(shard, "0"))
+    assert corpus.attempts_of("0", digests) == {}
     same = [(("train", 3), digests[1][1]), *digests[:3], (("test", 0), digests[1][1])]
     # The first by split and number keeps what it says.
-    assert writing.attempts_of("0", same) == {("train", 1): 1, ("train", 3): 1}
-    assert writing.attempts_of("0", same[::-1]) == {("train", 1): 1, ("train", 3): 1}
+    assert corpus.attempts_of("0", same) == {("train", 1): 1, ("train", 3): 1}
+    assert corpus.attempts_of("0", same[::-1]) == {("train", 1): 1, ("train", 3): 1}
 
 
 def test_more_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "digest_of", lambda _: b"always the same")
-    monkeypatch.setattr(writing, "simulate", lambda *_: ({}, None))
+    monkeypatch.setattr(corpus, "digest_of", lambda _: b"always the same")
+    monkeypatch.setattr(corpus, "simulate", lambda *_: ({}, None))
     with pytest.raises(InputError, match="--dialogues: there are not that many different dialogues"):
-        writing.attempts_of("0", [(("train", 0), b"always the same"), (("train", 1), b"always the same")])
+        corpus.attempts_of("0", [(("train", 0), b"always the same"), (("train", 1), b"always the same")])
 
 
-def test_shares() -> None:
-    shares = writing.shares_of({"train": 5, "test": 2}, 2)
-    assert [(one.split, one.name, one.first, one.last) for one in shares] == [
+def test_shards() -> None:
+    shards = corpus.Config("out", {"train": 5, "test": 2}, 2, "0").shards()
+    assert [(shard.split, shard.name, shard.first, shard.end) for shard in shards] == [
         ("train", "dialogues_001.json", 0, 2),
         ("train", "dialogues_002.json", 2, 4),
         ("train", "dialogues_003.json", 4, 5),
@@ -265,9 +266,17 @@ def test_the_check_finds_what_is_wrong(what: str) -> None:
 
 
 def test_counts_that_do_not_balance() -> None:
-    counts = {"written/train": 2, "different": 2}
-    assert writing.check_counts(counts, {"train": 2}) == counts
-    with pytest.raises(RuntimeError, match="do not balance for train"):
-        writing.check_counts({**counts, "written/train": 1}, {"train": 2})
-    with pytest.raises(RuntimeError, match="1 different of 2"):
-        writing.check_counts({**counts, "different": 1}, {"train": 2})
+    """A dialogue that is missing, and one that is there twice."""
+    invariants = corpus.Config("out", {"train": 2}, 2, "0").invariants()
+    check_invariants(counts_of(written=2, different=2), invariants)
+    with pytest.raises(RuntimeError, match="do not balance for dialogues in train"):
+        check_invariants(counts_of(written=1, different=2), invariants)
+    with pytest.raises(RuntimeError, match="do not balance for different"):
+        check_invariants(counts_of(written=2, different=1), invariants)
+
+
+def counts_of(written: int, different: int) -> Counts:
+    counts = Counts()
+    counts.add("dialogues", written, split="train")
+    counts.add("different", different)
+    return counts

@@ -20,7 +20,7 @@ from parapet.transforms.restaurants.ontology import (
     read_ontology,
     structure_for,
 )
-from parapet.transforms.restaurants.patterns import counted
+from parapet.transforms.restaurants.patterns import counted_patterns
 from parapet.transforms.restaurants.simulating import check_updates
 from parapet.transforms.restaurants.world import SPLITS, World, candidates, check_world, dialogue_facts, knowledge_base
 
@@ -71,7 +71,7 @@ def test_the_paper_s_sizes() -> None:
     kinds = [text.startswith(("api_call", "how about", "the number is", "you find it at")) for text in texts]
     assert (len(set(texts)), kinds.count(False)) == (4212, 12)
     assert sum(text.startswith("api_call") for text in texts) == 600
-    assert counted(default_ontology().patterns) == (43, 20)
+    assert counted_patterns(default_ontology().patterns) == (43, 20)
     ways = default_ontology().patterns.user_ways()
     assert max(map(len, ways.values())) == 4
     for name, position in (("cuisine", 0), ("location", 1)):

@@ -17,12 +17,14 @@ from parapet.schemas.dialogue import Dialogue, Frame, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text, parse_dialogues
+from parapet.transforms.counts import CountKey, Counts
 from parapet.transforms.restaurants.bot import Bot, Rules, solve
 from parapet.transforms.restaurants.disfluencies import KINDS, RATES, disfluent, parse_rates
 from parapet.transforms.restaurants.ontology import default_ontology
 from parapet.transforms.restaurants.sgd import schema, sgd_dialogue
-from parapet.transforms.restaurants.simulating import TASKS, Made, lines_of, simulate
-from parapet.transforms.restaurants.statistics import Key, Seen, intersections, note, repeats, statistics, tally
+from parapet.transforms.restaurants.simulating import TASKS, lines_of, simulate
+from parapet.transforms.restaurants.simulating import Dialogue as Simulated
+from parapet.transforms.restaurants.statistics import Seen, count, intersections, note, repeats, statistics
 from parapet.transforms.restaurants.world import SPLITS, World
 
 WORLD = World(default_ontology(), "0", 3)
@@ -52,8 +54,8 @@ SHAPES = {
 some = st.tuples(st.sampled_from(TASKS), st.sampled_from(SPLITS), st.integers(0, 10**6))
 
 
-def read(made: Made) -> BabiDialogue:
-    (dialogue,) = parse_dialogues(dialogue_text(lines_of(WORLD, made)).encode())
+def read(simulated: Simulated) -> BabiDialogue:
+    (dialogue,) = parse_dialogues(dialogue_text(lines_of(WORLD, simulated)).encode())
     return dialogue
 
 
@@ -99,8 +101,8 @@ def values_in(text: str) -> dict[str, str]:
 @given(some)
 def test_a_dialogue_is_as_the_paper_has_it(which: tuple[int, str, int]) -> None:
     task, split, number = which
-    made = simulate(WORLD, task, split, number)
-    dialogue = read(made)
+    simulated = simulate(WORLD, task, split, number)
+    dialogue = read(simulated)
     said = steps(dialogue)
     shape = "".join(letter for letter, _ in said)
     assert re.fullmatch(SHAPES[task], shape), shape
@@ -108,19 +110,19 @@ def test_a_dialogue_is_as_the_paper_has_it(which: tuple[int, str, int]) -> None:
     for fact in dialogue.facts:
         facts.setdefault(fact.entity, {})[fact.relation] = fact.value
     if task != 4:
-        check_calls(made, said)
+        check_calls(simulated, said)
     if task in (3, 5):
-        check_options(said, facts, made)
+        check_options(said, facts, simulated)
     if task in (4, 5):
         check_answers(said, facts)
-    for request in made.requests:
+    for request in simulated.requests:
         assert WORLD.of_request[request] == split
     for entity, of in facts.items():
         assert entity in {one.name for one in WORLD.parts[split].entities}
         assert tuple(of) == ("R_phone", "R_cuisine", "R_address", "R_location", "R_number", "R_price", "R_rating")
 
 
-def check_calls(made: Made, said: list[tuple[str, str]]) -> None:
+def check_calls(simulated: Simulated, said: list[tuple[str, str]]) -> None:
     """Questions for what is missing, in order; each call has what was wished by then; updates change a field each."""
     wish: dict[str, str] = {}
     changed: list[str] = []
@@ -141,13 +143,13 @@ def check_calls(made: Made, said: list[tuple[str, str]]) -> None:
             assert text == " ".join(("api_call", *(wish[name] for name in FIELDS)))
             calls.append(tuple(text.split()[1:]))
     assert len(set(changed)) == len(changed)
-    assert made.requests[-1] == tuple(wish[name] for name in FIELDS)
-    assert tuple(calls) in (made.requests, ())
+    assert simulated.requests[-1] == tuple(wish[name] for name in FIELDS)
+    assert tuple(calls) in (simulated.requests, ())
 
 
-def check_options(said: list[tuple[str, str]], facts: dict[str, dict[str, str]], made: Made) -> None:
+def check_options(said: list[tuple[str, str]], facts: dict[str, dict[str, str]], simulated: Simulated) -> None:
     """All that the request finds is listed; the best rated are offered first; the last is always accepted."""
-    assert sorted(facts) == sorted(one.name for one in WORLD.found[made.requests[-1]])
+    assert sorted(facts) == sorted(one.name for one in WORLD.found[simulated.requests[-1]])
     assert len(facts) >= 3
     best = sorted(facts, key=lambda name: -int(facts[name]["R_rating"]))
     offered = [text.split()[-1] for letter, text in said if letter == "O"]
@@ -173,11 +175,11 @@ def test_in_the_sgd_layout(which: tuple[int, str, int]) -> None:
     """Turns alternate and hold nothing strange; what is said and called is what the published lines have."""
     task, split, number = which
     plain = simulate(WORLD, task, split, number)
-    for made in (plain, disfluent(WORLD, plain, split, RATES).made):
-        dialogue = msgspec.convert(sgd_dialogue(WORLD, made), Dialogue)
+    for simulated in (plain, disfluent(WORLD, plain, split, RATES).dialogue):
+        dialogue = msgspec.convert(sgd_dialogue(WORLD, simulated), Dialogue)
         assert not list(problems_of(dialogue, SERVICES))
         assert [turn.speaker for turn in dialogue.turns] == ["USER", "SYSTEM"] * (len(dialogue.turns) // 2)
-        lines = read(made).exchanges
+        lines = read(simulated).exchanges
         users = [turn.utterance for turn in dialogue.turns if turn.speaker == "USER"]
         assert users == [line.user for line in lines if line.user != SILENCE]
         spoken = " ".join(turn.utterance for turn in dialogue.turns if turn.speaker == "SYSTEM")
@@ -185,10 +187,10 @@ def test_in_the_sgd_layout(which: tuple[int, str, int]) -> None:
         frames = [(turn.utterance, turn.frames[0]) for turn in dialogue.turns]
         for utterance, frame in frames:
             check_spans(utterance, frame)
-        check_service_calls([frame for _, frame in frames], made, task)
+        check_service_calls([frame for _, frame in frames], simulated, task)
         state = next(frame.state for _, frame in reversed(frames) if isinstance(frame.state, msgspec.Struct))
         if task != 4:
-            wish = {name: [value] for name, value in zip(FIELDS, made.requests[-1], strict=True)}
+            wish = {name: [value] for name, value in zip(FIELDS, simulated.requests[-1], strict=True)}
             assert {name: value for name, value in state.slot_values.items() if name != "name"} == wish
 
 
@@ -200,10 +202,10 @@ def check_spans(utterance: str, frame: Frame) -> None:
     assert all(value in utterance.split() for value in acts.values())
 
 
-def check_service_calls(frames: list[Frame], made: Made, task: int) -> None:
+def check_service_calls(frames: list[Frame], simulated: Simulated, task: int) -> None:
     calls = [(one.service_call, one.service_results) for one in frames if one.service_call]
     found = [(one.method, len(results)) for one, results in calls]
-    listed = max(len(one.results) for one in made.spoken)
+    listed = max(len(one.results) for one in simulated.pairs)
     search, reserve = ("FindRestaurant", 0), ("ReserveRestaurant", 1)
     assert (
         found
@@ -216,7 +218,7 @@ def check_service_calls(frames: list[Frame], made: Made, task: int) -> None:
         }[task]
     )
     wishes = [tuple(one.parameters[name] for name in FIELDS) for one, _ in calls if one.method == "FindRestaurant"]
-    assert tuple(wishes) == (() if task == 4 else made.requests)
+    assert tuple(wishes) == (() if task == 4 else simulated.requests)
     if task > 2:
         last, (booked,) = calls[-1]
         assert booked["name"] == last.parameters["name"]
@@ -225,13 +227,16 @@ def check_service_calls(frames: list[Frame], made: Made, task: int) -> None:
 
 @pytest.fixture(scope="module")
 def numbers() -> dict[str, Any]:
-    tallies: Counter[Key] = Counter()
+    counts = Counts()
     sizes = (("train", 600), ("test", 300), ("oov", 600))
     for task in TASKS:
         for split, n in sizes:
+            of_set: Counter[tuple[str, str]] = Counter()
             for number in range(n):
-                tally(WORLD, task, split, simulate(WORLD, task, split, number), tallies)
-    return statistics(WORLD, TASKS, sizes, (), tallies)
+                count(of_set, WORLD, task, simulate(WORLD, task, split, number))
+            for (name, value), total in of_set.items():
+                counts.add(name, total, set=str(task), split=split, value=value)
+    return statistics(WORLD, TASKS, sizes, (), counts)
 
 
 def test_what_is_drawn_is_drawn_as_often_as_it_should(numbers: dict[str, Any]) -> None:
@@ -276,9 +281,9 @@ def test_no_dialogue_repeats_another(task: int, size: int) -> None:
     world = World(WORLD.ontology, "1", 3)
     texts = (dialogue_text(lines_of(world, simulate(world, task, "test", number))) for number in range(size))
     signatures = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
-    assert repeats([((task, "test"), signatures)]) == {(task, "test", "repeats"): 0}
-    again = [((task, "test"), signatures), ((task, "test"), signatures[:24])]
-    assert repeats(again) == {(task, "test", "repeats"): 3}
+    key = CountKey("repeats", str(task), "test")
+    assert repeats([((str(task), "test"), signatures)]) == {key: 0}
+    assert repeats([((str(task), "test"), signatures), ((str(task), "test"), signatures[:24])]) == {key: 3}
 
 
 @pytest.mark.parametrize("seed", ["0", "another"])
@@ -316,7 +321,7 @@ def test_disfluencies_keep_what_is_meant(which: tuple[int, str, int]) -> None:
     task, split, number = which
     plain = simulate(WORLD, task, split, number)
     found = disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
-    for old, new in zip(plain.spoken, found.made.spoken, strict=True):
+    for old, new in zip(plain.pairs, found.dialogue.pairs, strict=True):
         assert (new.bot, new.results, new.user is None) == (old.bot, old.results, old.user is None)
         if old.user and new.user:
             assert (new.user.act, new.user.values) == (old.user.act, old.user.values)
@@ -324,10 +329,10 @@ def test_disfluencies_keep_what_is_meant(which: tuple[int, str, int]) -> None:
             assert all(word in words for word in old.user.line.utterance.split())  # in order, others between
             assert new.user.line.utterance == " ".join(new.user.line.utterance.split())
             assert new.user.line.utterance != old.user.line.utterance
-    turns = sum(one.user is not None for one in plain.spoken)
-    able = [found.counts[f"{kind}_possible"] for kind in KINDS]
+    turns = sum(one.user is not None for one in plain.pairs)
+    able = [found.possible[kind] for kind in KINDS]
     assert able[0] == turns
-    assert [found.counts[kind] for kind in KINDS] == able
+    assert [found.turns[kind] for kind in KINDS] == able
     assert found == disfluent(WORLD, plain, split, dict.fromkeys(KINDS, 1.0))
 
 
@@ -335,9 +340,9 @@ def test_disfluencies_come_at_their_rates() -> None:
     counts: Counter[str] = Counter()
     for task in TASKS:
         for number in range(150):
-            made = simulate(WORLD, task, "train", number)
-            found = disfluent(WORLD, made, "train", RATES)
-            counts.update({**found.counts, "turns": sum(one.user is not None for one in made.spoken)})
+            simulated = simulate(WORLD, task, "train", number)
+            found = disfluent(WORLD, simulated, "train", RATES)
+            counts.update({**found.turns, "turns": sum(one.user is not None for one in simulated.pairs)})
     for kind, rate in RATES.items():
         assert abs(counts[kind] / counts["turns"] - rate) < 0.03, kind
     assert dict(parse_rates("correction=0.5")) == {**RATES, "correction": 0.5}
@@ -346,7 +351,7 @@ def test_disfluencies_come_at_their_rates() -> None:
             parse_rates(wrong)
 
 
-def test_splits_that_are_not_apart_are_told() -> None:
+def test_overlapping_splits_are_an_error() -> None:
     seen: Seen = {}
     for split in SPLITS:
         for task in TASKS:

@@ -7,6 +7,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.transforms.babi_format import dialogues_name
 from parapet.transforms.corpora import listed
+from parapet.transforms.counts import CountKey, Equal, Invariant
 from parapet.transforms.restaurants.ontology import Ontology
 from parapet.transforms.restaurants.simulating import TASKS, check_updates
 from parapet.transforms.restaurants.world import SPLITS, World, check_world
@@ -92,6 +93,20 @@ class Config(msgspec.Struct, frozen=True):
             "solve": self.solved,
             "seed": self.seed,
         }
+
+    def invariants(self) -> list[Invariant]:
+        """Every set has, in every format, as many dialogues as were requested."""
+        return [
+            Equal(
+                {
+                    CountKey(form, corpus_name(task, split, plus).removeprefix("sgd/"), split): size
+                    for form in self.formats
+                    for task in self.tasks
+                    for split, size in self.sizes
+                    for plus in ((False, True) if self.plus else (False,))
+                }
+            )
+        ]
 
     def world(self) -> World:
         """The knowledge base."""

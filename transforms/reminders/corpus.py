@@ -1,0 +1,287 @@
+"""A simulated corpus: its files, no two dialogues of which are the same, its statistics and its report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+
+from parapet.schemas.dialogue_files import dialogue_text
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import schema_bytes
+from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
+from parapet.transforms.reminders.goals import Goal
+from parapet.transforms.reminders.service import SCHEMA, SERVICE
+from parapet.transforms.reminders.wording import TODAY, templates
+from parapet.transforms.report import Bars, Examples, Report, Series, Table, Text, Tile, dialogue_example, report_files
+from parapet.transforms.runs import FileResult
+from parapet.transforms.set_files import SetFiles
+from parapet.transforms.text import counted
+
+DIGESTS, UTTERANCES = "digests", "utterances"  # further outputs of a shard
+ATTEMPTS = 100  # to differ from every other dialogue
+SHOWN = 6  # dialogues on the page, two of a file
+
+Place = tuple[str, int]  # split, number in it
+
+_TOTALS = ("dialogues", "turns", "spans", "calls", "failed_calls")
+_BY_VALUE = ("intents", "tasks_of_a_dialogue", "user_acts", "users", "system_acts")
+
+
+class Config(msgspec.Struct, frozen=True):
+    """The options of a run.
+
+    Attributes:
+      output: the output folder.
+      sizes: dialogues of each split that has any.
+      per_file: dialogues of a file.
+      seed: of all dialogues.
+    """
+
+    output: str
+    sizes: dict[str, int]
+    per_file: int
+    seed: str
+
+    def options(self) -> dict[str, object]:
+        """Those that shape the content, for ``run.json``."""
+        return {"dialogues": self.sizes, "per_file": self.per_file, "seed": self.seed}
+
+    def shards(self) -> list[Shard]:
+        """One for each file."""
+        return [
+            Shard(split, f"dialogues_{i:03}.json", first, min(first + self.per_file, size))
+            for split, size in self.sizes.items()
+            for i, first in enumerate(range(0, size, self.per_file), 1)
+        ]
+
+    def invariants(self) -> list[Invariant]:
+        """Every dialogue is written, and no two are the same."""
+        sizes = {CountKey("dialogues", split=split): size for split, size in self.sizes.items()}
+        return [Equal({**sizes, CountKey("different"): sum(self.sizes.values())})]
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """The dialogues of one file: the numbers from ``first`` up to, but not including, ``end``."""
+
+    split: str
+    name: str
+    first: int
+    end: int
+
+    def places(self) -> Iterator[Place]:
+        """The places of its dialogues."""
+        return ((self.split, number) for number in range(self.first, self.end))
+
+
+def digests_of(shard: Shard, seed: str) -> Iterator[tuple[Place, bytes]]:
+    """A digest of each dialogue at the first attempt."""
+    for split, number in shard.places():
+        yield (split, number), digest_of(simulate(seed, split, number)[0])
+
+
+def attempts_of(seed: str, digests: Iterable[tuple[Place, bytes]]) -> dict[Place, int]:
+    """The attempts of the dialogues that would be the same as another one, in the same split or not.
+
+    The first by split and number stays; the others are simulated again until they differ from all.
+
+    Raises:
+      InputError: one of them never does: there are not as many different dialogues.
+    """
+    taken: set[bytes] = set()
+    repeated = []
+    for place, digest in sorted(digests):
+        if digest in taken:
+            repeated.append(place)
+        taken.add(digest)
+    attempts = {}
+    for split, number in repeated:
+        for attempt in range(1, ATTEMPTS):
+            digest = digest_of(simulate(seed, split, number, attempt)[0])
+            if digest not in taken:
+                taken.add(digest)
+                attempts[split, number] = attempt
+                break
+        else:
+            raise InputError("there are not that many different dialogues: ask for fewer", "", "--dialogues")
+    return attempts
+
+
+def write_shard(shard: Shard, attempts: Mapping[Place, int], config: Config) -> FileResult:
+    """Writes a dialogue file into staging.
+
+    Args:
+      shard: its dialogues.
+      attempts: of those that are simulated again.
+      config: the options.
+    """
+    result = FileResult(f"{shard.split}/{shard.name}")
+    counts: Counter[tuple[str, str]] = Counter()
+    utterances: set[str] = set()
+    digests = result.others[DIGESTS] = []
+    examples = result.examples[shard.split] = []
+    with ExitStack() as stack:
+        file = SetFiles(config.output, [shard.split], shard.name, stack)
+        for split, number in shard.places():
+            attempt = attempts.get((split, number), 0)
+            dialogue, goal = simulate(config.seed, split, number, attempt)
+            check_dialogue(dialogue, goal)
+            file.add(split, dialogue_text(dialogue))
+            count(counts, dialogue, goal)
+            counts["made_again", ""] += attempt > 0
+            utterances.update(turn["utterance"] for turn in dialogue["turns"])
+            digests.append(digest_of(dialogue))
+            if number < shard.first + 2 and split == "train":
+                lines = [(turn["speaker"].lower(), turn["utterance"]) for turn in dialogue["turns"]]
+                examples.append((number.to_bytes(8), (dialogue["dialogue_id"], lines)))
+        file.close()
+    result.written = file.written()
+    result.others[UTTERANCES] = [(shard.split, sorted(utterances))]
+    for (name, value), n in counts.items():
+        result.counts.add(name, n, split=shard.split, value=value)
+    return result
+
+
+def count(counts: Counter[tuple[str, str]], dialogue: Mapping[str, Any], goal: Goal) -> None:
+    """Counts a dialogue by (name, value): turns, acts of each side, tasks, calls, and how its user behaves."""
+    turns = dialogue["turns"]
+    counts["dialogues", ""] += 1
+    counts["turns", ""] += len(turns)
+    counts["failed_calls", ""] += sum(not call.succeeds for call in goal.calls)
+    counts["tasks_of_a_dialogue", str(len(goal.tasks))] += 1
+    for task in goal.tasks:
+        counts["intents", task.intent] += 1
+        for name, is_so in ((task.astray, task.astray), ("retry", task.retry), ("found", task.found)):
+            if is_so:
+                counts["users", name] += 1
+    for turn in turns:
+        (frame,) = turn["frames"]
+        counts["spans", ""] += len(frame["slots"])
+        counts["calls", ""] += "service_call" in frame
+        for action in frame["actions"]:
+            counts[turn["speaker"].lower() + "_acts", action["act"]] += 1
+            if action["act"] == "NEGATE" and frame["state"]["active_intent"] != "NONE":
+                counts["users", "denies"] += 1
+
+
+def statistics(config: Config, counts: Counts, different: Mapping[str, int]) -> dict[str, Any]:
+    """``statistics.json``.
+
+    Args:
+      config: the options.
+      counts: of the run.
+      different: split to the number of its different utterances.
+    """
+    splits: dict[str, dict[str, Any]] = {}
+    for split in config.sizes:
+        splits[split] = {name: counts.sum(name, split=split) for name in _TOTALS}
+        splits[split]["different_utterances"] = different.get(split, 0)
+        splits[split]["made_again"] = counts.sum("made_again", split=split)
+        by_value = {name: counts.by("value", name, split=split) for name in sorted(_BY_VALUE)}
+        splits[split] |= {name: values for name, values in by_value.items() if values}
+    patterns = templates().texts.values()
+    return {
+        "service": SERVICE,
+        "today": TODAY.isoformat(),
+        "names": len(templates().names),
+        "templates": sum(len(of_key) for texts in patterns for of_key in texts.values()),
+        "splits": splits,
+    }
+
+
+def metadata_files(
+    counts: Counts,
+    examples: Mapping[str, Sequence[Any]],
+    different: Iterable[tuple[str, int]],
+    config: Config,
+) -> dict[str, bytes]:
+    """The files besides dialogues: schemas, ``statistics.json``, the card and the page."""
+    numbers = statistics(config, counts, dict(different))
+    schemas = {f"{split}/schema.json": schema_bytes([SCHEMA]) for split in config.sizes}
+    return {**schemas, **report_files(numbers, report_of(numbers, examples.get("train", ()), config.seed))}
+
+
+BEHAVIORS = {
+    "slip": "gives a wrong value and corrects it",
+    "mind": "changes a value when asked to confirm it",
+    "denies": "denies what the system confirms",
+    "found": "acts on a reminder that was looked up before",
+    "retry": "tries another time because the first is taken",
+}
+
+
+def report_of(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tuple[str, str]]]], seed: str) -> Report:
+    """The card and the page.
+
+    Args:
+      numbers: ``statistics.json``.
+      examples: dialogues: id, and (speaker, utterance) of each turn.
+      seed: of the run.
+    """
+    splits = numbers["splits"]
+    totals = {name: sum(of_split[name] for of_split in splits.values()) for name in (*_TOTALS, "different_utterances")}
+    columns = [*_TOTALS, "different_utterances", "made_again"]
+    return Report(
+        command="reminders",
+        title="Reminders",
+        headline="Simulated dialogues about reminders",
+        lead=f"{counted(totals['dialogues'], 'dialogue')}, {counted(totals['turns'], 'turn')}, in the SGD layout: an "
+        "agenda-based user (Schatzmann et al. 2007) talks to a system that sets, finds, moves and cancels reminders.",
+        tiles=[
+            Tile("different utterances", f"{totals['different_utterances']:,}"),
+            Tile("templates", f"{numbers['templates']:,}"),
+            Tile("names of reminders", f"{numbers['names']:,}"),
+        ],
+        sections=[
+            Table(
+                title="Splits",
+                columns=[
+                    "split",
+                    *("simulated again" if name == "made_again" else name.replace("_", " ") for name in columns),
+                ],
+                rows=[[split, *(f"{of_split[name]:,}" for name in columns)] for split, of_split in splits.items()],
+            ),
+            _bars("Tasks by intent", "intents", splits),
+            Table(
+                title="What users do",
+                columns=["behavior", *splits],
+                rows=[
+                    [meaning, *(f"{of_split.get('users', {}).get(name, 0):,}" for of_split in splits.values())]
+                    for name, meaning in BEHAVIORS.items()
+                ],
+            ),
+            _bars("Dialogue acts of the user", "user_acts", splits),
+            Text(
+                title="About these dialogues",
+                paragraphs=[
+                    "They are seed dialogues, like those of the reminder domain of RADDLE (Peng et al. 2021): made "
+                    "from act templates, to be rewritten by people or to have their values replaced by unseen ones.",
+                    f"Today is {numbers['today']}, as in SGD. Days and times are expressed in several ways, with "
+                    "canonical values.",
+                    "A new intent starts with an empty state; a reminder that is selected brings its name.",
+                    "The splits share names, days and times, but no dialogue. For values that training does not have, "
+                    "run `parapet unseen_entities` on this corpus.",
+                    f"Seed: `{seed}`. All texts were written for Parapet.",
+                ],
+            ),
+            Examples(title="Examples", examples=[dialogue_example(place, lines) for place, lines in examples]),
+        ],
+        terms={
+            "failed calls": "Intended: the time is taken by another reminder, or there is no such reminder.",
+            "simulated again": "Dialogues that were at first the same as another one.",
+        },
+        links={"statistics.json": "all numbers"},
+    )
+
+
+def _bars(title: str, name: str, splits: Mapping[str, Any]) -> Bars:
+    values = sorted({value for of_split in splits.values() for value in of_split.get(name, {})})
+    series = [
+        Series(split, tuple(float(of_split.get(name, {}).get(value, 0)) for value in values))
+        for split, of_split in splits.items()
+    ]
+    return Bars(title=title, categories=values, series=series)
