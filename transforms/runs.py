@@ -223,6 +223,11 @@ class FinishRun(beam.PTransform):
         self.tallies, self.shown = tallies, shown
         self.check = _Checked(invariants, recorded)
 
+    def _extract_input_pvalues(self, outputs: Outputs) -> tuple[Outputs, dict[str, beam.PCollection]]:
+        """Beam's own, but for what a run does not have: Beam accepts no None."""
+        outputs, inputs = super()._extract_input_pvalues(outputs)
+        return outputs, {name: pcollection for name, pcollection in inputs.items() if pcollection is not None}
+
     def expand(self, outputs: Outputs) -> beam.PCollection:
         """Outputs to one element, the manifest as a dict."""
         pipeline = outputs.written.pipeline
