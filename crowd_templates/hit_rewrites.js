@@ -81,9 +81,9 @@
     var n = words(text).length;
     if (!text) { return "Please write a sentence."; }
     if (!n) { return "Please use words."; }
-    if (n > maxWords) { return "Too long: " + n + " words, and at most " + maxWords + " are possible."; }
+    if (n > maxWords) { return "Too long: " + n + " words. Please use at most " + maxWords + "."; }
     if (letters(field) > maxLetters) {
-      return "Too long: " + letters(field) + " letters, and at most " + maxLetters + " are possible.";
+      return "Too long: " + letters(field) + " letters. Please use at most " + maxLetters + ".";
     }
     var missing = values.filter(function (value) { return !keeps(text, value); });
     if (missing.length) {

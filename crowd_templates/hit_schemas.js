@@ -3,9 +3,9 @@
     var count = words(field.value).length;
     if (!field.value.trim()) { return "Please write a " + noun + "."; }
     if (!/\p{L}/u.test(said)) { return "Please use words."; }
-    if (count > maxWords) { return "Too long: " + count + " words, and at most " + maxWords + " are possible."; }
+    if (count > maxWords) { return "Too long: " + count + " words. Please use at most " + maxWords + "."; }
     if (letters(field) > maxLetters) {
-      return "Too long: " + letters(field) + " letters, and at most " + maxLetters + " are possible.";
+      return "Too long: " + letters(field) + " letters. Please use at most " + maxLetters + ".";
     }
     var prompts = field.closest(".q").querySelectorAll(".p");
     for (var i = 0; i < prompts.length; i++) {

@@ -30,7 +30,7 @@ def check_question(question: str) -> None:
 def _fault(question: str) -> str:
     size = len(question.encode())
     if size > MAX_BYTES:
-        return f"It has {size:,} bytes, and at most {MAX_BYTES:,} are possible."
+        return f"It has {size:,} bytes; at most {MAX_BYTES:,} are allowed."
     if found := _FOUR_BYTES.search(question):
         return f"It has a character of four UTF-8 bytes (U+{ord(found.group()):X})."
     if found := _CONTROL.search(question):

@@ -38,7 +38,7 @@ def parser() -> Parser:
     made = Parser("back_translate", what, EXAMPLE)
     add = made.add_argument
     add("--schemas", metavar="ROOT", help="corpus or schema file (default: the bundled sample)")
-    add("--pivots", metavar="LIST", default="zh,ja,ko", help="languages, parted by commas (default zh,ja,ko)")
+    add("--pivots", metavar="LIST", default="zh,ja,ko", help="comma-separated languages (default zh,ja,ko)")
     add(
         "--engine",
         choices=translating.ENGINES,
@@ -158,7 +158,7 @@ def _header(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says what there was to pay, and what came of it."""
+    """Prints what was translated and paid for, and the numbers."""
     if args.dry_run:
         _say_plan(args)
         return

@@ -334,7 +334,7 @@ def parser() -> Parser:
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the stages. Returns the exit status."""
-    return run_checked(parser(), argv, check, run_stages, "run it again: it goes on where it was")
+    return run_checked(parser(), argv, check, run_stages, "run it again to resume")
 
 
 def check(args: argparse.Namespace) -> argparse.Namespace:

@@ -372,7 +372,7 @@ WRONG_REWRITES = [
     ("paraphrase", SAID.upper().replace("O'NEILL & SONS", "O'Neill & Sons"), "This only repeats"),
     ("verbose", REWRITES["paraphrase"], "The same as answer 1"),
     ("verbose", "Kindly book O'Neill & Sons for 2 people", "Not longer: 7 words, and the sentence above has 9."),
-    ("verbose", "word " * 60, "Too long: 60 words, and at most 49"),
+    ("verbose", "word " * 60, "Too long: 60 words. Please use at most 49"),
     (
         "simplified",
         "Please get me O'Neill & Sons, for 2 people tomorrow evening",

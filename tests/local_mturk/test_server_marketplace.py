@@ -104,7 +104,7 @@ def test_the_index_shows_groups(make_hit, browser):
     held = browser.accept(other, "A2")
     page = browser.ask("GET", "/?worker_id=A1")[2]
     assert page.count("Accept and work") == 1
-    assert "Nothing here for you: already_done" in page
+    assert "Not available to you: already done" in page
     group = html.unescape(re.search(r'name="group_id" value="([^"]+)"', page).group(1))
     assert browser.ask("POST", "/accept", {"group_id": group, "worker_id": "A1"})[0] == 303
     page = browser.ask("GET", "/?worker_id=A2")[2]

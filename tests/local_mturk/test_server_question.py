@@ -53,7 +53,7 @@ def test_bytes_are_counted_not_letters():
     fits = question(page(inside="\u20ac" * ((MAX_BYTES - len(question())) // 3)))
     assert MAX_BYTES - 3 < len(fits.encode()) <= MAX_BYTES
     check_question(fits)
-    with pytest.raises(MTurkError, match="bytes, and at most 65,535"):
+    with pytest.raises(MTurkError, match="bytes; at most 65,535"):
         check_question(fits.replace("<html>", "<html >  "))
 
 

@@ -38,7 +38,7 @@ EXPLANATIONS = {
     "assignment_rejected": "The requester has rejected the assignment.",
     "reviewer": "A reviewer rejected it.",
     "short_prompt_copy": "Has the words of its short prompt: may be right, may be lazy.",
-    "other_script": "Has letters of another script, or such as a name cannot be written with.",
+    "other_script": "Has letters of another script, or characters that a name cannot contain.",
     "other_language": "Looks like another language than English.",
     "profanity": "Contains a word from the profanity list; titles and medicine have such words too.",
     "unknown_word": "Contains a word that English texts do not have: a typo, or a name.",
