@@ -137,7 +137,8 @@ class Composition:
                 path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
                 written.append(files.write_staged(output, path, schema_bytes(services)))
         written.append(audit.write_staged(output, [self.audit]))
-        files.publish(output, files.manifest_of(run.header(), self._settled.counts, written))
+        counts = self._settled.counts.as_json(run.recorded)
+        files.publish(output, files.manifest_of(run.info(output).manifest(), counts, written))
 
 
 def compose(

@@ -83,7 +83,7 @@ class PublishedAnswers:
 
         self.output = output
         self.statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
-        self.assignments: int = json.loads(read_written(output, MANIFEST))["counts"]["assignments"]
+        self.assignments: int = json.loads(read_written(output, MANIFEST))["counts"].get("assignments", 0)
         self.dead_letters = [json.loads(line) for line in read_written(output, "dead_letters.jsonl").splitlines()]
 
     def say(self, headline: str, missing: str) -> None:

@@ -65,9 +65,15 @@ class Counts(Counter[CountKey]):
             if key.name == name and all(getattr(key, part) == wanted for part, wanted in parts.items()):
                 yield key, n
 
-    def as_json(self) -> dict[str, int]:
-        """The counts that have no value, by ``name/set/split``: what ``run.json`` records."""
-        return {str(key): n for key, n in sorted(self.items()) if n and not key.value}
+    def as_json(self, names: Sequence[str] | None = None) -> dict[str, int]:
+        """The counts that have no value, by ``name/set/split``: what ``run.json`` records. Of ``names``, if given."""
+        keys = sorted(key for key, n in self.items() if n and not key.value and (names is None or key.name in names))
+        return {str(key): self[key] for key in keys}
+
+    @classmethod
+    def named(cls, **numbers: int) -> Counts:
+        """Counts that concern all sets and splits, by name."""
+        return cls({CountKey(name): n for name, n in numbers.items()})
 
     @classmethod
     def of_json(cls, counts: Mapping[str, int]) -> Counts:

@@ -289,9 +289,7 @@ class _Checked:
     def __call__(self, sums: Mapping[Any, int]) -> dict[str, int]:
         counts = Counts.of_pairs(sums.items())
         check_invariants(counts, self.invariants)
-        if self.recorded is not None:
-            counts = Counts({key: n for key, n in counts.items() if key.name in self.recorded})
-        return counts.as_json()
+        return counts.as_json(self.recorded)
 
 
 class _MetadataFiles(beam.DoFn):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import apache_beam as beam
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from parapet.schemas.responses import DeadLetter
 from parapet.transforms import files
+from parapet.transforms.counts import Counts, Invariant
 from parapet.transforms.crowd import audit
 from parapet.transforms.crowd.ingest.files import Sources
 from parapet.transforms.crowd.reading import AGREEMENT, COUNTS, DEAD_LETTERS, ReadAnswers
@@ -22,6 +24,7 @@ from parapet.transforms.crowd.review import ReviewItem, review_csv, review_pages
 from parapet.transforms.crowd.summary import dead_letters_jsonl
 from parapet.transforms.crowd.worker_key import load_worker_key
 from parapet.transforms.report import Report, page
+from parapet.transforms.runs import FinishRun, Outputs, RunInfo
 
 # The outputs of a transform that settles answers, besides its dead letters and counts.
 FILES, AUDIT, SUMMARY = "files", "audit", "summary"
@@ -46,13 +49,16 @@ class CrowdRun(Protocol[SummaryT]):
     Attributes:
       pipeline: the command.
       audit_schema: of ``responses.parquet``.
+      invariants: what must hold of the counts. ``recorded`` are the names of those that ``run.json`` has.
     """
 
     pipeline: ClassVar[str]
     audit_schema: ClassVar[pa.Schema]
+    invariants: ClassVar[Sequence[Invariant]]
+    recorded: ClassVar[Sequence[str]]
 
-    def header(self) -> dict[str, Any]:
-        """What ``run.json`` says besides files and counts."""
+    def info(self, output: str) -> RunInfo:
+        """The run, its options those that shape the result."""
 
     def explanations(self) -> Mapping[str, str]:
         """Reason id to a sentence for reviewers and requesters."""
@@ -73,9 +79,6 @@ class CrowdRun(Protocol[SummaryT]):
 
     def other_files(self, summaries: Sequence[SummaryT]) -> Iterable[tuple[str, bytes]]:
         """(path, bytes) of what only this pipeline writes."""
-
-    def check_invariants(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """The counts for ``run.json``. Raises InputError where an answer was lost."""
 
 
 class ComposeAnswers(beam.PTransform):
@@ -107,24 +110,22 @@ class ComposeAnswers(beam.PTransform):
             | "One audit" >> beam.GroupBy(_together)
             | "Write audit" >> beam.ParDo(_WriteAudit(output, run.audit_schema))
         )
-        metadata = (
-            pipeline
-            | "Once" >> beam.Create([run], reshuffle=False)
-            | "Metadata files"
-            >> beam.FlatMap(
-                metadata_files,
-                beam.pvalue.AsList(settled[SUMMARY]),
-                beam.pvalue.AsList(dead_letters),
-                beam.pvalue.AsList(answers[AGREEMENT]),
-            )
-        )
-        results = (settled[FILES], metadata) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(output)
-        published: beam.PCollection = (
-            (audit_file, results)
-            | "All files" >> beam.Flatten()
-            | "Publish" >> files.Publish(output, run.header(), counts, run.check_invariants)
+        results = settled[FILES] | "Write results" >> files.WriteFiles(output)
+        written = (audit_file, results) | "Written files" >> beam.Flatten()
+        published: beam.PCollection = Outputs.plain(written, counts) | "Finish" >> FinishRun(
+            run.info(output),
+            partial(_metadata_files, run),
+            beam.pvalue.AsList(settled[SUMMARY]),
+            beam.pvalue.AsList(dead_letters),
+            beam.pvalue.AsList(answers[AGREEMENT]),
+            invariants=run.invariants,
+            recorded=run.recorded,
         )
         return published
+
+
+def _metadata_files(run: CrowdRun[Any], counts: Counts, examples: object, *side: Any) -> dict[str, bytes]:
+    return dict(metadata_files(run, *side))
 
 
 def metadata_files(

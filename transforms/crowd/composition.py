@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,12 +15,13 @@ from parapet.schemas.elements import VARIANTS
 from parapet.schemas.errors import storable
 from parapet.schemas.layout import SplitSchemas, raw_by_name
 from parapet.schemas.responses import Assignment, DeadLetter, audit_table
+from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.crowd import agreement
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_responses, read_sheet
 from parapet.transforms.crowd.merge import merge
 from parapet.transforms.crowd.settle import Outcome, Settings, settle
-from parapet.transforms.crowd.summary import check_invariants
+from parapet.transforms.crowd.summary import INVARIANTS
 
 
 class Answers(msgspec.Struct):
@@ -45,12 +46,12 @@ class Settled(msgspec.Struct):
     Attributes:
       outcomes: by the service's name, in the order of the schema files.
       dead: every record that could not be used, in the order of ``dead_letters.jsonl``.
-      counts: for ``run.json``.
+      counts: of assignments, answers and decisions.
     """
 
     outcomes: dict[str, Outcome]
     dead: list[DeadLetter]
-    counts: dict[str, int] = {}
+    counts: Counts
 
     def variants(self, splits: Iterable[SplitSchemas]) -> dict[str, dict[str, list[dict[str, Any]]]]:
         """``v1`` to ``v5``, to the name of a split, to its composed services in the order of its file."""
@@ -111,17 +112,18 @@ def settle_all(splits: Sequence[SplitSchemas], answers: Answers, settings: Setti
     by_service: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in merged.assignments:
         by_service[assignment.service_name].append(assignment)
-    found = Settled({}, [*bad_services(splits), *answers.dead, *merged.dead])
-    counts = Counter(merged.counts | {"assignments_read": len(answers.assignments)})
+    found = Settled({}, [*bad_services(splits), *answers.dead, *merged.dead], Counts())
+    found.counts.update(merged.counts)
+    found.counts.add("assignments_read", len(answers.assignments))
     for name in dict.fromkeys((*raws, *by_service)):
         of_service = by_service.get(name, [])
         decisions = {a.assignment_id: d for a in of_service if (d := merged.decisions.get(a.assignment_id))}
         settled = settle(name, raws.get(name), of_service, decisions, settings, left_out)
-        counts.update(settled.counts)
+        found.counts.update(settled.counts)
         found.dead += settled.dead
         if settled.outcome is not None:
             found.outcomes[name] = settled.outcome
-    found.counts = check_invariants(counts)
+    check_invariants(found.counts, INVARIANTS)
     found.dead.sort(key=msgspec.json.encode)
     return found
 

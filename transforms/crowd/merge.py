@@ -9,6 +9,7 @@ import msgspec
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.transforms.counts import Counts
 from parapet.transforms.crowd.ingest.fields import payload
 
 
@@ -19,13 +20,13 @@ class Merged(msgspec.Struct):
       assignments: each once, in the order of their ids; all of them answer something.
       decisions: assignment id to form field to decision.
       dead: what cannot be used.
-      counts: for ``summary.check_invariants``.
+      counts: of assignments, answers and decisions, for the invariants.
     """
 
     assignments: list[Assignment]
     decisions: dict[str, dict[str, Decision]]
     dead: list[DeadLetter]
-    counts: dict[str, int]
+    counts: Counts
 
 
 def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
@@ -40,12 +41,12 @@ def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
     without = [no_answer(assignment) for assignment in assignments if not assignment.answers]
     assignments = [assignment for assignment in assignments if assignment.answers]
     known, unknown = unknown_decisions(settled, assignments, conflicts)
-    counts = {
-        "assignments_merged": len(read),
-        "assignments": len(assignments),
-        "answers_given": sum(map(given, assignments)),
-        "decisions": sum(map(len, known.values())),
-    }
+    counts = Counts.named(
+        assignments_merged=len(read),
+        assignments=len(assignments),
+        answers_given=sum(map(given, assignments)),
+        decisions=sum(map(len, known.values())),
+    )
     return Merged(assignments, known, [*conflicts, *without, *contradictions, *unknown], counts)
 
 

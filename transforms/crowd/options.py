@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, services_by_name
 from parapet.transforms import distance, plugins
@@ -77,10 +76,9 @@ class Options(msgspec.Struct, frozen=True):
             **({"vetting rules": ", ".join(choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
         }
 
-    def header(self) -> dict[str, Any]:
-        """What ``run.json`` says besides files and counts; of plug-ins, where they are from."""
+    def plugins(self) -> dict[str, Any]:
+        """Where the plug-ins are from, for ``run.json``."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
         rules = (chosen for chosen, _ in choose_rules(self.vetting_rules).values())
         chosen = (plugins.choose(plugins.DISTANCES, *one) for one in distances)
-        about = {"pipeline": "compose", "version": parapet_version(), "options": self.method()}
-        return {**about, **plugins.recorded(*chosen, *rules)}
+        return plugins.recorded(*chosen, *rules)

@@ -19,6 +19,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.responses import Assignment, DeadLetter
+from parapet.transforms.counts import Counts
 from parapet.transforms.crowd.agreement import adjudicate_csv, merge_reviewers
 from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd.ingest.files import Sources, distinct, read_responses, read_sheet
@@ -67,10 +68,10 @@ def tag_dead_letters(dead_letters: Iterable[DeadLetter]) -> Iterator[TaggedOutpu
         yield TaggedOutput(DEAD_LETTERS, letter)
 
 
-def tag_counts(counts: Mapping[str, int]) -> Iterator[TaggedOutput]:
+def tag_counts(counts: Counts) -> Iterator[TaggedOutput]:
     """Counts for their own output, where they are summed."""
-    for count in counts.items():
-        yield TaggedOutput(COUNTS, count)
+    for key, n in counts.items():
+        yield TaggedOutput(COUNTS, (tuple(key), n))
 
 
 class ReadAnswers(beam.PTransform):
@@ -150,7 +151,7 @@ class ReadResponses(beam.DoFn):
         while batch := list(islice(records, _BATCH_SIZE)):
             assignments = [record for record in batch if isinstance(record, Assignment)]
             yield from tag_dead_letters(record for record in batch if isinstance(record, DeadLetter))
-            yield from tag_counts({"assignments_read": len(assignments)})
+            yield from tag_counts(Counts.named(assignments_read=len(assignments)))
             yield from _buckets(assignments, lambda a: a.assignment_id, self.buckets)
 
 

@@ -17,6 +17,7 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.elements import TASKS, VARIANTS, Element, Task, elements_of
 from parapet.schemas.responses import Assignment, AuditRow, DeadLetter
 from parapet.schemas.service import parse_service
+from parapet.transforms.counts import Counts
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
 from parapet.transforms.crowd.ingest.fields import payload
@@ -88,12 +89,12 @@ class Settled(msgspec.Struct):
     Attributes:
       outcome: None where no schema has the service.
       dead: what cannot be used.
-      counts: for ``summary.check_invariants``.
+      counts: of assignments, answers and decisions, for the invariants.
     """
 
     outcome: Outcome | None
     dead: list[DeadLetter]
-    counts: dict[str, int]
+    counts: Counts
 
 
 def settle(
@@ -114,17 +115,19 @@ def settle(
       settings: of the run.
       left_out: names of services whose schemas are bad.
     """
-    counts = {"decisions_settled": sum(map(len, decisions.values()))}
+    counts = Counts.named(decisions_settled=sum(map(len, decisions.values())))
     if raw is None:
         dead = unknown_service(name, assignments, decisions, left_out)
-        counts |= {"assignments_settled": len(assignments), "answers_dead": sum(map(given, assignments))}
+        counts.update(Counts.named(assignments_settled=len(assignments), answers_dead=sum(map(given, assignments))))
         return Settled(None, dead, counts)
     outcome = settle_service(raw, assignments, decisions, settings)
-    counts |= {
-        "answers_audited": sum(bool(row.text.strip()) for row in outcome.audit),
-        "answers_dead": sum(letter.stage == "compose" and bool(letter.payload) for letter in outcome.dead),
-        "assignments_settled": len(accounted_for(assignments, outcome)),
-    }
+    counts.update(
+        Counts.named(
+            answers_audited=sum(bool(row.text.strip()) for row in outcome.audit),
+            answers_dead=sum(letter.stage == "compose" and bool(letter.payload) for letter in outcome.dead),
+            assignments_settled=len(accounted_for(assignments, outcome)),
+        )
+    )
     return Settled(outcome, outcome.dead, counts)
 
 

@@ -8,17 +8,17 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import pyarrow as pa
 
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.elements import VARIANTS, task_id
-from parapet.schemas.errors import InputError
 from parapet.schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
 from parapet.schemas.service import parse_service
 from parapet.transforms import table1
+from parapet.transforms.counts import Balance, Invariant
 from parapet.transforms.crowd.options import Options
 from parapet.transforms.crowd.report import Example, compose_report
 from parapet.transforms.crowd.review import ReviewItem
@@ -29,6 +29,19 @@ from parapet.transforms.hits.records import PageRecord
 from parapet.transforms.hits.records import Settings as HitSettings
 from parapet.transforms.hits.render_service import render_service
 from parapet.transforms.report import Report
+
+if TYPE_CHECKING:
+    from parapet.transforms.runs import RunInfo
+
+# Nothing is lost: what was read is what was merged, and every answer is in the audit or in the dead letters.
+INVARIANTS: Sequence[Invariant] = (
+    Balance("assignments_read", ("assignments_merged",)),
+    Balance("assignments", ("assignments_settled",)),
+    Balance("decisions", ("decisions_settled",)),
+    Balance("answers_given", ("answers_audited", "answers_dead")),
+)
+# In ``run.json``. How often an assignment was read is not: reading it again changes nothing.
+RECORDED = ("assignments", "answers_given")
 
 _SERVICES_SHOWN = 2  # whose paraphrases the report shows
 
@@ -221,13 +234,17 @@ class VariantsRun(msgspec.Struct, frozen=True):
 
     pipeline: ClassVar[str] = "compose"
     audit_schema: ClassVar[pa.Schema] = RESPONSES
+    invariants: ClassVar[Sequence[Invariant]] = INVARIANTS
+    recorded: ClassVar[Sequence[str]] = RECORDED
 
     options: Options
     services: dict[str, list[str]]
 
-    def header(self) -> dict[str, Any]:
-        """What ``run.json`` says besides files and counts."""
-        return self.options.header()
+    def info(self, output: str) -> RunInfo:
+        """The run."""
+        from parapet.transforms.runs import RunInfo
+
+        return RunInfo(self.pipeline, output, self.options.method(), header=self.options.plugins())
 
     def explanations(self) -> Mapping[str, str]:
         """Reason id to a sentence, with the rules of plug-ins."""
@@ -256,33 +273,3 @@ class VariantsRun(msgspec.Struct, frozen=True):
     def other_files(self, summaries: Sequence[ServiceSummary]) -> Iterator[tuple[str, bytes]]:
         """The plan of a top-up."""
         yield "top_up_plan.json", (json.dumps(top_up_plan(summaries), indent=2) + "\n").encode()
-
-    def check_invariants(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """See :func:`check_invariants`."""
-        return check_invariants(counts)
-
-
-def check_invariants(counts: Mapping[str, int]) -> dict[str, int]:
-    """Nothing is lost: what was read is what was merged, and every answer is in the audit or in the dead letters.
-
-    Returns:
-      The counts that depend on the content alone. How often an assignment was read is not among them: ingesting it
-      again changes nothing.
-
-    Raises:
-      InputError: the numbers differ, which is a fault of the program's and fails the run unpublished.
-    """
-    pairs = (
-        ("assignments read", counts.get("assignments_read", 0), counts.get("assignments_merged", 0)),
-        ("assignments kept", counts.get("assignments", 0), counts.get("assignments_settled", 0)),
-        ("decisions kept", counts.get("decisions", 0), counts.get("decisions_settled", 0)),
-        (
-            "answers given",
-            counts.get("answers_given", 0),
-            counts.get("answers_audited", 0) + counts.get("answers_dead", 0),
-        ),
-    )
-    for what, came, went in pairs:
-        if came != went:
-            raise InputError(f"{came} {what}, {went} accounted for: nothing was published; please report this")
-    return {"assignments": counts.get("assignments", 0), "answers_given": counts.get("answers_given", 0)}

@@ -22,6 +22,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.schemas.rewritings import REWRITINGS
 from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.counts import Counts
 from parapet.transforms.crowd import audit
 from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY
 from parapet.transforms.crowd.ingest.fields import payload
@@ -158,14 +159,14 @@ class _JoinDialogue(beam.DoFn):
         positions = {task.turn for task in tasks}
         usable: list[Assignment] = []
         for assignment in answers.assignments:
-            yield from tag_counts({"assignments_settled": 1})
+            yield from tag_counts(Counts.named(assignments_settled=1))
             turn = source.turn(place_of(assignment.service_name)[1])
             if isinstance(turn, SourceTurn):
                 usable.append(assignment)
                 positions.add(turn.turn)
                 continue
             decisions = answers.decisions.pop(assignment.assignment_id, {})
-            yield from tag_counts({"decisions_settled": len(decisions), "answers_dead": given(assignment)})
+            yield from tag_counts(Counts.named(decisions_settled=len(decisions), answers_dead=given(assignment)))
             yield from tag_dead_letters(_unusable(assignment, decisions.values(), turn))
         sources = {at: turn for at in positions if isinstance(turn := source.turn(at), SourceTurn)}
         yield name, _packer.encode(_Joined(list(sources.values()), usable, answers.decisions))
@@ -232,14 +233,13 @@ class _SettleDialogue(beam.DoFn):
             self.seed,
             lambda worker, answer: is_repeated(worker, answer, repeats),
         )
-        yield from tag_counts(
-            {
-                "decisions_settled": sum(map(len, joined.decisions.values())),
-                "answers_audited": sum(bool(row["text"].strip()) for row in outcome.audit),
-                "used": sum(row["disposition"] == "used" for row in outcome.audit),
-                "rewritten": len(outcome.rewritten),
-            }
+        counts = Counts.named(
+            decisions_settled=sum(map(len, joined.decisions.values())),
+            answers_audited=sum(bool(row["text"].strip()) for row in outcome.audit),
+            used=sum(row["disposition"] == "used" for row in outcome.audit),
+            rewritten=len(outcome.rewritten),
         )
+        yield from tag_counts(counts)
         yield TaggedOutput(_REWRITTEN, (name, b"".join(_encode_line(turn) + b"\n" for turn in outcome.rewritten)))
         yield TaggedOutput(AUDIT, (name, audit.pack_table(pa.Table.from_pylist(outcome.audit, REWRITINGS))))
         yield TaggedOutput(SUMMARY, summarise(outcome, len(joined.turns)))

@@ -12,10 +12,9 @@ import msgspec
 import pyarrow as pa
 
 from parapet.schemas.decisions import csv_bytes
-from parapet.schemas.distribution import parapet_version
-from parapet.schemas.errors import InputError
 from parapet.schemas.responses import DISPOSITIONS
 from parapet.schemas.rewritings import KINDS, REWRITINGS, Kind
+from parapet.transforms.counts import Balance, Invariant
 from parapet.transforms.crowd import summary as crowd_summary
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd_variations.report import Example, compose_variations_report
@@ -26,6 +25,7 @@ from parapet.transforms.distance import levenshtein
 from parapet.transforms.hits.rewriting import turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 from parapet.transforms.report import Report
+from parapet.transforms.runs import RunInfo
 from parapet.transforms.seeding import stable_hash
 
 # ``service_name``, ``task``, ``field``, ``have`` and ``need`` are what 'parapet mturk topup' takes.
@@ -238,12 +238,14 @@ class RewritingsRun(msgspec.Struct, frozen=True):
 
     pipeline: ClassVar[str] = "compose_variations"
     audit_schema: ClassVar[pa.Schema] = REWRITINGS
+    invariants: ClassVar[Sequence[Invariant]] = (*crowd_summary.INVARIANTS, Balance("used", ("rewritten",)))
+    recorded: ClassVar[Sequence[str]] = (*crowd_summary.RECORDED, "rewritten")
 
     method: dict[str, str]
 
-    def header(self) -> dict[str, Any]:
-        """What ``run.json`` says besides files and counts."""
-        return {"pipeline": self.pipeline, "version": parapet_version(), "options": self.method}
+    def info(self, output: str) -> RunInfo:
+        """The run."""
+        return RunInfo(self.pipeline, output, self.method)
 
     def explanations(self) -> Mapping[str, str]:
         """Reason id to a sentence."""
@@ -270,17 +272,3 @@ class RewritingsRun(msgspec.Struct, frozen=True):
     def other_files(self, summaries: Sequence[Summary]) -> Iterator[tuple[str, bytes]]:
         """None: what answers become is written by the transform that settles them."""
         yield from ()
-
-    def check_invariants(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """See :func:`check_invariants`."""
-        return check_invariants(counts)
-
-
-def check_invariants(counts: Mapping[str, int]) -> dict[str, int]:
-    """As that of :mod:`parapet.transforms.crowd.summary`; and each used answer is a line of ``rewritten.jsonl``."""
-    if counts.get("used", 0) != counts.get("rewritten", 0):
-        raise InputError(
-            f"{counts.get('used', 0)} answers used, {counts.get('rewritten', 0)} written: nothing was published; "
-            "please report this"
-        )
-    return {**crowd_summary.check_invariants(counts), "rewritten": counts.get("rewritten", 0)}

@@ -9,12 +9,12 @@ import pytest
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.pipelines.main import main
-from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment
+from parapet.transforms.counts import Counts, check_invariants
 from parapet.transforms.crowd import reading, settle
 from parapet.transforms.crowd.ingest import files
 from parapet.transforms.crowd.settle import settle_service
-from parapet.transforms.crowd.summary import check_invariants
+from parapet.transforms.crowd.summary import INVARIANTS, RECORDED
 
 
 def fails_unpublished(out: Path) -> bool:
@@ -30,7 +30,7 @@ def test_an_answer_that_a_service_loses_fails_the_run(tmp_path: Path, capsys, mo
 
     monkeypatch.setattr(settle, "settle_service", losing)
     assert fails_unpublished(tmp_path / "out")
-    assert "answers given" in capsys.readouterr().err
+    assert "balance for answers_given" in capsys.readouterr().err
 
 
 def test_assignments_lost_on_the_way_to_their_service_fail_the_run(tmp_path: Path, capsys, monkeypatch) -> None:
@@ -42,14 +42,14 @@ def test_assignments_lost_on_the_way_to_their_service_fail_the_run(tmp_path: Pat
     process = reading.MergeBucket.process
     monkeypatch.setattr(reading.MergeBucket, "process", losing)
     assert fails_unpublished(tmp_path / "out")
-    assert "assignments kept" in capsys.readouterr().err
+    assert "balance for assignments" in capsys.readouterr().err
 
 
 def test_assignments_lost_after_reading_fail_the_run(tmp_path: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr(reading, "_unpack_assignments", lambda batch: unpack(batch)[1:])
     unpack = msgspec.msgpack.Decoder(list[Assignment]).decode
     assert fails_unpublished(tmp_path / "out")
-    assert "assignments read" in capsys.readouterr().err
+    assert "balance for assignments_read" in capsys.readouterr().err
 
 
 def test_a_disk_that_fails_while_reading_fails_the_run(tmp_path: Path, capsys, monkeypatch) -> None:
@@ -76,14 +76,16 @@ GOOD = {
 
 
 def test_counts_that_balance_are_recorded_without_how_often_things_were_read() -> None:
-    assert check_invariants(GOOD) == {"assignments": 4, "answers_given": 9}
-    assert check_invariants({}) == {"assignments": 0, "answers_given": 0}
+    counts = Counts.named(**GOOD)
+    check_invariants(counts, INVARIANTS)
+    assert counts.as_json(RECORDED) == {"answers_given": 9, "assignments": 4}
+    check_invariants(Counts(), INVARIANTS)
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
 def test_any_count_that_is_off_is_a_failure(name: str) -> None:
-    with pytest.raises(InputError, match="nothing was published"):
-        check_invariants({**GOOD, name: GOOD[name] - 1})
+    with pytest.raises(RuntimeError, match="do not balance"):
+        check_invariants(Counts.named(**{**GOOD, name: GOOD[name] - 1}), INVARIANTS)
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 7])
