@@ -29,6 +29,7 @@ from parapet.transforms import plugins
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.schemas.dialogue_files import DialogueFile
     from parapet.transforms.corpora import Corpus
     from parapet.transforms.perturbation import Perturbation
 
@@ -52,7 +53,7 @@ class Config(msgspec.Struct, frozen=True):
       output: the output folder.
       perturbation: made of its options, and fitted.
       corpus: the dialogues that are perturbed.
-      every_file: whether all splits are analyzed, not only those that are perturbed.
+      analyzed: the files that are analyzed.
       root: of the corpus.
       max_bad: the share of each kind of record that may be bad.
       options: of the perturbation, for ``run.json``.
@@ -62,6 +63,7 @@ class Config(msgspec.Struct, frozen=True):
     output: str
     perturbation: Perturbation
     corpus: Corpus
+    analyzed: Sequence[DialogueFile]
     root: str
     max_bad: Fraction
     options: dict[str, object]
@@ -168,10 +170,13 @@ class Check(msgspec.Struct, frozen=True):
         corpus = read_corpus(root, listed(args.split))
         for line in corpus.problems:
             logging.warning("%s", line)
-        perturbation.fit(read_corpus(root, None) if perturbation.needs_corpus() else corpus)
+        perturbation.splits = tuple(corpus.folders)
+        whole = read_corpus(root, None) if perturbation.needs_corpus() or perturbation.analyzes_all_splits else corpus
+        perturbation.fit(whole)
+        analyzed = whole.files if perturbation.analyzes_all_splits else corpus.files
         options = {"split": args.split, "seed": args.seed, "max_bad": float(args.max_bad), **given}
         plugin = plugins.recorded(plugins.choose(plugins.PERTURBATIONS, self.name, ""))
-        return Config(args.output, perturbation, corpus, root, args.max_bad, options, plugin)
+        return Config(args.output, perturbation, corpus, analyzed, root, args.max_bad, options, plugin)
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
@@ -188,7 +193,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     name = f"perturb {config.perturbation.name}"
     files.prepare(config.output, name)
     info = RunInfo(name, config.output, config.options, config.max_bad, "perturbed", config.plugin)
-    _ = pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, info)
+    _ = pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, info, config.analyzed)
 
 
 def report(config: Config, counters: dict[str, int]) -> None:

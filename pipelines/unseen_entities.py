@@ -7,7 +7,9 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from parapet.pipelines.command import (
     Parser,
@@ -16,8 +18,8 @@ from parapet.pipelines.command import (
     check_apart,
     counted,
     run_command,
-    run_header,
-    warn_left_out,
+    say,
+    warn_dead_letters,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.corpora import Corpus
+    from parapet.transforms.entities.perturbation import UnseenEntities
+    from parapet.transforms.runs import RunInfo
 
 EXAMPLE = """\
   parapet unseen_entities --output unseen                        # the sample's test dialogues
@@ -39,10 +43,10 @@ def parser() -> Parser:
         "Dialogues -> the same with slot values that occur nowhere in training: OUT/test/dialogues_001.json, and\n"
         "a row for every value in OUT/replacements."
     )
-    made = Parser("unseen_entities", what, EXAMPLE)
-    add = made.add_argument
+    parser = Parser("unseen_entities", what, EXAMPLE)
+    add = parser.add_argument
     add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
-    add_split(made, many=True)
+    add_split(parser, many=True)
     add("--training", metavar="ROOT", help="corpus whose split train is what has been seen (default: --sgd)")
     add(
         "--values",
@@ -64,142 +68,85 @@ def parser() -> Parser:
         default=0.5,
         help="share of the dialogues with open slots that must change, or the run fails (default 0.5)",
     )
-    add("--seed", default="0", help="of all choices: any text (default 0)")
-    add_max_bad(made)
-    return made
+    add("--seed", default="0", help="random seed of all choices: any text (default 0)")
+    add_max_bad(parser)
+    return parser
+
+
+class Config(msgspec.Struct, frozen=True):
+    """What the command does.
+
+    Attributes:
+      perturbation: fitted to the corpus.
+      corpus: the dialogues that are perturbed.
+      info: the run.
+      root: of the corpus.
+    """
+
+    perturbation: UnseenEntities
+    corpus: Corpus
+    info: RunInfo
+    root: str
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, check, build, report, inputs)
+    return run_command(parser(), argv, check, build, report, lambda config: [("--sgd", config.root)])
 
 
-def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What workers read: the dialogues."""
-    return [("--sgd", str(args.sgd or sample_root()))]
-
-
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads flags, corpus, training and values. Raises InputError where it cannot work."""
-    from parapet.transforms.corpora import read_corpus
-    from parapet.transforms.entities.study import Config, split_train, study
+    from parapet.transforms.corpora import listed, read_corpus
+    from parapet.transforms.entities.perturbation import UnseenEntities
+    from parapet.transforms.runs import RunInfo
 
     check_apart(args.output, sgd=args.sgd, training=args.training)
-    if not 0 <= args.least_changed <= 1:
-        raise InputError(f"{args.least_changed:g} is no share: give 0 to 1", "--least_changed")
-    root = args.sgd or sample_root()
-    splits = list(dict.fromkeys(split.strip() for split in args.split.split(",") if split.strip()))
+    perturbation = UnseenEntities(
+        seed=args.seed,
+        values=args.values,
+        categorical=args.categorical,
+        training=args.training,
+        least_changed=args.least_changed,
+        max_bad=args.max_bad,
+    )
+    root = str(args.sgd or sample_root())
+    splits = list(dict.fromkeys(listed(args.split)))
     if not splits:
         raise InputError("give one or more of train, dev, test", "--split")
-    args.corpus = read_corpus(root, splits)
-    for line in args.corpus.problems:
+    corpus = read_corpus(root, splits)
+    for line in corpus.problems:
         logging.warning("%s", line)
-    whole = read_corpus(root, None)
-    training = split_train(read_corpus(args.training, None) if args.training else whole, args.training or root)
-    config = Config(args.values, args.categorical == "replace", args.seed, args.max_bad)
-    args.replacer, args.leaking, warning = study(args.corpus, whole, training, config)
-    if warning:
-        logging.warning("%s", warning)
-    return args
+    perturbation.splits = tuple(corpus.folders)
+    perturbation.fit(read_corpus(root, None))
+    if perturbation.warning:
+        logging.warning("%s", perturbation.warning)
+    options = {"split": args.split, **perturbation.options(), "max_bad": float(args.max_bad)}
+    return Config(perturbation, corpus, RunInfo("unseen_entities", args.output, options, args.max_bad), root)
 
 
-def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags that shape the content."""
-    return {
-        "split": args.split,
-        "values": args.replacer.sources.mode,
-        "categorical": args.categorical,
-        "least_changed": args.least_changed,
-        "seed": args.seed,
-        "training_elsewhere": args.training is not None,
-        "max_bad": float(args.max_bad),
-    }
-
-
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Dialogue files -> the same with other values, their rows, numbers and a page."""
-    from functools import partial
-
-    import apache_beam as beam
-
     from parapet.transforms import files
-    from parapet.transforms.dead_letters import DeadLettersFile, of_dialogues
-    from parapet.transforms.entities import outputs, writing
+    from parapet.transforms.perturbed_files import PerturbCorpus
 
-    files.prepare(args.output, "unseen_entities")
-    corpus: Corpus = args.corpus
-    written = (
-        pipeline
-        | "Dialogue files" >> beam.Create(corpus.files, reshuffle=False)
-        | "Set" >> writing.WriteSet(args.output, args.replacer)
-    )
-    counts = written[writing.COUNTS] | "Sum counts" >> beam.CombinePerKey(sum)
-    tallies = written[writing.TALLIES] | "Sum tallies" >> beam.CombinePerKey(sum)
-    examples = written[writing.EXAMPLES] | "Examples" >> beam.combiners.Top.Smallest(
-        writing.SHOWN, key=lambda drawn: drawn[0]
-    )
-    small = (
-        pipeline
-        | "Once" >> beam.Create([about_of(args)], reshuffle=False)
-        | "Metadata files"
-        >> beam.FlatMap(
-            outputs.metadata_files,
-            beam.pvalue.AsList(counts),
-            beam.pvalue.AsList(tallies),
-            beam.pvalue.AsList(examples),
-        )
-    )
-    dead = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
-        written[writing.COUNTS], of_dialogues, args.max_bad
-    )
-    others = (small, dead) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
-    (
-        (written.written, others)
-        | "All files" >> beam.Flatten()
-        | "Publish"
-        >> files.Publish(
-            args.output,
-            header(args),
-            written[writing.COUNTS],
-            partial(writing.check_invariants, least_changed=args.least_changed),
-        )
-    )
+    files.prepare(config.info.output, config.info.pipeline)
+    pipeline | "Perturb" >> PerturbCorpus(config.perturbation, config.corpus, config.info)
 
 
-def about_of(args: argparse.Namespace) -> Any:
-    """What is known before anything is replaced."""
-    from parapet.transforms.entities.outputs import About
-
-    training = args.replacer.training
-    return About(
-        options_of(args),
-        args.corpus.schemas,
-        {"texts": training.texts, "grams": len(training.grams)},
-        {name: len(pool) for name, pool in sorted(args.replacer.sources.pools.items())},
-        args.leaking,
-    )
-
-
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    return run_header("unseen_entities", options_of(args))
-
-
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says what was replaced, what was kept, and what was left out."""
-    from parapet.transforms.dead_letters import of_dialogues
+def report(config: Config, _: dict[str, int]) -> None:
+    """Prints what was replaced, what was kept, and what was left out."""
+    from parapet.transforms.entities.report import REASONS
     from parapet.transforms.files import read_written
 
-    numbers = json.loads(read_written(args.output, "statistics.json"))
-    if not args.quiet:
-        print(
-            f"{numbers['changed']:,} of {counted(numbers['dialogues'], 'dialogue')} changed, "
-            f"{numbers['turns_changed']:,} of {counted(numbers['turns'], 'turn')}"
-        )
-        kept = ", ".join(f"{n:,} {reason}" for reason, n in numbers["kept"].items())
-        print(f"{counted(numbers['values']['replaced'], 'value')} replaced; kept: {kept or 'none'}")
-        print(f"leaks: {numbers['leaks']} (of {counted(numbers['training']['texts'], 'text')} of training)")
-    warn_left_out(args.output, of_dialogues)
+    numbers = json.loads(read_written(config.info.output, "statistics.json"))
+    say(
+        f"{numbers['changed']:,} of {counted(numbers['dialogues'], 'dialogue')} changed, "
+        f"{numbers['turns_changed']:,} of {counted(numbers['turns'], 'turn')}"
+    )
+    kept = ", ".join(f"{n:,} {REASONS[reason][0]}" for reason, n in numbers["kept"].items())
+    say(f"{counted(numbers['values']['replaced'], 'value')} replaced; kept: {kept or 'none'}")
+    say(f"leaks: {numbers['leaks']} (of {counted(numbers['training']['texts'], 'text')} in training)")
+    warn_dead_letters(config.info.output, config.perturbation.tallies)
 
 
 if __name__ == "__main__":

@@ -211,6 +211,14 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
     return Corpus(list_files(as_path(root), folders), folders, _bytes_of(folders))
 
 
+def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
+    """Some splits of a corpus, by folder; all of it where none are named."""
+    if not splits or set(splits) == {*corpus.folders}:
+        return corpus
+    folders = {name: of for name, of in corpus.folders.items() if name in splits}
+    return Corpus([file for file in corpus.files if file.split in folders], folders, _bytes_of(folders))
+
+
 def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
     return {of.relative_path: as_path(of.path).read_bytes() for of in folders.values()}
 

@@ -12,6 +12,8 @@ import msgspec
 from parapet.schemas.errors import InputError
 
 Part = Literal["set", "split", "value"]
+Value = str | tuple[str, ...]
+Counted = str | tuple[str, Value]  # the name of a count, or its name and value
 
 
 class CountKey(NamedTuple):
@@ -21,16 +23,16 @@ class CountKey(NamedTuple):
       name: such as ``dialogues`` or ``turns_changed``.
       set: the set in which it is counted; empty where it concerns all of them.
       split: the split in which it is counted.
-      value: of which category: a reason, an operation, a domain.
+      value: of which category: a reason, an operation, a domain; or of which combination of them.
     """
 
     name: str
     set: str = ""
     split: str = ""
-    value: str = ""
+    value: Value = ""
 
     def __str__(self) -> str:
-        return "/".join(self).rstrip("/")
+        return "/".join(map(str, self)).rstrip("/")
 
 
 class Counts(Counter[CountKey]):

@@ -20,7 +20,7 @@ import pyarrow as pa
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError, UserCodeError, storable_row
 from parapet.transforms.corpora import Corpus, Item, items_of
-from parapet.transforms.counts import Balance, Counts, Invariant
+from parapet.transforms.counts import Balance, Counted, Counts, Invariant
 from parapet.transforms.seeding import key_of
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class Detailed(Perturbed):
         place in the dialogue.
       shown: what may be shown of it on the page, as :meth:`Perturbation.example` takes it; None: its rows.
       files: further files, as (path below the output, bytes).
-      others: further outputs of the pipeline, by tag.
+      others: further outputs of the pipeline, by tag: each value becomes an element (set, split, value).
     """
 
-    counts: Mapping[str | tuple[str, str], int]
+    counts: Mapping[Counted, int]
     problems: Sequence[InputError]
     shown: Sequence[dict[str, Any]] | None
     files: Sequence[tuple[str, bytes]]
@@ -82,7 +82,7 @@ class Detailed(Perturbed):
         dialogue: dict[str, Any],
         rows: Sequence[dict[str, Any]] = (),
         *,
-        counts: Mapping[str | tuple[str, str], int] = {},
+        counts: Mapping[Counted, int] = {},
         problems: Sequence[InputError] = (),
         shown: Sequence[dict[str, Any]] | None = None,
         files: Sequence[tuple[str, bytes]] = (),
@@ -159,6 +159,8 @@ class Perturbation:
       in_folders: whether each set has a folder of its own, or the only set is the output folder itself.
       keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
       other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
+      analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
+      splits: the folders of the splits that are perturbed, where :meth:`fit` gets others, too; none: all.
       seed: the random seed, as text.
 
     Example:
@@ -190,6 +192,9 @@ class Perturbation:
     in_folders: ClassVar[bool] = True
     keeps_empty_files: ClassVar[bool] = True
     other_outputs: ClassVar[Sequence[str]] = ()
+    analyzes_all_splits: ClassVar[bool] = False
+
+    splits: Sequence[str] = ()
 
     def __init__(self, *, seed: int | str = 0) -> None:
         self.seed = str(seed)
@@ -407,7 +412,8 @@ def comma_separated(values: Texts | Mapping[str, object]) -> str:
 def share_of(share: float | Fraction, option: str) -> Fraction:
     """A share as it is written, 0 to 1. Raises InputError for anything else."""
     if not isinstance(share, int | float | Fraction) or not 0 <= share <= 1:
-        raise InputError(f"{share!r} is no share: give 0 to 1", option)
+        shown = f"{share:g}" if isinstance(share, int | float) else repr(share)
+        raise InputError(f"{shown} is no share: give 0 to 1", option)
     return Fraction(str(share))
 
 

@@ -18,7 +18,7 @@ import apache_beam as beam
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
-from parapet.transforms.counts import CountKey, Counts
+from parapet.transforms.counts import CountKey, Counts, Value
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import WriteFiles, write_staged
 from parapet.transforms.parquet import parquet_bytes
@@ -207,7 +207,7 @@ class _FileOfSets:
             counts.add("dialogues_changed", int(changed > 0), set=name, split=split)
         for key, n in perturbed.counts.items():
             count, value = (key, "") if isinstance(key, str) else key
-            counts[CountKey(count, name, split, value if item.plain else storable(value))] += n
+            counts[CountKey(count, name, split, value if item.plain else _storable(value))] += n
         for problem in perturbed.problems:
             self.result.dead_letters.append(dead_dialogue(self.file, id_of(item.raw, item.position), problem))
         for i, example in enumerate(shown):
@@ -217,7 +217,7 @@ class _FileOfSets:
         for path, content in perturbed.files:
             self.result.written.append(write_staged(self.output, path, content))
         for tag, values in perturbed.others.items():
-            self.result.others.setdefault(tag, []).extend(values)
+            self.result.others.setdefault(tag, []).extend((name, split, value) for value in values)
 
     def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
         self.result.dead_letters.append(self._dead(item, error, name))
@@ -232,6 +232,10 @@ class _FileOfSets:
             path = "/".join(part for part in parts if part) + ".parquet"
             table = table_of_rows(self.perturbation, rows)
             self.result.written.append(write_staged(self.output, path, parquet_bytes(table)))
+
+
+def _storable(value: Value) -> Value:
+    return storable(value) if isinstance(value, str) else tuple(map(storable, value))
 
 
 def metadata_files(

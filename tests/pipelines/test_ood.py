@@ -129,8 +129,9 @@ def sample_of(_: object) -> Path:
 
 def test_card_and_page(made: Path) -> None:
     card = (made / "README.md").read_text()
-    assert "| ood-50 | train | 150 | 75 | 33.3% |" in card
-    assert "talk.jsonl (JSON lines): 150 utterances, 150 different" in card
+    assert "| ood-50 | train | 0.5 | 150 | 75 | 33.3% |" in card
+    assert "talk.jsonl (JSON lines)" in card
+    assert "150 utterances, 150 different" in card
     page = (made / "report.html").read_text()
     assert "please explain" in page
     assert any(fallback.split("'")[0] in page for fallback in FALLBACKS)
@@ -212,12 +213,11 @@ def check_uses(out: Path, name: str, split: str, rows: list[dict[str, Any]], mos
     told = numbers["sets"][name]["splits"][split]["uses"]
     assert told == {str(n): times for n, times in sorted(Counter(uses.values()).items())}
     manifest = json.loads((out / "run.json").read_bytes())
-    assert {n: manifest["counts"][f"uses/{name}/{split}/{n}"] for n in told} == told
     assert manifest["options"]["uses"] == {"at_most": 10, "user_turns_each": 25}
     assert (
         f'<td class="n">{len(uses):,}</td><td class="n">{max(uses.values())}</td>' in (out / "report.html").read_text()
     )
-    assert "An utterance is used again only where" in (out / "README.md").read_text()
+    assert "an utterance is used again only where" in (out / "README.md").read_text()
 
 
 def rows_of_dialogue(out: Path, split: str, name: str, turn: int) -> list[str]:
@@ -283,7 +283,7 @@ def test_it_tells_of_a_source_that_sounds_alike(tmp_path: Path, capsys: pytest.C
     source = tmp_path / "alike.txt"
     source.write_text("\n".join(f"yoga ferries {'laptop ' * (n % 7)} museums {n} tickets room" for n in range(400)))
     assert run(tmp_path / "out", "--source", str(source), "--rates", "0.01") == 0
-    assert "have no content word that in-domain turns lack: are they foreign?" in capsys.readouterr().err
+    assert "have only content words that in-domain turns have, too: are they foreign?" in capsys.readouterr().err
 
 
 def test_real_dialogues(real_data: Path, tmp_path: Path) -> None:

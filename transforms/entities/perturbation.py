@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parapet.schemas.dialogue import typed
+import msgspec
+
+from parapet.schemas.dialogue import Dialogue, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.replacements import REPLACEMENTS
-from parapet.transforms.corpora import Corpus, read_corpus
-from parapet.transforms.entities.replacing import Replacer, replaced
+from parapet.transforms.corpora import Corpus, Item, read_corpus, selected
+from parapet.transforms.counts import Balance, Counted, Counts, Invariant, Zero
+from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, replaced
 from parapet.transforms.entities.study import Config, split_train, study
-from parapet.transforms.perturbation import Perturbation, Perturbed, share_of
+from parapet.transforms.perturb.edits import Edit
+from parapet.transforms.perturbation import Detailed, Perturbation, Perturbed, share_of
+
+if TYPE_CHECKING:
+    from parapet.transforms.report import Example, Report
 
 CATEGORICAL = ("keep", "replace")
 
@@ -25,14 +34,20 @@ class UnseenEntities(Perturbation):
         out (Bordes et al. 2017, 3.1.2); or a CSV file with the columns ``slot_or_kind`` and ``value``.
       categorical: values of categorical slots: ``keep`` them, or ``replace`` them by others of their closed set.
       training: the corpus whose split train is what has been seen, or its place; by default the corpus itself.
-      max_bad: up to which share of the values that a dialogue needs a source may lack; they are kept as they are.
+      least_changed: the share of the dialogues with open slots that must change, or the command fails.
+      max_bad: the share of the values that a dialogue needs which a source may lack; they are kept.
     """
 
     name = "unseen_entities"
     row_schema = REPLACEMENTS
     rows_folder = "replacements"
+    metrics = ()
+    in_folders = False
 
-    replacer: Replacer  # since fit()
+    # Since fit():
+    replacer: Replacer
+    leaking_candidates: int  # values of the source that training has: they are not used
+    warning: str  # which values are missing, where some are
 
     def __init__(
         self,
@@ -41,6 +56,7 @@ class UnseenEntities(Perturbation):
         values: str | Path = "generated",
         categorical: str = "keep",
         training: Corpus | str | Path | None = None,
+        least_changed: float = 0.5,
         max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
@@ -49,16 +65,174 @@ class UnseenEntities(Perturbation):
         if training is not None and not isinstance(training, Corpus | str | Path):
             raise InputError(f"expected a corpus or a place, found {type(training).__name__}", "--training")
         self.config = Config(str(values), categorical == "replace", self.seed, share_of(max_bad, "--max_bad"))
-        self.training = training
+        self.categorical, self.training = categorical, training
+        self.least_changed = float(share_of(least_changed, "--least_changed"))
+
+    def options(self) -> dict[str, object]:
+        """The options; of a gazetteer not the place."""
+        return {
+            "values": self.replacer.sources.mode,
+            "categorical": self.categorical,
+            "least_changed": self.least_changed,
+            "seed": self.seed,
+            "training_elsewhere": self.training is not None,
+        }
 
     def fit(self, corpus: Corpus) -> None:
-        """Learns what training has, and the kinds of the corpus's slots."""
+        """Learns what training has, and the kinds of the slots of the splits that are perturbed."""
         training = corpus if self.training is None else self.training
         if not isinstance(training, Corpus):
             training = read_corpus(training, None)
-        self.replacer = study(corpus, corpus, split_train(training), self.config).replacer
+        seen = split_train(training, self.training or "")
+        self.replacer, self.leaking_candidates, self.warning = study(
+            selected(corpus, self.splits), corpus, seen, self.config
+        )
 
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
         """The dialogue with other values, and a row for every value."""
-        result = replaced(dialogue, typed(dialogue), self.replacer)
-        return Perturbed(result.dialogue, result.rows)
+        return self._perturbed(dialogue, typed(dialogue))
+
+    def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed]]:
+        """The same for the only set, of a dialogue that may be typed already."""
+        yield self.name, self._perturbed(item.raw, item.dialogue or typed(item.raw))
+
+    def _perturbed(self, raw: dict[str, Any], dialogue: Dialogue) -> Perturbed:
+        result = replaced(raw, dialogue, self.replacer)
+        counts, shown = _counts_of(result, dialogue), _shown(result, raw, dialogue)
+        return Detailed(result.dialogue, result.rows, counts=counts, shown=shown)
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Every value is replaced or kept, no new value occurs in training, and enough dialogues have changed."""
+        return (
+            *super().invariants(),
+            Balance("values", ("replaced", "kept")),
+            Zero("leaks", "new values that occur in training"),
+            LeastChanged(self.least_changed),
+        )
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """What was replaced and what was kept, by kind, slot, reason and place."""
+        changed, with_open_slots = counts.sum("open_changed"), counts.sum("open")
+        training, pools = self.replacer.training, self.replacer.sources.pools
+        return {
+            "dialogues": counts.sum("dialogues", set=""),
+            "left_out": counts.sum("left_out"),
+            **{name: counts.sum(name) for name in ("open", "changed", "open_changed", "turns", "turns_changed")},
+            "changed_rate": changed / with_open_slots if with_open_slots else None,
+            "values": {name: counts.sum(name) for name in ("replaced", "kept")},
+            "leaks": counts.sum("leaks"),
+            **_by_kind_and_slot(counts),
+            "training": {"texts": training.texts, "grams": len(training.grams)},
+            "pools": {name: len(pool) for name, pool in sorted(pools.items())},
+            "leaking_candidates": self.leaking_candidates,
+        }
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """A turn with its replaced values marked."""
+        from parapet.transforms.entities.report import example_of
+
+        return example_of(shown)
+
+    def report(
+        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
+    ) -> Report:
+        """What was replaced, what was kept and why, and how turns read now."""
+        from parapet.transforms.entities.report import report_of
+
+        return report_of(statistics, examples.get(self.name, ()), self.options())
+
+
+class LeastChanged(msgspec.Struct, frozen=True):
+    """The share of the dialogues with open slots that must change; where there are none, nothing has changed."""
+
+    share: float
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """Raises InputError where fewer have."""
+        changed, with_open_slots = counts.sum("open_changed"), counts.sum("open")
+        if changed < self.share * with_open_slots or (self.share and not with_open_slots):
+            raise InputError(
+                f"only {changed} of {with_open_slots} dialogues with open slots have changed, so nothing was "
+                "published (--least_changed 0 publishes all the same, with the reasons in statistics.json)"
+            )
+        return iter(())
+
+
+def _counts_of(result: Replaced, dialogue: Dialogue) -> Counter[Counted]:
+    """The counts of a dialogue; of values by (slot, kind, reason or status)."""
+    changed = bool(result.changed)
+    counts: Counter[Counted] = Counter()
+    counts.update(
+        open=result.open,
+        changed=changed,
+        open_changed=result.open and changed,
+        turns=len(dialogue.turns),
+        turns_changed=len(result.changed),
+        values=len(result.rows),
+        leaks=result.leaks,
+    )
+    for row in result.rows:
+        counts[row["status"]] += 1
+        slot = f"{row['service']}.{row['slot']}"
+        counts["values_of_slots", (slot, row["kind"], row["reason"] or row["status"])] += 1
+        for place in PLACES:
+            counts["places", place] += row[place]
+    return counts
+
+
+def _by_kind_and_slot(counts: Counts) -> dict[str, Any]:
+    """The values by kind, by slot and by why they are kept; and the places of those that are replaced."""
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+    kinds_of_slots: dict[str, Counter[str]] = defaultdict(Counter)
+    reasons: Counter[str] = Counter()
+    for key, n in counts.items():
+        if key.name == "values_of_slots":
+            slot, kind, outcome = tuple(key.value)
+            replaced_or_kept = outcome if outcome == "replaced" else "kept"
+            kinds[kind][replaced_or_kept] += n
+            kinds_of_slots[slot][kind] += n
+            outcomes[slot][outcome] += n
+            reasons[outcome] += n
+    places = counts.by("value", "places")
+    return {
+        "kinds": {kind: {status: of[status] for status in ("replaced", "kept")} for kind, of in sorted(kinds.items())},
+        "kept": _without_replaced(reasons),
+        "places": {place: places.get(place, 0) for place in PLACES},
+        "slots": {
+            slot: {
+                "kinds": dict(sorted(kinds_of_slots[slot].items(), key=lambda of: (-of[1], of[0]))),
+                "replaced": of["replaced"],
+                "kept": _without_replaced(of),
+            }
+            for slot, of in sorted(outcomes.items())
+        },
+    }
+
+
+def _without_replaced(outcomes: Mapping[str, int]) -> dict[str, int]:
+    return {reason: n for reason, n in sorted(outcomes.items()) if reason != "replaced"}
+
+
+def _shown(result: Replaced, raw: dict[str, Any], dialogue: Dialogue) -> list[dict[str, Any]]:
+    """The turns that have changed, in parts."""
+    return [
+        {
+            "dialogue_id": dialogue.dialogue_id,
+            "turn": position,
+            "speaker": dialogue.turns[position].speaker,
+            "parts": parts_of(raw["turns"][position]["utterance"], edits),
+        }
+        for position, edits in result.changed
+    ]
+
+
+def parts_of(utterance: str, edits: Sequence[Edit]) -> list[list[str]]:
+    """An utterance in parts, [the text before, the text after]: the same where it is unchanged."""
+    parts, at = [], 0
+    for edit in edits:
+        kept = utterance[at : edit.start]
+        parts += [[kept, kept], [utterance[edit.start : edit.end], edit.text]]
+        at = edit.end
+    parts.append([utterance[at:], utterance[at:]])
+    return [part for part in parts if any(part)]

@@ -1,4 +1,4 @@
-"""A dialogue with foreign utterances in it, each followed by a fallback; and its rows."""
+"""Injects foreign utterances into a dialogue, each followed by a fallback of the system; and makes its rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from parapet.schemas.errors import InputError, is_unicode
 from parapet.transforms.ood.plan import Injection
 from parapet.transforms.seeding import stable_hash
 
@@ -38,13 +39,13 @@ Row = dict[str, Any]
 def injected(
     raw: dict[str, Any], injections: Sequence[Injection], place: str, seed: str
 ) -> tuple[dict[str, Any], list[Row]]:
-    """A dialogue with its injections (Lee and Shalyminov 2019: a foreign turn and a fallback, the rest as it was).
+    """A dialogue with its injections (Lee and Shalyminov 2019: a foreign turn and a fallback, the rest unchanged).
 
-    The foreign turn has the frames of the user turn before it, with the same state and nothing requested: what a
-    tracker must say of it is that nothing has changed. The system's answer has no frames.
+    The foreign turn has the frames of the user turn before it, with the same state and nothing requested: a
+    tracker must find that nothing has changed. The system's answer has no frames.
 
     Args:
-      raw: the dialogue as its file has it; it stays as it is.
+      raw: the dialogue as its file has it; it is not modified.
       injections: of this dialogue.
       place: ``append`` or ``between``.
       seed: of the fallbacks.
@@ -56,8 +57,8 @@ def injected(
     at_end = place == "append"
     last = len(raw["turns"]) - 1
     after: dict[int, list[Injection]] = {}
-    for one in sorted(injections):
-        after.setdefault(last if at_end else one.turn + 1, []).append(one)
+    for injection in sorted(injections):
+        after.setdefault(last if at_end else injection.turn + 1, []).append(injection)
     turns: list[Any] = []
     rows: list[Row] = []
     frames: list[Any] = []
@@ -66,11 +67,11 @@ def injected(
             rows.append(_row(dialogue_id, len(turns), turn["utterance"], original_turn=t))
             frames = turn["frames"]
         turns.append(turn)
-        for one in after.get(t, ()):
-            fallback = fallback_of(seed, dialogue_id, one.turn)
-            said = one.utterance
-            rows.append(_row(dialogue_id, len(turns), said.text, source=said.source, fallback=fallback))
-            turns.append({"speaker": "USER", "utterance": said.text, "frames": kept_frames(frames)})
+        for injection in after.get(t, ()):
+            fallback = fallback_of(seed, dialogue_id, injection.turn)
+            text, source = injection.utterance.text, injection.utterance.source
+            rows.append(_row(dialogue_id, len(turns), text, source=source, fallback=fallback))
+            turns.append({"speaker": "USER", "utterance": text, "frames": kept_frames(frames)})
             turns.append({"speaker": "SYSTEM", "utterance": fallback, "frames": []})
     return {**raw, "turns": turns}, rows
 
@@ -104,3 +105,9 @@ def _row(
         "utterance": utterance,
         "fallback": fallback,
     }
+
+
+def check_unicode(raw: dict[str, Any]) -> InputError | None:
+    """Why a table of turns cannot hold a dialogue; None where it can."""
+    texts = [raw["dialogue_id"], *(turn["utterance"] for turn in raw["turns"])]
+    return None if all(map(is_unicode, texts)) else InputError("not_unicode: half a surrogate pair")

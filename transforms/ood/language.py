@@ -44,25 +44,25 @@ _INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
 _AN_INTENT = "an intent"  # in place of a slot
 
 
-class Saying(msgspec.Struct, frozen=True, order=True):
-    """What is known of a user turn besides its words.
+class TurnContent(msgspec.Struct, frozen=True, order=True):
+    """What a user turn says.
 
     Attributes:
       domains: that it speaks of.
-      content: lemmas of its words that are neither stopwords nor part of a value.
+      words: lemmas of its words that are neither stopwords nor part of a value.
       slots: of its actions.
       answers: it, or a sentence of it, would be understood in any dialogue: yes, no, thanks, "that sounds good". An
         action without a slot says that; where there are no actions, a sentence without content.
     """
 
     domains: Domains
-    content: tuple[str, ...]
+    words: tuple[str, ...]
     slots: tuple[str, ...]
     answers: bool
 
 
-def saying_of(turn: UserTurn) -> Saying:
-    """The turn, read. Where it has no actions, its text alone says whether it answers."""
+def content_of_turn(turn: UserTurn) -> TurnContent:
+    """What a turn says. Where it has no actions, its text alone decides whether it answers."""
     outside = list(turn.utterance)
     for start, end in [*turn.ranges, *value_ranges(turn.utterance, turn.values)]:
         outside[start:end] = " " * (end - start)
@@ -75,7 +75,7 @@ def saying_of(turn: UserTurn) -> Saying:
     first = words(turn.utterance)[:1]
     answers = bool({*_ANSWERS.split()}.intersection(first)) or ("" in slots if actions else not all(contents))
     content = frozenset().union(*contents)
-    return Saying(
+    return TurnContent(
         tuple(sorted({domain_of(service) for service in turn.services})),
         tuple(sorted(content)),
         tuple(sorted(slots)),
@@ -156,18 +156,18 @@ class Languages:
         self._shared = frozenset(word for word, n in in_schemas.items() if n >= _SHARED)
         self._known: dict[tuple[str, str], frozenset[str]] = {}
 
-    def foreign_to(self, said: Saying) -> frozenset[str]:
+    def foreign_to(self, turn: TurnContent) -> frozenset[str]:
         """The domains to which a turn is foreign, for one of its words; none where it is for none.
 
         What an action says of slots that a domain has as well, and of no intent, is understood there.
         """
-        others = self.domains.difference(said.domains)
+        others = self.domains.difference(turn.domains)
         understood = {
-            domain for domain in others if said.slots and self.schemas.slots.get(domain, frozenset()) >= {*said.slots}
+            domain for domain in others if turn.slots and self.schemas.slots.get(domain, frozenset()) >= {*turn.slots}
         }
         found: frozenset[str] = frozenset()
-        for word in said.content:  # sorted: of several that do as well, the first
-            for domain in said.domains:
+        for word in turn.words:  # sorted: of several that do as well, the first
+            for domain in turn.domains:
                 foreign = (self._foreign(word, domain) & others) - understood
                 if len(foreign) > len(found):
                     found = foreign

@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.ood_turns import OOD_TURNS
-from parapet.transforms.corpora import Corpus
+from parapet.transforms import plugins
+from parapet.transforms.corpora import Corpus, Item
+from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Exact, Invariant, Zero
 from parapet.transforms.ood import OWN
-from parapet.transforms.ood.injecting import injected
+from parapet.transforms.ood.injecting import Row, check_unicode, injected
 from parapet.transforms.ood.language import Schemas, schemas_of
-from parapet.transforms.ood.plan import PLACES, Injection, Recipe, parse_rates
-from parapet.transforms.ood.sources import list_sources
-from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated, share_of
+from parapet.transforms.ood.plan import (
+    MOST_USES,
+    PLACES,
+    TURNS_A_USE,
+    Config,
+    Injection,
+    most_uses,
+    parse_rates,
+    set_name,
+    wanted,
+)
+from parapet.transforms.ood.pool import pool_numbers
+from parapet.transforms.ood.sources import kinds_of, list_sources, plugin_of
+from parapet.transforms.ood.texts import key_of
+from parapet.transforms.perturbation import (
+    Analysis,
+    Detailed,
+    Perturbation,
+    Perturbed,
+    Texts,
+    comma_separated,
+    share_of,
+)
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.report import Example, Report
+    from parapet.transforms.runs import Outputs
+
+_USED = "used"  # the tag of the utterances that were injected
 
 
 class OutOfDomain(Perturbation):
@@ -28,12 +61,15 @@ class OutOfDomain(Perturbation):
       rates: injected turns per user turn, a set each: ``ood-10``, ``ood-20``. A set has all that lower rates have.
       source: foreign utterances: ``own``, the corpus's user turns where they are foreign to a dialogue; a file or
         folder of them, as ``parapet ood --source`` takes it; or the name of a plug-in.
-      place: ``append`` them at the end, or ``between``: they break in after an answer of the system.
-      max_bad: up to which share of the source's rows may be unusable; they are left out.
+      place: ``append`` them at the end, or ``between``: they interrupt after an answer of the system.
+      max_bad: the share of the source's rows that may be unusable; they are left out.
     """
 
     name = "ood"
     row_schema = OOD_TURNS
+    metrics = ()
+    analyzes_all_splits = True  # who says something in another split says it there, too
+    other_outputs = (_USED,)
 
     schemas: Schemas | None = None  # of the corpus, where utterances are its own
 
@@ -50,45 +86,206 @@ class OutOfDomain(Perturbation):
         if place not in PLACES:
             raise InputError(f"{place!r} is none of {', '.join(PLACES)}", "--place")
         self.max_bad = share_of(max_bad, "--max_bad")
-        self.recipe = Recipe(parse_rates(comma_separated(rates)), place, self.seed, (), source == OWN)
-        self.sources = [] if self.recipe.own else list_sources(str(source))
+        self.rates, self.place, self.source = parse_rates(comma_separated(rates)), place, str(source)
+        self.own = self.source == OWN
+        self.sources = [] if self.own else list_sources(self.source)
+
+    @property
+    def config(self) -> Config:
+        """What the sets are made by."""
+        return Config(self.rates, self.place, self.seed, tuple(self.splits), self.own)
 
     @property
     def sets(self) -> tuple[str, ...]:
         """``ood-10`` and so on, one for each rate."""
-        return tuple(self.recipe.sets)
+        return tuple(self.config.sets)
+
+    def options(self) -> dict[str, object]:
+        """The options, with what the source is, and how often an utterance may be used."""
+        own = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE}
+        return {
+            "source": self.source_description(),
+            "rates": list(self.rates),
+            "place": self.place,
+            "seed": self.seed,
+            "uses": own if self.own else {"at_most": 1},
+        }
+
+    def plugin(self) -> plugins.Chosen | None:
+        """The plug-in that is the source, if it is one."""
+        return None if self.own else plugin_of(self.source)
+
+    def source_description(self) -> str:
+        """What the card and the page say of the source."""
+        if self.own:
+            return "the corpus's own user turns, of dialogues that share no domain, foreign to those they are in"
+        plugin = self.plugin()
+        return f"{plugin.plugin.name if plugin else PurePath(self.source).name} ({', '.join(kinds_of(self.sources))})"
 
     def needs_corpus(self) -> bool:
         """Only the corpus's own utterances need its schemas, which say what a domain understands."""
-        return self.recipe.own
+        return self.own
 
     def fit(self, corpus: Corpus) -> None:
         """Learns what the domains of the corpus speak of."""
-        if self.recipe.own:
+        if self.own:
             self.schemas = schemas_of(service for of in corpus.folders.values() for service in of.services)
 
-    def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, Any]]:
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """The state of a dialogue: its injections."""
-        import apache_beam as beam
+        from parapet.transforms.ood.planning import PlanInjections
 
-        from parapet.transforms.dead_letters import DeadLettersFile
-        from parapet.transforms.ood.planning import PlanInjections, of_source
+        analysis: Analysis = files | "Injections" >> PlanInjections(self.config, self.sources, self.schemas)
+        return analysis
 
-        planned = files | "Injections" >> PlanInjections(self.recipe, self.sources, self.schemas)
-        _ = planned.dead | "Check source" >> DeadLettersFile(planned.counts, of_source, self.max_bad)
-        return (
-            planned.injections
-            | "By dialogue" >> beam.MapTuple(lambda file, injection: ((file, injection.dialogue), injection))
-            | "Of a dialogue" >> beam.GroupByKey()
-            | "State" >> beam.MapTuple(lambda place, injections: (place, sorted(injections)))
-        )
+    def analysis_tallies(self, counts: Counts) -> list[Tally]:
+        """Dialogues of splits that are not written, and rows of the source."""
+        from parapet.transforms.ood.planning import tallies_of_sources
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: list[Injection] | None) -> Perturbed:
+        return tallies_of_sources(counts)
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
         """The dialogue with the injections that the set has, and a row for every user turn."""
-        from parapet.transforms.ood.planning import check_unicode
-
         if error := check_unicode(dialogue):
             raise error
-        least = len(self.sets) - self.sets.index(set_name)
-        chosen = [injection for injection in state or () if injection.sets >= least]
-        return Perturbed(*injected(dialogue, chosen, self.recipe.place, self.seed))
+        return self._perturbed(dialogue, self._of_set(state, set_name))
+
+    def perturb_sets(self, item: Item, state: Sequence[Injection] | None) -> Iterator[tuple[str, Perturbed]]:
+        """The dialogue in every set; sets with the same injections share the result."""
+        if not item.plain and (error := check_unicode(item.raw)):
+            raise error
+        injections, perturbed = None, None
+        for name in self.sets:
+            of_set = self._of_set(state, name)
+            if perturbed is None or of_set != injections:
+                injections, perturbed = of_set, self._perturbed(item.raw, of_set)
+            yield name, perturbed
+
+    def _of_set(self, state: Sequence[Injection] | None, name: str) -> list[Injection]:
+        least = len(self.sets) - self.sets.index(name)
+        return [injection for injection in state or () if injection.sets >= least]
+
+    def _perturbed(self, dialogue: dict[str, Any], injections: Sequence[Injection]) -> Perturbed:
+        new, rows = injected(dialogue, injections, self.place, self.seed)
+        turns = new["turns"]
+        ood = [row for row in rows if row["label"] == "ood"]
+        counts: Counter[Counted] = Counter(("sources", _origin(one)) for one in injections)
+        counts["user_turns"] = sum(turn["speaker"] == "USER" for turn in dialogue["turns"])
+        counts["in_domain_turns"], counts["ood_turns"] = len(rows) - len(ood), len(ood)
+        counts["dialogues_with_ood"] = int(bool(injections))
+        counts["twice_in_dialogue"] = len(injections) - len({one.utterance.key for one in injections})
+        used = [key_of(row["utterance"]) for row in ood]
+        shown = [_with_context(turns, row) for row in ood]
+        return Detailed(new, rows, counts=counts, shown=shown, others={_USED: used})
+
+    def finish(self, outputs: Outputs) -> Outputs:
+        """Counts how often each utterance was used in each set and split, over all dialogues."""
+        import apache_beam as beam
+
+        uses = (
+            outputs.others[_USED]
+            | "By utterance" >> beam.MapTuple(lambda set_name, split, key: (key, (set_name, split)))
+            | "Same utterance" >> beam.GroupByKey()
+            | "Count uses" >> beam.FlatMapTuple(_uses)
+        )
+        return outputs.with_more("Uses", counts=uses)
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Rates are exact, original turns are kept, and no utterance is used too often, or in two splits."""
+        rates: list[Invariant] = []
+        for rate in self.rates:
+            name = set_name(rate)
+            rates += [
+                Exact("ood_turns", "user_turns", name, partial(wanted, rate), name),
+                Exact("in_domain_turns", "user_turns", name, int, name),
+                MostUses(name, self.own),
+            ]
+        return (
+            *super().invariants(),
+            *rates,
+            Balance("texts", ("pool",)),
+            Zero("overlapping", "utterances of two splits"),
+            Zero("twice_in_dialogue", "utterances that a dialogue has twice"),
+        )
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """The turns of each set and split, the uses of utterances, and what became of the pool."""
+        splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
+        return {
+            "sets": {set_name(rate): _numbers_of_set(rate, splits, counts) for rate in self.rates},
+            "pool": pool_numbers(counts),
+            "overlapping": counts.sum("overlapping"),
+        }
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """An injected turn and its fallback, with the turns around them."""
+        from parapet.transforms.ood.report import example_of
+
+        return example_of(shown)
+
+    def report(
+        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
+    ) -> Report:
+        """What was injected, what became of the foreign utterances, and how injected turns look."""
+        from parapet.transforms.ood.report import report_of
+
+        return report_of(statistics, examples, self.config, self.source_description())
+
+
+class MostUses(msgspec.Struct, frozen=True):
+    """No utterance is used more often than it may be: one of the corpus's own, see ``most_uses``; others once."""
+
+    set: str
+    own: bool
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """The splits in which one is."""
+        for split, turns in counts.by("split", "user_turns", set=self.set).items():
+            most = most_uses(turns) if self.own else 1
+            if any(times > most for times in uses_in(self.set, split, counts)):
+                yield f"uses in {self.set} of {split or 'all'}"
+
+
+def _origin(injection: Injection) -> str:
+    """The domains that an utterance comes from; its file, where they are not known."""
+    utterance = injection.utterance
+    return "+".join(utterance.domains) or utterance.source.split(":")[0].split("/")[0]
+
+
+def _with_context(turns: Sequence[Any], row: Row) -> dict[str, Any]:
+    at = row["turn"]
+    after = turns[at + 2]["utterance"] if at + 2 < len(turns) else ""
+    return {**row, "before": turns[at - 1]["utterance"] if at else "", "after": after}
+
+
+def _uses(_: str, places: Iterable[tuple[str, str]]) -> Iterator[tuple[CountKey, int]]:
+    """How often an utterance is used in each set and split, given where it is used; and in how many splits too many."""
+    times = Counter(places)
+    for (name, split), n in times.items():
+        yield CountKey("uses", name, split, str(n)), 1
+    yield CountKey("overlapping"), len({split for _, split in times}) - 1
+
+
+def uses_in(name: str, split: str, counts: Counts) -> dict[int, int]:
+    """Times that an utterance is used in a set and split to the number of utterances that are, ascending."""
+    return dict(sorted((int(n), times) for n, times in counts.by("value", "uses", set=name, split=split).items()))
+
+
+def _numbers_of_set(rate: str, splits: Sequence[str], counts: Counts) -> dict[str, Any]:
+    name = set_name(rate)
+    of_splits = {split or "all": _numbers_of_split(rate, split, counts) for split in splits}
+    return {"rate": float(rate), "splits": of_splits, "sources": counts.by("value", "sources", set=name)}
+
+
+def _numbers_of_split(rate: str, split: str, counts: Counts) -> dict[str, Any]:
+    name = set_name(rate)
+    in_domain = counts.sum("in_domain_turns", set=name, split=split)
+    ood = counts.sum("ood_turns", set=name, split=split)
+    return {
+        "in_domain_turns": in_domain,
+        "ood_turns": ood,
+        "wanted": wanted(rate, in_domain),
+        "share": ood / (in_domain + ood) if in_domain else None,
+        "dialogues_with_ood": counts.sum("dialogues_with_ood", set=name, split=split),
+        "uses": {str(n): times for n, times in uses_in(name, split, counts).items()},
+    }

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import listed
+from parapet.transforms.corpora import dialogues_of, listed
 from parapet.transforms.ood.matching import Matching
-from parapet.transforms.ood.pool import Foreign
+from parapet.transforms.ood.pool import Utterance
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.touching import domains_of
 
@@ -85,7 +87,7 @@ TURNS_A_USE = 25
 Kind = tuple[str, tuple[str, ...]]  # the split and the domains of a place's dialogue
 
 
-class Recipe(msgspec.Struct, frozen=True):
+class Config(msgspec.Struct, frozen=True):
     """What the sets are made by.
 
     Attributes:
@@ -126,7 +128,7 @@ class Injection(msgspec.Struct, frozen=True, order=True):
     draw: int
     dialogue: int
     turn: int
-    utterance: Foreign
+    utterance: Utterance
     sets: int
 
 
@@ -155,7 +157,7 @@ def most_uses(turns: int) -> int:
 
 
 def plan(
-    recipe: Recipe, places: Iterable[Place], pool: Iterable[Foreign], turns: Mapping[str, int]
+    config: Config, places: Iterable[Place], pool: Iterable[Utterance], turns: Mapping[str, int]
 ) -> list[tuple[str, Injection]]:
     """Takes the first places of each split in drawn order that something fits, and gives each an utterance.
 
@@ -164,7 +166,7 @@ def plan(
     belongs to one split, all that fit have been used as often, and the dialogue has it not yet.
 
     Args:
-      recipe: how.
+      config: how.
       places: of all splits.
       pool: what may be injected.
       turns: split to the number of its in-domain user turns.
@@ -175,19 +177,19 @@ def plan(
     Raises:
       InputError: too few places or utterances; it says which rate can be reached.
     """
-    numbers = {split: [wanted(rate, turns.get(split, 0)) for rate in recipe.rates] for split in recipe.splits}
-    of_split: dict[str, list[Place]] = {split: [] for split in recipe.splits}
+    numbers = {split: [wanted(rate, turns.get(split, 0)) for rate in config.rates] for split in config.splits}
+    of_split: dict[str, list[Place]] = {split: [] for split in config.splits}
     for place in sorted(places):
         of_split[place.split].append(place)
     for split, there in of_split.items():
-        check_places(recipe, split, len(there), turns.get(split, 0))
+        check_places(config, split, len(there), turns.get(split, 0))
     # All splits side by side: no split takes what another needs more.
     ranked = sorted((rank / turns[split], place) for split, of in of_split.items() for rank, place in enumerate(of))
-    utterances = _copies(recipe, pool, turns)
+    utterances = _copies(config, pool, turns)
     served = _served([place for _, place in ranked], utterances, {split: of[-1] for split, of in numbers.items()})
-    found = {split: sum(place.split == split for place, _ in served) for split in recipe.splits}
+    found = {split: sum(place.split == split for place, _ in served) for split in config.splits}
     if any(found[split] < of[-1] for split, of in numbers.items()):
-        raise _too_few(recipe, {split: (found[split], of[-1]) for split, of in numbers.items()}, turns, utterances)
+        raise _too_few(config, {split: (found[split], of[-1]) for split, of in numbers.items()}, turns, utterances)
     ranks: Counter[str] = Counter()
     injections = []
     for place, one in served:
@@ -198,8 +200,8 @@ def plan(
 
 
 def _served(
-    places: Sequence[Place], utterances: Sequence[Foreign], wanted_of: Mapping[str, int]
-) -> list[tuple[Place, Foreign]]:
+    places: Sequence[Place], utterances: Sequence[Utterance], wanted_of: Mapping[str, int]
+) -> list[tuple[Place, Utterance]]:
     """The first places that can be served, as many of each split as are wanted, in order, with their utterances."""
     places = list(places)
     while True:
@@ -220,21 +222,21 @@ def _served(
         places = [place for place in places if place not in again]
 
 
-def _copies(recipe: Recipe, pool: Iterable[Foreign], turns: Mapping[str, int]) -> list[Foreign]:
+def _copies(config: Config, pool: Iterable[Utterance], turns: Mapping[str, int]) -> list[Utterance]:
     """The utterances in drawn order, as often as each may be used: all once, then those that may be used again."""
-    drawn = sorted(pool, key=lambda one: (stable_hash(recipe.seed, "foreign", one.key), one))
+    drawn = sorted(pool, key=lambda one: (stable_hash(config.seed, "foreign", one.key), one))
     uses = [1] * len(drawn)
-    if recipe.own:
+    if config.own:
         for i, one in enumerate(drawn):
-            splits = one.splits or recipe.splits
+            splits = one.splits or config.splits
             if len(splits) == 1:  # else it might get into two
                 uses[i] = most_uses(turns.get(splits[0], 0))
     return [one for n in range(max(uses, default=0)) for one, most in zip(drawn, uses, strict=True) if n < most]
 
 
-def _apart(places: Sequence[Place], utterances: Sequence[Foreign]) -> list[Foreign | None]:
+def _apart(places: Sequence[Place], utterances: Sequence[Utterance]) -> list[Utterance | None]:
     """No utterance twice in a dialogue: a place changes with another of its kind; where none will do, it has none."""
-    given: list[Foreign | None] = list(utterances)
+    given: list[Utterance | None] = list(utterances)
     had: dict[tuple[str, int], Counter[str]] = {}
     by_kind: dict[Kind, list[int]] = {}
     for i, (place, one) in enumerate(zip(places, utterances, strict=True)):
@@ -262,36 +264,55 @@ def _fits(place: Kind, utterance: tuple[tuple[str, ...], tuple[str, ...]]) -> bo
     return (not splits or split in splits) and not set(domains) & set(others)
 
 
-def check_places(recipe: Recipe, split: str, there: int, turns: int) -> None:
+def check_places_of(files: Iterable[DialogueFile], config: Config) -> None:
+    """Raises InputError where a split has too few places for the highest rate, before anything else is done.
+
+    Up to a half there are enough in any dialogues that go on for four turns or more; then it is left to the plan.
+    """
+    if float(config.rates[-1]) <= 0.5:
+        return
+    places: Counter[str] = Counter()
+    turns: Counter[str] = Counter()
+    for file in files:
+        with suppress(InputError):  # reported where the file is written
+            for *_, dialogue in dialogues_of(file):
+                if isinstance(dialogue, Dialogue):
+                    turns[file.split] += len(user_turns_of(dialogue))
+                    places[file.split] += len(turns_with_place(dialogue, config.place))
+    for split in config.splits:
+        check_places(config, split, places[split], turns[split])
+
+
+def check_places(config: Config, split: str, there: int, turns: int) -> None:
     """Raises InputError where a split has too few places for the highest rate."""
-    needed = wanted(recipe.rates[-1], turns)
+    needed = wanted(config.rates[-1], turns)
     if there < needed:
         of = f" of {split}" if split else ""
-        other = PLACES[1 - PLACES.index(recipe.place)]
+        other = PLACES[1 - PLACES.index(config.place)]
         raise InputError(
-            f"too few places: the dialogues{of} have {there:,} to {recipe.place}, and {needed:,} are needed, "
+            f"too few places: the dialogues{of} have {there:,} to {config.place}, and {needed:,} are needed, "
             f"{needed - there:,} more; {_highest(there / turns)}, or --place {other}",
             "--rates",
         )
 
 
 def _too_few(
-    recipe: Recipe, found: Mapping[str, tuple[int, int]], turns: Mapping[str, int], utterances: Sequence[Foreign]
+    config: Config, found: Mapping[str, tuple[int, int]], turns: Mapping[str, int], utterances: Sequence[Utterance]
 ) -> InputError:
     """The error, given how many places of each split have an utterance, and how many are to."""
     missing = {split: needed - there for split, (there, needed) in sorted(found.items()) if there < needed}
     of = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in missing.items())
-    if recipe.own:
+    if config.own:
         rule = (
             f"each is used once for each {TURNS_A_USE} user turns of its split, {MOST_USES} times at most, and not in "
             "dialogues of domains that it is of, or that would understand it"
         )
-        rule += ", nor in another split that is written" if len(recipe.splits) > 1 else ""
+        rule += ", nor in another split that is written" if len(config.splits) > 1 else ""
     else:
         rule = "each is used once, and not in dialogues of domains that it is of or speaks of"
     highest = _highest(min(found[split][0] / turns[split] for split in missing))
     return InputError(
-        f"too few foreign utterances for {recipe.sets[-1]}: {of} missing, "
+        f"too few foreign utterances for {config.sets[-1]}: {of} missing, "
         f"{sum(needed for _, needed in found.values()):,} are needed in all (there are "
         f"{len({one.key for one in utterances}):,}; {rule}); {highest}, or another --source",
         "--rates",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import apache_beam as beam
 import msgspec
@@ -13,29 +11,28 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError, is_unicode, storable
+from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of, of_dialogues
-from parapet.transforms.ood.language import Languages, Saying, Schemas, saying_of
+from parapet.transforms.counts import CountKey, Counts
+from parapet.transforms.dead_letters import DeadLetter, Tally, dead_dialogue, dead_file, id_of
+from parapet.transforms.ood.injecting import check_unicode
+from parapet.transforms.ood.language import Languages, Schemas, TurnContent, content_of_turn
 from parapet.transforms.ood.plan import (
+    Config,
     Injection,
     Place,
-    Recipe,
-    check_places,
     places_of,
     plan,
-    turns_with_place,
     user_turns_of,
 )
-from parapet.transforms.ood.pool import KEPT, Foreign, foreign, judged, merged
+from parapet.transforms.ood.pool import KEPT, Utterance, check_foreign, judged, merged, utterance_of
 from parapet.transforms.ood.sources import SourceFile, read_source, source_id
-from parapet.transforms.ood.statistics import check_foreign
 from parapet.transforms.ood.texts import InDomain, key_of, stopwords
+from parapet.transforms.perturbation import Analysis
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
 
-_PLANNED = "planned_turns/"
-PLACES, TURNS, DEAD, COUNTS = "places", "turns", "dead", "counts"
+PLACES, TURNS, DEAD_LETTERS, COUNTS = "places", "turns", "dead_letters", "counts"
 
 
 def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue | InputError]]:
@@ -45,135 +42,111 @@ def sound_dialogues(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialog
         yield position, raw, plain, error or dialogue
 
 
-def check_unicode(raw: dict[str, Any]) -> InputError | None:
-    """Why a table of turns cannot hold a dialogue; None where it can."""
-    texts = [raw["dialogue_id"], *(turn["utterance"] for turn in raw["turns"])]
-    return None if all(map(is_unicode, texts)) else InputError("not_unicode: half a surrogate pair")
-
-
-def check_places_of(files: Iterable[DialogueFile], recipe: Recipe) -> None:
-    """Raises InputError where a split has too few places for the highest rate, before anything else is done.
-
-    Up to a half there are enough in any dialogues that go on for four turns or more; then it is left to the plan.
-    """
-    if float(recipe.rates[-1]) <= 0.5:
-        return
-    places: Counter[str] = Counter()
-    turns: Counter[str] = Counter()
-    for file in files:
-        with suppress(InputError):  # reported where the file is written
-            for *_, dialogue in dialogues_of(file):
-                if isinstance(dialogue, Dialogue):
-                    turns[file.split] += len(user_turns_of(dialogue))
-                    places[file.split] += len(turns_with_place(dialogue, recipe.place))
-    for split in recipe.splits:
-        check_places(recipe, split, places[split], turns[split])
-
-
 class ReadCorpus(beam.PTransform):
     """Reads all dialogue files of a corpus."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.recipe = recipe
+        self.config = config
 
     def expand(self, files: beam.PCollection) -> Any:
-        """DialogueFile to Foreign (main; of ``own``), Place (PLACES), (key, domains, domains
-        that the turn speaks of) (TURNS), (file, letters) (DEAD),
-        (name, n) (COUNTS).
+        """DialogueFile to Utterance (main; where the source is ``own``), Place (PLACES), (key, domains of the dialogue,
+        domains that the turn speaks of) (TURNS), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS).
 
-        What cannot be read of splits that are written is told by who writes them.
+        What cannot be read of splits that are written is reported by who writes them.
         """
-        read = beam.FlatMap(read_file, self.recipe).with_outputs(PLACES, TURNS, DEAD, COUNTS, main="foreign")
+        read = beam.FlatMap(read_file, self.config).with_outputs(PLACES, TURNS, DEAD_LETTERS, COUNTS, main="utterances")
         return files | "Spread" >> beam.Reshuffle() | "Read file" >> read
 
 
-def read_file(file: DialogueFile, recipe: Recipe) -> Iterator[Foreign | TaggedOutput]:
-    """What is found in one file; of a file that cannot be read to its end nothing."""
-    listed = recipe.writes(file.split)
-    letters: list[DeadLetter] = []
-    found: list[Foreign | TaggedOutput] = []
-    counts: Counter[str] = Counter()
-    elsewhere: Counter[str] = Counter(files_elsewhere=1)
+def read_file(file: DialogueFile, config: Config) -> Iterator[Utterance | TaggedOutput]:
+    """The turns and places of one file; nothing of a file that cannot be read to its end."""
+    is_written = config.writes(file.split)
+    dead_letters: list[DeadLetter] = []
+    outputs: list[Utterance | TaggedOutput] = []
+    counts, elsewhere = Counts(), Counts()
+    elsewhere.add("files_elsewhere")
     try:
         for position, raw, _, dialogue in sound_dialogues(file):
-            elsewhere["dialogues_elsewhere"] += 1
+            elsewhere.add("dialogues_elsewhere")
             if isinstance(dialogue, InputError):
-                elsewhere["left_out_elsewhere"] += 1
-                letters.append(dead_dialogue(file, id_of(raw, position), dialogue))
+                elsewhere.add("left_out_elsewhere")
+                dead_letters.append(dead_dialogue(file, id_of(raw, position), dialogue))
                 continue
-            found += _found(file, position, dialogue, recipe, listed)
-            if listed:
-                counts[f"{_PLANNED}{file.split or 'all'}"] += len(user_turns_of(dialogue))
+            outputs += _read_dialogue(file, position, dialogue, config, is_written)
+            counts.add("planned_turns", len(user_turns_of(dialogue)), split=file.split)
     except InputError as error:
-        letters = [dead_file(file, error)]
-        found, counts, elsewhere = [], Counter(), Counter(files_elsewhere=1, broken_files_elsewhere=1)
-    yield from found
-    for count in (counts if listed else elsewhere).items():
-        yield TaggedOutput(COUNTS, count)
-    if letters and not listed:
-        yield TaggedOutput(DEAD, (file.relative, letters))
+        dead_letters, outputs, counts, elsewhere = [dead_file(file, error)], [], Counts(), Counts()
+        elsewhere.add("files_elsewhere")
+        elsewhere.add("broken_files_elsewhere")
+    yield from outputs
+    yield from _tagged(counts if is_written else elsewhere)
+    if dead_letters and not is_written:
+        yield TaggedOutput(DEAD_LETTERS, (file.relative, dead_letters))
 
 
-def _found(
-    file: DialogueFile, position: int, dialogue: Dialogue, recipe: Recipe, listed: bool
-) -> Iterator[Foreign | TaggedOutput]:
+def _read_dialogue(
+    file: DialogueFile, position: int, dialogue: Dialogue, config: Config, is_written: bool
+) -> Iterator[Utterance | TaggedOutput]:
     domains = domains_of(dialogue)
-    sayings: dict[int, Saying] = {}
-    if recipe.own:
-        sayings = {said.position: saying_of(said) for said in user_turns(dialogue)}
+    contents: dict[int, TurnContent] = {}
+    if config.own:
+        contents = {turn.position: content_of_turn(turn) for turn in user_turns(dialogue)}
     for turn in user_turns_of(dialogue):
         text = dialogue.turns[turn].utterance
-        said = sayings.get(turn)
-        yield TaggedOutput(TURNS, (key_of(text), domains, said.domains if said else ()))
-        if said:
-            place = source_id(file.relative, dialogue.dialogue_id, turn)
-            yield foreign(text, place, domains, (file.split,) if listed else (), said)
-    if listed:
-        places = places_of(dialogue, file.split, file.relative, position, recipe.place, recipe.seed)
+        content = contents.get(turn)
+        yield TaggedOutput(TURNS, (key_of(text), domains, content.domains if content else ()))
+        if content:
+            source = source_id(file.relative, dialogue.dialogue_id, turn)
+            yield utterance_of(text, source, domains, (file.split,) if is_written else (), content)
+    if is_written:
+        places = places_of(dialogue, file.split, file.relative, position, config.place, config.seed)
         yield from (TaggedOutput(PLACES, place) for place in places)
+
+
+def _tagged(counts: Counts) -> Iterator[TaggedOutput]:
+    for key, n in counts.items():
+        yield TaggedOutput(COUNTS, (tuple(key), n))
 
 
 class ReadSource(beam.PTransform):
     """Reads files of foreign utterances."""
 
     def expand(self, files: beam.PCollection) -> Any:
-        """SourceFile to Foreign (main), (file, letters) (DEAD), (name, n) (COUNTS)."""
-        read = beam.FlatMap(read_source_file).with_outputs(DEAD, COUNTS, main="foreign")
+        """SourceFile to Utterance (main), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS)."""
+        read = beam.FlatMap(read_source_file).with_outputs(DEAD_LETTERS, COUNTS, main="utterances")
         return files | "Spread" >> beam.Reshuffle() | "Read source" >> read
 
 
-def read_source_file(file: SourceFile) -> Iterator[Foreign | TaggedOutput]:
-    """The utterances of a file; a letter for each row that is none."""
-    letters: list[DeadLetter] = []
+def read_source_file(file: SourceFile) -> Iterator[Utterance | TaggedOutput]:
+    """The utterances of a file; a dead letter for each row that is none."""
+    dead_letters: list[DeadLetter] = []
     try:
-        for found in read_source(file):
-            if isinstance(found, InputError):
-                letters.append(DeadLetter("source", "", file.name, "", found.where, storable(found.reason)))
+        for row in read_source(file):
+            if isinstance(row, InputError):
+                dead_letters.append(_dead_row(file, row.where, row.reason))
             else:
-                yield found
+                yield row
     except InputError as error:
-        letters.append(DeadLetter("source", "", file.name, "", error.where, storable(f"broken_file: {error.reason}")))
-    if letters:
-        yield TaggedOutput(COUNTS, ("source_rows_left_out", len(letters)))
-        yield TaggedOutput(DEAD, (f"source/{file.name}", letters))
+        dead_letters.append(_dead_row(file, error.where, f"broken_file: {error.reason}"))
+    if dead_letters:
+        yield TaggedOutput(COUNTS, (CountKey("source_rows_left_out"), len(dead_letters)))
+        yield TaggedOutput(DEAD_LETTERS, (f"source/{file.name}", dead_letters))
 
 
-def tallies(counts: Mapping[str, int]) -> list[Tally]:
-    """What is held against ``--max_bad``: of the splits that are written, of the others, and of the source."""
-    of = Counter(counts)
+def _dead_row(file: SourceFile, where: str, reason: str) -> DeadLetter:
+    return DeadLetter("source", "", file.name, "", where, storable(reason))
+
+
+def tallies_of_sources(counts: Counts) -> list[Tally]:
+    """Records that are read to plan, of splits that are not written and of the source: some of them may be bad."""
+    files, dialogues = counts.sum("files_elsewhere"), counts.sum("dialogues_elsewhere")
+    rows = counts.sum("source_rows_left_out")
     return [
-        *of_dialogues(counts),
-        Tally("file", of["files_elsewhere"], of["broken_files_elsewhere"], "other splits", is_needed=False),
-        Tally("dialogue", of["dialogues_elsewhere"], of["left_out_elsewhere"], "other splits", is_needed=False),
-        *of_source(counts),
+        Tally("file", files, counts.sum("broken_files_elsewhere"), "other splits", is_needed=False),
+        Tally("dialogue", dialogues, counts.sum("left_out_elsewhere"), "other splits", is_needed=False),
+        Tally("source row", counts.sum("source_rows") + rows, rows),
     ]
-
-
-def of_source(counts: Mapping[str, int]) -> list[Tally]:
-    """The rows of the source."""
-    rows = counts.get("source_rows_left_out", 0)
-    return [Tally("source row", counts.get("source_rows", 0) + rows, rows)]
 
 
 class Pool(beam.PTransform):
@@ -190,12 +163,12 @@ class Pool(beam.PTransform):
         self.turns, self.stops, self.schemas = turns, stops, schemas
 
     def expand(self, utterances: beam.PCollection) -> tuple[beam.PCollection, beam.PCollection]:
-        """Foreign to those that are kept, and (name, n) to be summed."""
+        """Utterance to those that are kept, and (count key, n) to be summed."""
         turns = self.turns | "Different turns" >> beam.Distinct()
         rows = (
             utterances
             | "Count rows" >> beam.combiners.Count.Globally()
-            | "Name" >> beam.Map(lambda n: ("source_rows", n))
+            | "Name" >> beam.Map(lambda n: (CountKey("source_rows"), n))
         )
         found = (
             utterances
@@ -220,74 +193,69 @@ class _Filter(beam.DoFn):
         self.in_domain: InDomain | None = None
         self.languages: Languages | None = None
 
-    def process(self, one: Foreign, turns: Iterable[Any]) -> Iterator[Foreign | TaggedOutput]:
+    def process(self, one: Utterance, turns: Iterable[Any]) -> Iterator[Utterance | TaggedOutput]:
         if self.in_domain is None:
             self.in_domain = InDomain(((key, domains) for key, domains, _ in turns), self.stops)
             if self.schemas is not None:
                 speaking = sorted({(key, spoken_of) for key, _, spoken_of in turns})
                 self.languages = Languages(speaking, self.schemas)
         status, one = judged(one, self.in_domain, self.languages)
-        yield TaggedOutput(COUNTS, ("texts", 1))
-        yield TaggedOutput(COUNTS, (f"pool/{status}", 1))
+        yield TaggedOutput(COUNTS, (CountKey("texts"), 1))
+        yield TaggedOutput(COUNTS, (CountKey("pool", value=status), 1))
         if status == KEPT:
             yield one
             if self.languages is None and self.in_domain.is_familiar(one.key):
-                yield TaggedOutput(COUNTS, ("familiar", 1))
-
-
-class Planned(NamedTuple):
-    """PCollections of what was planned.
-
-    Attributes:
-      injections: (dialogue file, Injection).
-      counts: (name, n), to be summed.
-      dead: (file, letters) of what could not be read of splits that are not written, and of the source.
-    """
-
-    injections: beam.PCollection
-    counts: beam.PCollection
-    dead: beam.PCollection
+                yield TaggedOutput(COUNTS, (CountKey("familiar"), 1))
 
 
 class PlanInjections(beam.PTransform):
     """Plans what is injected into the dialogues of a corpus, at exact rates.
 
     Args:
-      recipe: how.
+      config: how.
       sources: files of foreign utterances; none where they are the corpus's own.
       schemas: of the corpus, where they are its own.
     """
 
-    def __init__(self, recipe: Recipe, sources: Sequence[SourceFile], schemas: Schemas | None) -> None:
+    def __init__(self, config: Config, sources: Sequence[SourceFile], schemas: Schemas | None) -> None:
         super().__init__()
-        self.recipe, self.sources, self.schemas = recipe, list(sources), schemas
+        self.config, self.sources, self.schemas = config, list(sources), schemas
 
-    def expand(self, files: beam.PCollection) -> Planned:
-        """All DialogueFiles of the corpus, those of splits that are not written as well, to what is planned."""
-        corpus = files | "Corpus" >> ReadCorpus(self.recipe)
+    def expand(self, files: beam.PCollection) -> Analysis:
+        """All DialogueFiles of the corpus, those of splits that are not written as well, to the injections."""
+        corpus = files | "Corpus" >> ReadCorpus(self.config)
         source = files.pipeline | "Source files" >> beam.Create(self.sources) | "Source" >> ReadSource()
-        utterances = (corpus.foreign, source.foreign) | "Utterances" >> beam.Flatten()
+        utterances = (corpus.utterances, source.utterances) | "Utterances" >> beam.Flatten()
         pool, of_pool = utterances | "Pool" >> Pool(corpus[TURNS], stopwords(), self.schemas)
         counts = (corpus[COUNTS], source[COUNTS], of_pool) | "Counts" >> beam.Flatten()
-        once = files.pipeline | "Once" >> beam.Create([self.recipe], reshuffle=False)
+        once = files.pipeline | "Once" >> beam.Create([self.config], reshuffle=False)
         injections = once | "Plan" >> beam.FlatMap(
             planned,
             beam.pvalue.AsIter(corpus[PLACES]),
             beam.pvalue.AsIter(pool),
             beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
         )
-        return Planned(injections, counts, (corpus[DEAD], source[DEAD]) | "Dead" >> beam.Flatten())
+        states = (
+            injections
+            | "By dialogue" >> beam.MapTuple(lambda file, injection: ((file, injection.dialogue), injection))
+            | "Of a dialogue" >> beam.GroupByKey()
+            | "Injections of a dialogue" >> beam.MapTuple(lambda place, injections: (place, sorted(injections)))
+        )
+        dead_letters = (corpus[DEAD_LETTERS], source[DEAD_LETTERS]) | "Dead letters" >> beam.Flatten()
+        return Analysis(states, counts=counts, dead_letters=dead_letters)
 
 
 def planned(
-    recipe: Recipe, places: Iterable[Place], pool: Iterable[Foreign], sums: Iterable[tuple[str, int]]
+    config: Config,
+    places: Iterable[Place],
+    pool: Iterable[Utterance],
+    sums: Iterable[tuple[tuple[str, str, str, str], int]],
 ) -> list[tuple[str, Injection]]:
     """:func:`~parapet.transforms.ood.plan.plan`, given the summed counts; checks first that the source is foreign."""
-    counts = dict(sums)
-    if not recipe.own:
+    counts = Counts.of_pairs(sums)
+    if not config.own:
         check_foreign(counts)
-    turns = {name.removeprefix(_PLANNED): n for name, n in counts.items() if name.startswith(_PLANNED)}
-    turns = {"" if split == "all" else split: n for split, n in turns.items()}
-    if not recipe.splits:
-        recipe = msgspec.structs.replace(recipe, splits=tuple(sorted(turns)))
-    return plan(recipe, places, pool, turns)
+    turns = counts.by("split", "planned_turns")
+    if not config.splits:
+        config = msgspec.structs.replace(config, splits=tuple(turns))
+    return plan(config, places, pool, turns)

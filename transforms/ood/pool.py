@@ -1,34 +1,45 @@
-"""The pool of foreign utterances: each text once, and what becomes of it."""
+"""The pool of foreign utterances: each text once, and which of them may be injected where."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import is_unicode
-from parapet.transforms.ood.language import Languages, Saying
+from parapet.schemas.errors import InputError, is_unicode
+from parapet.transforms.counts import Counts
+from parapet.transforms.ood.language import Languages, TurnContent
 from parapet.transforms.ood.texts import InDomain, key_of
 
 LONGEST = 400  # characters; what is longer is no turn of a dialogue
+MOST_IN_DOMAIN = 0.5  # of the texts of a source
 
-# What becomes of a different text of the source.
+# What becomes of a text of the source: the key in statistics.json, and what it means.
 KEPT = "kept"
-STATUSES = (KEPT, "near_duplicate", "generic", "answer", "understood", "too_long", "empty")
+STATUSES = {
+    KEPT: "may be injected",
+    "near_duplicate": "has the words of an in-domain turn, but for one in five (Jaccard index 0.8 or more)",
+    "generic": "could be said in any dialogue: it has fewer than three content words, and in-domain turns have those",
+    "answer": "answers the system, with yes, no, thanks or the like",
+    "understood": "has no word that is foreign to other domains, which may understand it",
+    "too_long": f"over {LONGEST} characters",
+    "empty": "without words",
+}
 IN_DOMAIN = ("near_duplicate", "generic")
 
 
-class Foreign(msgspec.Struct, frozen=True, order=True):
-    """An utterance that comes from elsewhere.
+class Utterance(msgspec.Struct, frozen=True, order=True):
+    """A foreign utterance: one that comes from elsewhere.
 
     Attributes:
-      key: its words; utterances with the same are the same.
-      source: where it stands: file and line, or file, dialogue and turn.
-      text: as it stands there, with single blanks.
-      domains: of the dialogues it stands in, where they are known.
-      splits: the splits that may have it; nothing where any may.
+      key: its words; utterances with the same words are the same.
+      source: where it is from: file and line, or file, dialogue and turn.
+      text: as it is there, with single spaces.
+      domains: of the dialogues it is from, where they are known.
+      splits: the splits that may have it; empty where any may.
       about: domains that may not have it: one of its words is typical of them, or they understand it.
-      said: what is known of it as a turn; only of the corpus's own, until it is judged.
+      content: what it says as a turn; only for those of the corpus itself, until they are judged.
     """
 
     key: str
@@ -37,62 +48,98 @@ class Foreign(msgspec.Struct, frozen=True, order=True):
     domains: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
-    said: Saying | None = None
+    content: TurnContent | None = None
 
 
-def foreign(
-    text: str, source: str, domains: tuple[str, ...] = (), splits: tuple[str, ...] = (), said: Saying | None = None
-) -> Foreign:
+def utterance_of(
+    text: str,
+    source: str,
+    domains: tuple[str, ...] = (),
+    splits: tuple[str, ...] = (),
+    content: TurnContent | None = None,
+) -> Utterance:
     """An utterance as the pool has it."""
-    return Foreign(key_of(text), source, " ".join(text.split()), domains, splits, said=said)
+    return Utterance(key_of(text), source, " ".join(text.split()), domains, splits, content=content)
 
 
-def merged(same: Iterable[Foreign]) -> Foreign:
+def merged(same: Iterable[Utterance]) -> Utterance:
     """One of the utterances with the same key: the first by source, with the domains and splits of all.
 
     It speaks of the domains of all, too, and answers where one of them does.
     """
-    every = sorted(same, key=lambda one: (one.source, one.text))
-    domains = {domain for one in every for domain in one.domains}
-    splits = {split for one in every for split in one.splits}
-    sayings = [one.said for one in every if one.said]
-    said = None
-    if sayings:
-        said = Saying(
-            tuple(sorted({domain for one in sayings for domain in one.domains})),
-            tuple(sorted(set.intersection(*({*one.content} for one in sayings)))),
-            sayings[0].slots,
-            any(one.answers for one in sayings),
+    every = sorted(same, key=lambda utterance: (utterance.source, utterance.text))
+    domains = {domain for utterance in every for domain in utterance.domains}
+    splits = {split for utterance in every for split in utterance.splits}
+    contents = [utterance.content for utterance in every if utterance.content]
+    content = None
+    if contents:
+        content = TurnContent(
+            tuple(sorted({domain for turn in contents for domain in turn.domains})),
+            tuple(sorted(set.intersection(*({*turn.words} for turn in contents)))),
+            contents[0].slots,
+            any(turn.answers for turn in contents),
         )
-    return msgspec.structs.replace(every[0], domains=tuple(sorted(domains)), splits=tuple(sorted(splits)), said=said)
+    return msgspec.structs.replace(
+        every[0], domains=tuple(sorted(domains)), splits=tuple(sorted(splits)), content=content
+    )
 
 
-def judged(one: Foreign, in_domain: InDomain, languages: Languages | None) -> tuple[str, Foreign]:
+def judged(utterance: Utterance, in_domain: InDomain, languages: Languages | None) -> tuple[str, Utterance]:
     """What becomes of an utterance, see ``STATUSES``; and the utterance, with the domains that may not have it.
 
     Args:
-      one: the utterance.
+      utterance: the utterance.
       in_domain: the turns of the corpus. For an utterance of its own, only those of dialogues that share no domain
         with it count.
       languages: of the corpus's domains, where the utterance is its own.
     """
-    if not one.key or not is_unicode(one.text):
-        return "empty", one
-    if len(one.text) > LONGEST:
-        return "too_long", one
-    about = in_domain.about(one.key)
-    if languages is None or one.said is None:
-        if in_domain.is_near(one.key):
-            return "near_duplicate", one
-        return "generic" if in_domain.is_generic(one.key) else KEPT, msgspec.structs.replace(one, about=about)
-    if one.said.answers:
-        return "answer", one
-    if not one.said.content:
-        return "generic", one
-    foreign_to = languages.foreign_to(one.said)
+    if not utterance.key or not is_unicode(utterance.text):
+        return "empty", utterance
+    if len(utterance.text) > LONGEST:
+        return "too_long", utterance
+    about = in_domain.about(utterance.key)
+    if languages is None or utterance.content is None:
+        if in_domain.is_near(utterance.key):
+            return "near_duplicate", utterance
+        status = "generic" if in_domain.is_generic(utterance.key) else KEPT
+        return status, msgspec.structs.replace(utterance, about=about)
+    if utterance.content.answers:
+        return "answer", utterance
+    if not utterance.content.words:
+        return "generic", utterance
+    foreign_to = languages.foreign_to(utterance.content)
     if not foreign_to:
-        return "understood", one
-    if in_domain.is_near(one.key, one.domains):
-        return "near_duplicate", one
+        return "understood", utterance
+    if in_domain.is_near(utterance.key, utterance.domains):
+        return "near_duplicate", utterance
     about = tuple(sorted(languages.domains.difference(foreign_to).union(about)))
-    return KEPT, msgspec.structs.replace(one, about=about, said=None)
+    return KEPT, msgspec.structs.replace(utterance, about=about, content=None)
+
+
+def pool_numbers(counts: Counts) -> dict[str, Any]:
+    """The foreign utterances: how many were read, how many are different, and what becomes of those."""
+    texts = counts.sum("texts")
+    numbers = {status: counts.sum("pool", value=status) for status in STATUSES}
+    in_domain = sum(numbers[status] for status in IN_DOMAIN)
+    return {
+        "utterances": counts.sum("source_rows"),
+        "different": texts,
+        **numbers,
+        "familiar": counts.sum("familiar"),
+        "in_domain_share": in_domain / texts if texts else None,
+    }
+
+
+def check_foreign(counts: Counts) -> None:
+    """Raises InputError where a source is empty, or most of it is in-domain."""
+    pool = pool_numbers(counts)
+    share = pool["in_domain_share"]
+    if not pool["different"]:
+        raise InputError("has no utterances", "--source")
+    if share > MOST_IN_DOMAIN:
+        raise InputError(
+            f"is in-domain: {share:.0%} of its {pool['different']:,} different utterances are near-duplicates of turns "
+            f"of the corpus ({pool['near_duplicate']:,}) or could be said in any of its dialogues "
+            f"({pool['generic']:,}); give another",
+            "--source",
+        )

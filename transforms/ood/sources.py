@@ -17,7 +17,7 @@ from parapet.transforms import plugins
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.files import read_bytes
 from parapet.transforms.ood.plan import user_turns_of
-from parapet.transforms.ood.pool import Foreign, foreign
+from parapet.transforms.ood.pool import Utterance, utterance_of
 from parapet.transforms.touching import domains_of
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
@@ -133,12 +133,12 @@ def _kind_of_json(read: Any, path: Path) -> str:
     )
 
 
-def read_source(file: SourceFile) -> Iterator[Foreign | InputError]:
+def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
     """The utterances of a file, and for each row that is none why not. Raises InputError: the file cannot be read."""
     return _READERS[file.kind](file)
 
 
-def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iterator[Foreign | InputError]:
+def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iterator[Utterance | InputError]:
     """The utterances of a file that is read at once."""
     try:
         data = read_bytes(file.path).removeprefix(b"\xef\xbb\xbf")
@@ -152,7 +152,7 @@ def _read(reader: Callable[[SourceFile, bytes], Rows], file: SourceFile) -> Iter
         elif not is_unicode(found):
             yield InputError("not_unicode: half a surrogate pair", file.name, where)
         else:
-            yield foreign(found, f"{file.name}:{where.removeprefix('line ')}")
+            yield utterance_of(found, f"{file.name}:{where.removeprefix('line ')}")
 
 
 def _lines(_: SourceFile, data: bytes) -> Rows:
@@ -232,7 +232,7 @@ def _first_hypothesis(turn: Any) -> Any:
         return None
 
 
-def _sgd(file: SourceFile) -> Iterator[Foreign | InputError]:
+def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
     dialogues = dialogues_of(DialogueFile("", file.name, file.path, 0))
     for position, _, _, dialogue in dialogues:
         if isinstance(dialogue, InputError):
@@ -241,10 +241,10 @@ def _sgd(file: SourceFile) -> Iterator[Foreign | InputError]:
         domains = domains_of(dialogue)
         for turn in user_turns_of(dialogue):
             text = dialogue.turns[turn].utterance
-            yield foreign(text, source_id(file.name, dialogue.dialogue_id, turn), domains)
+            yield utterance_of(text, source_id(file.name, dialogue.dialogue_id, turn), domains)
 
 
-def _plugged(file: SourceFile) -> Iterator[Foreign | InputError]:
+def _plugged(file: SourceFile) -> Iterator[Utterance | InputError]:
     """The texts of a plug-in, numbered from 1."""
     chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
     for number, text in enumerate(plugins.make(chosen), 1):
@@ -253,10 +253,10 @@ def _plugged(file: SourceFile) -> Iterator[Foreign | InputError]:
         elif not is_unicode(text):
             yield InputError("not_unicode: half a surrogate pair", file.name, f"[{number}]")
         else:
-            yield foreign(text, f"{file.name}:{number}")
+            yield utterance_of(text, f"{file.name}:{number}")
 
 
-_READERS: dict[str, Callable[[SourceFile], Iterator[Foreign | InputError]]] = {
+_READERS: dict[str, Callable[[SourceFile], Iterator[Utterance | InputError]]] = {
     TEXT: partial(_read, _lines),
     JSON_LINES: partial(_read, _json_lines),
     DSTC2: partial(_read, _dstc2),

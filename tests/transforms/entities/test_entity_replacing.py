@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.entities import forms
-from parapet.transforms.entities.card import REASONS
 from parapet.transforms.entities.kinds import SlotKind
+from parapet.transforms.entities.report import REASONS
 from parapet.transforms.entities.sources import Sources
 
 SF = action("city", ("San Fran", "San Francisco"))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.transforms.ood.injecting import FALLBACKS, injected, kept_frames
-from parapet.transforms.ood.plan import Injection, Place, Recipe, most_uses, parse_rates, plan, turns_with_place, wanted
-from parapet.transforms.ood.pool import foreign
+from parapet.transforms.ood.plan import Config, Injection, Place, most_uses, parse_rates, plan, turns_with_place, wanted
+from parapet.transforms.ood.pool import utterance_of
 from parapet.transforms.ood.texts import key_of
 from parapet.transforms.seeding import stable_hash
 
@@ -66,7 +66,7 @@ def test_rates_are_exact(per_cent: int, turns: int) -> None:
 def test_an_injected_turn() -> None:
     raw = dialogue("USUS")
     before = copy.deepcopy(raw)
-    said = foreign("Feed the  cat!", "cats.txt:7")
+    said = utterance_of("Feed the  cat!", "cats.txt:7")
     new, rows = injected(raw, [Injection(5, 0, 0, said, 1)], "between", "0")
     assert raw == before
     assert new["extra"] == "kept"
@@ -89,7 +89,7 @@ def test_an_injected_turn() -> None:
 
 
 def test_appended_turns_stand_in_drawn_order() -> None:
-    several = [Injection(draw, 0, turn, foreign(f"say {draw}", "x:1"), 1) for draw, turn in ((9, 0), (3, 2))]
+    several = [Injection(draw, 0, turn, utterance_of(f"say {draw}", "x:1"), 1) for draw, turn in ((9, 0), (3, 2))]
     new, rows = injected(dialogue("USUS"), several, "append", "0")
     assert [turn["utterance"] for turn in new["turns"][4::2]] == ["say 3", "say 9"]
     assert new["turns"][4]["frames"][0]["state"]["slot_values"] == {"city": ["Ulm"]}
@@ -106,7 +106,7 @@ def test_they_still_take_turns(speakers: str, place: str) -> None:
     """No two turns of one side stand together that did not before."""
     raw = dialogue(speakers)
     turns = turns_with_place(typed(raw), place)
-    several = [Injection(turn, 0, turn, foreign(f"say {turn}", "x:1"), 1) for turn in turns]
+    several = [Injection(turn, 0, turn, utterance_of(f"say {turn}", "x:1"), 1) for turn in turns]
     new, rows = injected(raw, several, place, "0")
 
     def together(dialogue: dict[str, Any]) -> int:
@@ -120,15 +120,15 @@ def test_they_still_take_turns(speakers: str, place: str) -> None:
 
 
 def test_nobody_hears_of_his_own_domain() -> None:
-    about_a = msgspec.structs.replace(foreign("a room at the inn", "x:1"), about=("A",))
-    recipe = Recipe(("0.5",), "between", "s", ("train",), False)
-    (found,) = plan(recipe, places("train", "B", 2), [about_a], {"train": 2})
+    about_a = msgspec.structs.replace(utterance_of("a room at the inn", "x:1"), about=("A",))
+    config = Config(("0.5",), "between", "s", ("train",), False)
+    (found,) = plan(config, places("train", "B", 2), [about_a], {"train": 2})
     assert found[1].utterance == about_a
     with pytest.raises(InputError, match="1 of train missing"):
-        plan(recipe, places("train", "A", 2), [about_a], {"train": 2})
+        plan(config, places("train", "A", 2), [about_a], {"train": 2})
 
 
-RECIPE = Recipe(("0.1", "0.5"), "between", "s", ("test", "train"), True)
+RECIPE = Config(("0.1", "0.5"), "between", "s", ("test", "train"), True)
 
 
 def places(split: str, domain: str, n: int) -> list[Place]:
@@ -137,8 +137,8 @@ def places(split: str, domain: str, n: int) -> list[Place]:
 
 def test_a_plan_is_nested_and_disjoint() -> None:
     there = [*places("train", "A", 20), *places("test", "B", 10)]
-    pool = [foreign(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(6)]
-    pool += [foreign(f"of c {i}", f"c:{i}", ("C",)) for i in range(9)]
+    pool = [utterance_of(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(6)]
+    pool += [utterance_of(f"of c {i}", f"c:{i}", ("C",)) for i in range(9)]
     found = plan(RECIPE, there, pool, {"train": 20, "test": 10})
     by_file = {split: [one for file, one in found if file.startswith(split)] for split in ("train", "test")}
     assert {split: len(ones) for split, ones in by_file.items()} == {"train": 10, "test": 5}
@@ -160,7 +160,7 @@ def test_a_plan_is_nested_and_disjoint() -> None:
     ],
 )
 def test_too_few(n: int, pool: int, told: str) -> None:
-    utterances = [foreign(f"number {key_of(str(i))}", "x:1") for i in range(pool)]
+    utterances = [utterance_of(f"number {key_of(str(i))}", "x:1") for i in range(pool)]
     with pytest.raises(InputError) as caught:
         plan(RECIPE, places("test", "B", n), utterances, {"test": 10})
     assert told in str(caught.value)
@@ -172,10 +172,10 @@ def test_own_utterances_are_used_again_after_all_others() -> None:
         Place(stable_hash(str(i)), "train", "train/a.json", i // 4, i % 4, ("A",) if i % 3 else ("A", "B"))
         for i in range(400)
     ]
-    pool = [foreign(f"of c {i}", f"c:{i}", ("C",), ("train",)) for i in range(40)]
-    pool += [foreign(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(30)]
-    recipe = Recipe(("0.1", "0.4"), "between", "s", ("train",), True)
-    found = [one for _, one in plan(recipe, there, pool, {"train": 400})]
+    pool = [utterance_of(f"of c {i}", f"c:{i}", ("C",), ("train",)) for i in range(40)]
+    pool += [utterance_of(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(30)]
+    config = Config(("0.1", "0.4"), "between", "s", ("train",), True)
+    found = [one for _, one in plan(config, there, pool, {"train": 400})]
     uses = Counter(one.utterance.key for one in found)
     assert len(found) == 160
     assert set(uses.values()) == {2, 3}
@@ -184,19 +184,19 @@ def test_own_utterances_are_used_again_after_all_others() -> None:
     assert len(low) == len(set(low)) == 40
     assert [most_uses(turns) for turns in (0, 37, 38, 100, 10_000)] == [1, 1, 2, 4, 10]
     with pytest.raises(InputError, match=r"each is used once, and.*up to 0\.175, the highest possible here"):
-        plan(msgspec.structs.replace(recipe, own=False), there, pool, {"train": 400})
+        plan(msgspec.structs.replace(config, own=False), there, pool, {"train": 400})
 
 
 def test_the_highest_rate_can_be_had_and_no_higher() -> None:
     """Places that nothing fits are passed over: the rate counts those that can be served."""
     there = [*places("train", "A", 30), *places("train", "C", 70)]
-    pool = [foreign(f"of c {i}", f"c:{i}", ("C",)) for i in range(50)]
-    recipe = Recipe(("0.5",), "between", "s", ("train",), False)
+    pool = [utterance_of(f"of c {i}", f"c:{i}", ("C",)) for i in range(50)]
+    config = Config(("0.5",), "between", "s", ("train",), False)
     with pytest.raises(InputError, match=r"20 of train missing, 50 are needed.*give rates up to 0\.3, the highest"):
-        plan(recipe, there, pool, {"train": 100})
-    assert len(plan(msgspec.structs.replace(recipe, rates=("0.3",)), there, pool, {"train": 100})) == 30
+        plan(config, there, pool, {"train": 100})
+    assert len(plan(msgspec.structs.replace(config, rates=("0.3",)), there, pool, {"train": 100})) == 30
     with pytest.raises(InputError, match="no rate is possible: give other splits, or another --source"):
-        plan(recipe, there[30:], pool, {"train": 70})
+        plan(config, there[30:], pool, {"train": 70})
 
 
 def test_rates() -> None:

@@ -16,8 +16,8 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.ood.language import Languages, Saying, saying_of, schemas_of
-from parapet.transforms.ood.pool import Foreign, foreign, judged, merged
+from parapet.transforms.ood.language import Languages, TurnContent, content_of_turn, schemas_of
+from parapet.transforms.ood.pool import Utterance, judged, merged, utterance_of
 from parapet.transforms.ood.texts import InDomain, key_of, stopwords
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
@@ -45,9 +45,9 @@ TURNS = [
 ]
 
 
-def saying(text: str, domain: str, slots: Sequence[str] = ()) -> Saying:
+def saying(text: str, domain: str, slots: Sequence[str] = ()) -> TurnContent:
     (said,) = user_turns(dialogue(text, domain, [("INFORM", slot) for slot in slots]))
-    return saying_of(said)
+    return content_of_turn(said)
 
 
 def dialogue(
@@ -114,33 +114,33 @@ def test_what_several_domains_say_is_of_none() -> None:
 )
 def test_what_answers(text: str, actions: list[tuple[str, str]], answers: bool) -> None:
     (said,) = user_turns(dialogue(text, "Hotels", actions, {"area": ["Ulm"]}))
-    assert saying_of(said).answers == answers
+    assert content_of_turn(said).answers == answers
 
 
 def test_values_are_no_content() -> None:
     (said,) = user_turns(dialogue("Hotels near the Opera House", "Hotels", (), {"area": ["Opera House"]}))
-    assert saying_of(said) == Saying(("Hotels",), ("hotel", "near"), (), False)
+    assert content_of_turn(said) == TurnContent(("Hotels",), ("hotel", "near"), (), False)
 
 
 def test_the_same_words_of_two_domains_are_of_both() -> None:
     hotels, flights = saying("the fee", "Hotels"), saying("the fee", "Flights", ["airline"])
-    one = merged([foreign("The fee", "b", said=flights), foreign("the fee", "a", said=hotels)])
-    assert one.said == Saying(("Flights", "Hotels"), hotels.content, hotels.slots, False)
+    one = merged([utterance_of("The fee", "b", content=flights), utterance_of("the fee", "a", content=hotels)])
+    assert one.content == TurnContent(("Flights", "Hotels"), hotels.words, hotels.slots, False)
 
 
-def judged_turns(root: Path, splits: Sequence[str], one_in: int = 1) -> list[tuple[str, Foreign]]:
+def judged_turns(root: Path, splits: Sequence[str], one_in: int = 1) -> list[tuple[str, Utterance]]:
     """What becomes of the turns of a corpus as a source of its own, for each different one, of every n-th dialogue."""
     schemas = schemas_of(service for of in read_root(root) for service in of.services)
-    found: dict[str, list[Foreign]] = {}
+    found: dict[str, list[Utterance]] = {}
     turns: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
     for file in read_corpus(root, splits).files:
         for *_, one in list(dialogues_of(file))[::one_in]:
             assert isinstance(one, Dialogue)
             domains = domains_of(one)
             for turn in user_turns(one):
-                said = saying_of(turn)
+                said = content_of_turn(turn)
                 turns.append((key_of(turn.utterance), domains, said.domains))
-                found.setdefault(turns[-1][0], []).append(foreign(turn.utterance, "x", domains, (), said))
+                found.setdefault(turns[-1][0], []).append(utterance_of(turn.utterance, "x", domains, (), said))
     near = InDomain(((key, domains) for key, domains, _ in turns), stopwords())
     languages = Languages(sorted({(key, said) for key, _, said in turns}), schemas)
     return [judged(merged(same), near, languages) for same in found.values()]

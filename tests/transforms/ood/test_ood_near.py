@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.ood.pool import foreign, judged, merged
+from parapet.transforms.ood.pool import judged, merged, utterance_of
 from parapet.transforms.ood.texts import InDomain, key_of, stopwords
 
 words = st.lists(st.sampled_from(list("abcdefghij")), min_size=1, max_size=12).map(" ".join)
@@ -60,7 +60,7 @@ def test_what_an_utterance_is_about() -> None:
 def test_what_becomes_of_a_text() -> None:
     index = InDomain([("find me a cheap french restaurant", ("Restaurants",))], stopwords())
     found = {
-        text: judged(foreign(text, "x:1"), index, None)[0]
+        text: judged(utterance_of(text, "x:1"), index, None)[0]
         for text in (
             "Find me a CHEAP french restaurant!",
             "🙂 ...",
@@ -74,7 +74,11 @@ def test_what_becomes_of_a_text() -> None:
 
 
 def test_the_same_words_are_one_utterance() -> None:
-    same = [foreign("Stop!", "b:1", ("B",), ("train",)), foreign("stop", "a:2", ("A",)), foreign("STOP", "a:1", ("A",))]
+    same = [
+        utterance_of("Stop!", "b:1", ("B",), ("train",)),
+        utterance_of("stop", "a:2", ("A",)),
+        utterance_of("STOP", "a:1", ("A",)),
+    ]
     one = merged(same)
     assert (one.text, one.source, one.domains, one.splits) == ("STOP", "a:1", ("A", "B"), ("train",))
     assert merged(reversed(same)) == one
