@@ -135,7 +135,7 @@ def test_card_and_page(made: Path) -> None:
     page = (made / "report.html").read_text()
     assert "please explain" in page
     assert any(fallback.split("'")[0] in page for fallback in FALLBACKS)
-    assert json.loads((made / "run.json").read_bytes())["counts"]["overlapping"] == 0
+    assert json.loads((made / "statistics.json").read_bytes())["overlapping"] == 0
 
 
 def test_in_any_order_on_two_workers(made: Path, sample: Path, talk: Path, tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def test_the_sample(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     for place, n in numbers["places"].items():
         assert n == sum(row[place] for row in rows)
     counts = read(out / "run.json")["counts"]
-    names = ("leaks", "dialogues", "open_changed")
-    assert [counts[f"{name}/unseen_entities/test"] for name in names] == [0, 8, 8]
+    assert [counts[f"{name}/unseen_entities/test"] for name in ("dialogues", "open_changed")] == [8, 8]
+    assert numbers["leaks"] == 0
     # A replaced value is nowhere in its dialogue any more.
     for one in read(out / "test" / "dialogues_001.json"):
         text = " | ".join(strings_of(one)).casefold()

@@ -178,7 +178,7 @@ class OutOfDomain(Perturbation):
         shown = [_with_context(turns, row) for row in ood]
         return Detailed(new, rows, counts=counts, shown=shown, others={_USED: used})
 
-    def finish(self, outputs: Outputs) -> Outputs:
+    def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
         """Counts how often each utterance was used in each set and split, over all dialogues."""
         import apache_beam as beam
 

@@ -19,7 +19,7 @@ from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
 from parapet.transforms.corpora import Item, domain_of, listed
-from parapet.transforms.counts import Balance, Counts, Exact, Invariant, Least
+from parapet.transforms.counts import Balance, Counted, Counts, Exact, Invariant, Least
 from parapet.transforms.perturbation import (
     Analysis,
     Detailed,
@@ -298,10 +298,10 @@ def reported(reason: str, first: bool) -> bool:
     return reason.startswith((TORN_SPAN, NOT_TRANSLATED)) or (first and reason.startswith(BAD_SPAN))
 
 
-def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dict[str | tuple[str, str], int]:
+def counts_of(turns: Sequence[UserTurn], variations: Sequence[Variation]) -> dict[Counted, int]:
     """The counts of a dialogue in the set of one kind."""
     sums = dict.fromkeys((*_SUMS, "spans_perturbed", "odd_spans", "bad_spans", "bad_turns"), 0)
-    values: Counter[str | tuple[str, str]] = Counter()
+    values: Counter[Counted] = Counter()
     for turn, variation in zip(turns, variations, strict=True):
         sums["words"] += turn.utterance.count(" ") + 1
         sums["characters_before"] += len(turn.utterance)
