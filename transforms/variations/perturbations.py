@@ -224,7 +224,7 @@ class LanguageVariations(Perturbation):
                 counts={**counts_of(turns, variations), "rewritten_turns": len(lines)},
                 problems=problems,
                 shown=[row for row in rows if row["status"] == "varied"],
-                others={MATCHED: [(line, 1) for line in sorted(lines)]} if lines else {},
+                others={MATCHED: sorted(lines)} if lines else {},
             ),
         )
         for i, name in enumerate(self.env_names(kind), 1):
@@ -233,11 +233,14 @@ class LanguageVariations(Perturbation):
 
     def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
         """Adds what became of the lines of rewritten turns."""
+        import apache_beam as beam
+
         from parapet.transforms.variations.rewritten import Fates
 
         if self.files is None:
             return outputs
-        unused, fates = outputs.others[MATCHED] | "Fates of lines" >> Fates(self.files, analysis.others["lines"])
+        matched = outputs.others[MATCHED] | "By line" >> beam.MapTuple(lambda _, __, line: (line, 1))
+        unused, fates = matched | "Fates of lines" >> Fates(self.files, analysis.others["lines"])
         return outputs.with_more("Rewritten turns", dead_letters=unused, counts=fates)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
