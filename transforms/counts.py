@@ -84,8 +84,11 @@ class Counts(Counter[CountKey]):
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[tuple[str, str, str, str], int]]) -> Counts:
-        """Of summed (key, n), as :class:`parapet.transforms.runs.Outputs` has them."""
-        return cls({CountKey(*key): n for key, n in pairs})
+        """The sums of (key, n), as :class:`parapet.transforms.runs.Outputs` has them."""
+        counts = cls()
+        for key, n in pairs:
+            counts[CountKey(*key)] += n
+        return counts
 
 
 # What must hold: each gives what is wrong, in words, given the counts. They are checked before anything is published.

@@ -22,7 +22,7 @@ from parapet.transforms.counts import CountKey, Counts, Value
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import WriteFiles, write_staged
 from parapet.transforms.parquet import parquet_bytes
-from parapet.transforms.perturbation import CHANGES, Detailed, Perturbation, Perturbed, analysis_of, checked
+from parapet.transforms.perturbation import CHANGES, Analysis, Detailed, Perturbation, Perturbed, analysis_of, checked
 from parapet.transforms.perturbed_corpus import table_of_rows
 from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
@@ -58,17 +58,18 @@ class PerturbCorpus(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Pipeline to one element, the manifest of the run."""
-        files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
-        every = files if self.analyzed is None else pipeline | "All dialogue files" >> beam.Create(self.analyzed)
-        analysis = every | "Analyze" >> _Analyze(self.perturbation)
+        analysis = Analysis()
+        if self.perturbation.needs_analysis():
+            analyzed = self.corpus.files if self.analyzed is None else self.analyzed
+            analysis = pipeline | "Analyzed files" >> beam.Create(analyzed) | "Analyze" >> _Analyze(self.perturbation)
         if analysis.states is None:
-            elements = files | "Without states" >> beam.Map(lambda file: (file, {}))
+            elements = pipeline | "Dialogue files" >> beam.Create([(file, {}) for file in self.corpus.files])
         else:
+            files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
             states = analysis.states | "By file" >> beam.MapTuple(lambda place, state: (place[0], (place[1], state)))
             by_path = files | "By path" >> beam.Map(lambda file: (file.relative, file))
-            elements = (
-                {"file": by_path, "states": states} | "Join" >> beam.CoGroupByKey() | "Of file" >> beam.FlatMap(_joined)
-            )
+            joined = {"file": by_path, "states": states} | "Join" >> beam.CoGroupByKey()
+            elements = joined | "Of file" >> beam.FlatMap(_joined) | "Spread" >> beam.Reshuffle()
         write = WriteEach(
             partial(write_file, output=self.info.output, shared_names=tuple(analysis.shared)),
             *(beam.pvalue.AsDict(pairs) for pairs in analysis.shared.values()),
@@ -76,7 +77,7 @@ class PerturbCorpus(beam.PTransform):
             others=self.perturbation.other_outputs,
             setup=partial(_Opened, self.perturbation),
         )
-        outputs: Outputs = elements | "Spread" >> beam.Reshuffle() | "Sets" >> write
+        outputs: Outputs = elements | "Sets" >> write
         more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
         if analysis.files is not None:
             more["written"] = analysis.files | "Write files of the analysis" >> WriteFiles(self.info.output)

@@ -16,12 +16,15 @@ from apache_beam.typehints.decorators import IOTypeHints
 
 from parapet.schemas.distribution import parapet_version
 from parapet.transforms.counts import Counts, Invariant, check_invariants
-from parapet.transforms.dead_letters import DeadLetter, DeadLettersFile, Tally
-from parapet.transforms.files import Publish, WriteFiles, Written
+from parapet.transforms.dead_letters import DEAD_LETTERS as DEAD_LETTERS_FILE
+from parapet.transforms.dead_letters import DeadLetter, DeadLettersFile, Tally, dead_letters_file
+from parapet.transforms.files import Written, manifest_of, publish, write_staged
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
 
 MetadataFiles = Callable[..., Mapping[str, bytes]]
+DeadLetters = Iterable[tuple[str, list[DeadLetter]]]  # of each element, by its key
+Sums = Iterable[tuple[tuple[str, str, str, str], int]]  # counts, by CountKey as a tuple
 
 
 class RunInfo(msgspec.Struct, frozen=True):
@@ -82,24 +85,22 @@ class Outputs(NamedTuple):
 
     Attributes:
       written: PCollection of Written.
-      dead_letters: PCollection of (key, list of DeadLetter).
+      dead_letters: PCollection of (key, list of DeadLetter); None where there are none.
       counts: PCollection of (CountKey as a tuple, n).
-      examples: PCollection of (set, (draw, example)).
+      examples: PCollection of (set, (draw, example)); None where there are none.
       others: tag to PCollection.
     """
 
     written: beam.PCollection
-    dead_letters: beam.PCollection
+    dead_letters: beam.PCollection | None
     counts: beam.PCollection
-    examples: beam.PCollection
+    examples: beam.PCollection | None = None
     others: Mapping[str, beam.PCollection] = {}
 
     @classmethod
     def plain(cls, written: beam.PCollection, counts: beam.PCollection) -> Outputs:
         """Of a run without dead letters and examples."""
-        dead_letters = written.pipeline | "No dead letters" >> beam.Create([], reshuffle=False)
-        examples = written.pipeline | "No examples" >> beam.Create([], reshuffle=False)
-        return cls(written, dead_letters, counts, examples)
+        return cls(written, None, counts)
 
     def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
         """The same with further written files, dead letters or counts."""
@@ -117,7 +118,7 @@ class WriteEach(beam.PTransform):
     Args:
       write: makes a FileResult of an element and of the side inputs.
       side: side inputs.
-      shown: how many examples of a set are kept.
+      shown: how many examples of a set are kept; 0: there are none.
       others: the tags of further outputs.
       progress: the names of the counts that are shown while the run goes on.
       setup: called once on each worker; what it returns is passed to ``write`` after the element. Where that has a
@@ -135,14 +136,15 @@ class WriteEach(beam.PTransform):
     ) -> None:
         super().__init__()
         self.each = _WriteEach(write, shown, progress, setup)
-        self.side, self.others = side, tuple(others)
+        self.side, self.shown, self.others = side, shown, tuple(others)
 
     def expand(self, elements: beam.PCollection) -> Outputs:
         """PCollection of elements to Outputs."""
-        tags = (DEAD_LETTERS, COUNTS, EXAMPLES, *self.others)
-        found = elements | "Write file" >> beam.ParDo(self.each, *self.side).with_outputs(*tags, main=WRITTEN)
-        others = {tag: found[tag] for tag in self.others}
-        return Outputs(found[WRITTEN], found[DEAD_LETTERS], found[COUNTS], found[EXAMPLES], others)
+        tags = (DEAD_LETTERS, COUNTS, *([EXAMPLES] if self.shown else []), *self.others)
+        outputs = elements | "Write file" >> beam.ParDo(self.each, *self.side).with_outputs(*tags, main=WRITTEN)
+        examples = outputs[EXAMPLES] if self.shown else None
+        others = {tag: outputs[tag] for tag in self.others}
+        return Outputs(outputs[WRITTEN], outputs[DEAD_LETTERS], outputs[COUNTS], examples, others)
 
 
 class _WriteEach(beam.DoFn):
@@ -182,7 +184,7 @@ def outputs_of(result: FileResult, shown: int) -> Iterator[TaggedOutput]:
         yield TaggedOutput(DEAD_LETTERS, (result.key, result.dead_letters))
     for key, n in result.counts.items():
         yield TaggedOutput(COUNTS, (tuple(key), n))
-    for name, examples in result.examples.items():
+    for name, examples in result.examples.items() if shown else ():
         for example in sorted(examples, key=_draw)[:shown]:
             yield TaggedOutput(EXAMPLES, (name, example))
     for tag, values in result.others.items():
@@ -220,8 +222,7 @@ class FinishRun(beam.PTransform):
     ) -> None:
         super().__init__()
         self.info, self.metadata_files, self.side = info, metadata_files, side
-        self.tallies, self.shown = tallies, shown
-        self.check = _Checked(invariants, recorded)
+        self.tallies, self.invariants, self.recorded, self.shown = tallies, list(invariants), recorded, shown
 
     def _extract_input_pvalues(self, outputs: Outputs) -> tuple[Outputs, dict[str, beam.PCollection]]:
         """Beam's own, but for what a run does not have: Beam accepts no None."""
@@ -230,34 +231,72 @@ class FinishRun(beam.PTransform):
 
     def expand(self, outputs: Outputs) -> beam.PCollection:
         """Outputs to one element, the manifest as a dict."""
-        pipeline = outputs.written.pipeline
         summed = outputs.counts | "Sum counts" >> beam.CombinePerKey(sum)
-        examples = outputs.examples | "Examples" >> beam.combiners.Top.SmallestPerKey(self.shown, key=_draw)
-        metadata = (
-            pipeline
-            | "Once" >> beam.Create([""], reshuffle=False)
-            | "Metadata files"
-            >> beam.ParDo(
-                _MetadataFiles(self.metadata_files),
-                beam.pvalue.AsList(summed),
-                beam.pvalue.AsList(examples),
-                *self.side,
-            )
-        )
-        others = [metadata]
-        if self.tallies is not None:
-            others.append(
-                outputs.dead_letters
-                | "Dead letters"
-                >> DeadLettersFile(outputs.counts, _TalliesOf(self.tallies), self.info.max_bad, self.info.done)
-            )
-        written = others | "Other files" >> beam.Flatten() | "Write" >> WriteFiles(self.info.output)
+        optional = {}
+        if outputs.dead_letters is not None:
+            optional["dead_letters"] = beam.pvalue.AsList(outputs.dead_letters)
+        if outputs.examples is not None:
+            top = outputs.examples | "Examples" >> beam.combiners.Top.SmallestPerKey(self.shown, key=_draw)
+            optional["examples"] = beam.pvalue.AsList(top)
         published: beam.PCollection = (
-            (outputs.written, written)
-            | "All files" >> beam.Flatten()
-            | "Publish" >> Publish(self.info.output, self.info.manifest(), outputs.counts, self.check)
+            outputs.written.pipeline
+            | "Once" >> beam.Create([self.info], reshuffle=False)
+            # All in one step: each step that Beam runs takes some 50 ms, whatever it does.
+            | "Publish"
+            >> beam.ParDo(
+                _Finish(self.metadata_files, self.tallies, self.invariants, self.recorded),
+                beam.pvalue.AsList(outputs.written),
+                beam.pvalue.AsList(summed),
+                *self.side,
+                **optional,
+            )
         )
         return published
+
+
+class _Finish(beam.DoFn):
+    def __init__(
+        self,
+        metadata_files: MetadataFiles,
+        tallies: Callable[[Counts], list[Tally]] | None,
+        invariants: Sequence[Invariant],
+        recorded: Sequence[str] | None,
+    ) -> None:
+        super().__init__()
+        self.metadata_files, self.tallies, self.invariants = metadata_files, tallies, invariants
+        self.recorded = recorded
+
+    def default_type_hints(self) -> IOTypeHints:
+        """As of _WriteEach."""
+        return IOTypeHints.empty()
+
+    def process(
+        self,
+        info: RunInfo,
+        written: Iterable[Written],
+        sums: Sums,
+        *side: Any,
+        dead_letters: DeadLetters | None = None,
+        examples: Iterable[tuple[str, list[tuple[bytes, Any]]]] = (),
+    ) -> Iterator[dict[str, Any]]:
+        counts = Counts.of_pairs(sums)
+        files: dict[str, bytes] = {}
+        if dead_letters is not None and self.tallies is not None:
+            files[DEAD_LETTERS_FILE] = dead_letters_of(info, dead_letters, counts, self.tallies)
+        check_invariants(counts, self.invariants)
+        shown = {name: [example for _, example in drawn] for name, drawn in examples}
+        files.update(self.metadata_files(counts, shown, *side))
+        metadata = [write_staged(info.output, path, data) for path, data in sorted(files.items())]
+        manifest = manifest_of(info.manifest(), counts.as_json(self.recorded), [*written, *metadata])
+        publish(info.output, manifest)
+        yield manifest
+
+
+def dead_letters_of(
+    info: RunInfo, dead_letters: DeadLetters, counts: Counts, tallies: Callable[[Counts], list[Tally]]
+) -> bytes:
+    """``dead_letters.jsonl``. Raises InputError where more records are bad than may be, or nothing is left."""
+    return dead_letters_file("", dead_letters, (), lambda _: tallies(counts), info.max_bad, info.done)[1]
 
 
 def check_dead_letters(
@@ -278,35 +317,3 @@ class _TalliesOf:
 
     def __call__(self, sums: Mapping[Any, int]) -> list[Tally]:
         return self.tallies(Counts.of_pairs(sums.items()))
-
-
-class _Checked:
-    """Checks the summed counts and gives those that ``run.json`` records, as ``Publish`` takes it."""
-
-    def __init__(self, invariants: Sequence[Invariant], recorded: Sequence[str] | None) -> None:
-        self.invariants, self.recorded = list(invariants), recorded
-
-    def __call__(self, sums: Mapping[Any, int]) -> dict[str, int]:
-        counts = Counts.of_pairs(sums.items())
-        check_invariants(counts, self.invariants)
-        return counts.as_json(self.recorded)
-
-
-class _MetadataFiles(beam.DoFn):
-    def __init__(self, metadata_files: MetadataFiles) -> None:
-        super().__init__()
-        self.metadata_files = metadata_files
-
-    def default_type_hints(self) -> IOTypeHints:
-        """As of _WriteEach."""
-        return IOTypeHints.empty()
-
-    def process(
-        self,
-        _: str,
-        sums: Iterable[tuple[tuple[str, str, str, str], int]],
-        examples: Iterable[tuple[str, list[tuple[bytes, Any]]]],
-        *side: Any,
-    ) -> Iterator[tuple[str, bytes]]:
-        shown = {name: [example for _, example in drawn] for name, drawn in examples}
-        yield from sorted(self.metadata_files(Counts.of_pairs(sums), shown, *side).items())
