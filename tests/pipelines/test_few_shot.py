@@ -143,7 +143,7 @@ def test_what_cannot_be_read(sample: Path, tmp_path: Path, capsys: pytest.Captur
         (["--test", "0"], "--test: 0 is too few"),
         (["--domains", "Hotels"], "--domains: the training schema has no domain 'Hotels'; it has: Ferries, Gyms,"),
         (["--domains", ","], "--domains: give one or more of: Ferries"),
-        (["--test_split", "train"], "--test_split: give another than --train_split"),
+        (["--test_split", "train"], "--test_split: must differ from --train_split"),
         (["--test_split", "x"], "--test_split: there are no dialogues in 'x'; there are in: train, dev, test"),
     ],
 )

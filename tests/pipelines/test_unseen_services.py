@@ -135,7 +135,7 @@ def test_one_schema_and_idle_frames(tmp_path: Path, capsys: pytest.CaptureFixtur
     (root / "schema.json").write_text(json.dumps(services))
     out = tmp_path / "out"
     assert run(["--sgd", str(root), "--output", str(out), "--quiet"]) == 1
-    assert "1 of 5 dialogues could not be read, over --max_bad 1%, so nothing was published" in capsys.readouterr().err
+    assert "1 of 5 dialogues could not be used, over --max_bad 1%, so nothing was published" in capsys.readouterr().err
     assert run(["--sgd", str(root), "--output", str(out), "--max_bad", "100%"]) == 0
     said = capsys.readouterr()
     assert "train: train 1, test 1; 0% of slot names seen; left out 2" in said.out

@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.service_splits.outputs import check_invariants
-from parapet.transforms.service_splits.plan import REASONS, SETS, HeldOut, chosen, groups_of, test_split_of
-from parapet.transforms.service_splits.statistics import About, as_given, seen, sets_of
+from parapet.transforms.counts import CountKey, Counts, check_invariants
+from parapet.transforms.splits.split import Schema, SplitCorpus
+from parapet.transforms.splits.unseen_services import (
+    REASONS,
+    SETS,
+    UnseenServices,
+    chosen,
+    groups_of,
+    seen,
+    test_split_of,
+)
 from parapet.transforms.touching import Used
 
 test_split_of.__test__ = False  # type: ignore[attr-defined]
@@ -20,6 +28,15 @@ SPLITS = ["train", "dev", "test"]
 
 def service(name: str, *slots: str, description: str = "") -> Service:
     return Service(name, "", [Slot(slot, description or slot) for slot in slots], [Intent(f"Find{name}", "")])
+
+
+def split_of(
+    services: dict[str, dict[str, Service]], by: str, test_split: str, with_seen: bool = False, one_schema: bool = True
+) -> UnseenServices:
+    """The split of a corpus, given the services of its splits."""
+    corpus = SplitCorpus("", {split: Schema({}, of) for split, of in services.items()}, one_schema, {})
+    groups = groups_of((name for of in services.values() for name in of), by)
+    return UnseenServices(corpus=corpus, by=by, groups=groups, test_split=test_split, with_seen=with_seen)
 
 
 SERVICES = {name: service(name, "x") for name in NAMES}
@@ -37,11 +54,11 @@ def test_every_dialogue_ends_once(
     split: str, touched: set[str], idle_too: set[str], by: str, test_split: str, with_seen: bool
 ) -> None:
     used = Used(tuple(sorted(touched)), tuple(sorted(idle_too - touched)))
-    held = HeldOut(by, groups_of(NAMES, by), test_split, with_seen)
-    for group, services in held.groups.items():
-        end = held.end_of(group, split, used)
+    held_out = split_of({"train": SERVICES}, by, test_split, with_seen)
+    for group, services in held_out.groups.items():
+        end = held_out.destination(group, split, used)
         assert end in (*SETS, *REASONS)
-        assert end not in SETS or end in held.ends_of(split)
+        assert end not in SETS or end in held_out.destinations(split)
         # By the plain meaning of the sets.
         if touched & set(services):
             assert end == ("test" if split == test_split else REASONS[0 if touched <= set(services) else 1])
@@ -49,7 +66,7 @@ def test_every_dialogue_ends_once(
             assert end == split
         else:
             assert end == ("test_seen" if with_seen else "dev" if split == "dev" else "test_of_others")
-        left = {*used.touched, *used.idle} - {*held.idle_of(group, end, used)}
+        left = {*used.touched, *used.idle} - {*held_out.dropped(group, end, used)}
         if end in ("train", "dev", "test_seen"):
             assert not left & set(services)
         elif end == "test":
@@ -86,8 +103,8 @@ def test_numbers_from_combinations() -> None:
         "B_1": service("B_1", "city", "date"),
         "C": service("C", "city", "date", description="other"),
     }
-    held = HeldOut("domain", groups_of(by_name, "domain"), "test", with_seen=False)
     services = {"train": by_name, "test": by_name}
+    held_out = split_of(services, "domain", "test")
     combinations = [
         (("train", ("A_1",), ("C",), "dialogues"), 5),
         (("train", ("A_1",), ("C",), "turns"), 50),
@@ -96,29 +113,31 @@ def test_numbers_from_combinations() -> None:
         (("test", ("C",), (), "dialogues"), 3),
         (("test", ("B_1", "C"), (), "dialogues"), 4),
     ]
-    about = About(held, services, {}, None)
-    sets, left, cut = sets_of(about, "C", combinations)
+    sets, left, cut = held_out.set_counts("C", combinations)
     assert (sets["train"].dialogues, sets["train"].turns, sets["train"].services) == (7, 50, {"A_1", "B_1"})
     assert (sets["test"].dialogues, sets["test"].services) == (7, {"B_1", "C"})
     assert (left, cut) == ({"touches_it_alone": 1, "touches_it_and_others": 0, "test_of_others": 0}, 5)
-    sets, left, cut = sets_of(about, "B", combinations)
+    sets, left, cut = held_out.set_counts("B", combinations)
     assert (sets["train"].dialogues, sets["train"].services) == (6, {"A_1", "C"})
     assert left == {"touches_it_alone": 0, "touches_it_and_others": 2, "test_of_others": 3}
     found = seen([by_name["C"]], [by_name["A_1"]])
     assert (found["slot_names_seen"], found["slots_and_descriptions_seen"]) == (0.5, 0)
     assert seen([by_name["B_1"]], [by_name["A_1"]])["slots_and_descriptions_seen"] == 0.5
     assert seen([], [by_name["A_1"]])["slot_names_seen"] is None
-    given = as_given(About(held, services, {}, frozenset(["A_1", "B_1"])), combinations)
+    trained = {"train": {name: by_name[name] for name in ("A_1", "B_1")}, "test": by_name}
+    given = split_of(trained, "domain", "test", one_schema=False).as_given(combinations)
     assert given["test"]["unseen_services"] == ["C"]
     assert given["test"]["dialogues_by_services"] == {"seen": 0, "both": 4, "unseen": 3}
     assert given["test"]["seen"]["slot_names_seen"] == 1
     # With one schema for all splits, training has the services of its dialogues.
-    assert as_given(about, combinations)["test"]["unseen_services"] == []
+    assert held_out.as_given(combinations)["test"]["unseen_services"] == []
 
 
 def test_counts_that_do_not_balance() -> None:
-    held = HeldOut("domain", {"A": ("A_1",)}, "test", with_seen=False)
-    counts = {"dialogues": 5, "left_out": 1, "A/train": 1, "A/test": 1, "A/touches_it_alone": 1, "A/test_of_others": 1}
-    assert check_invariants(counts, held) == counts
-    with pytest.raises(RuntimeError, match="do not balance for A"):
-        check_invariants({**counts, "A/train": 2}, held)
+    invariants = split_of({"train": {"A_1": SERVICES["A_1"]}}, "domain", "test").invariants()
+    ends = ("train", "test", "touches_it_alone", "test_of_others")
+    counts = Counts({CountKey("dialogues"): 5, CountKey("left_out"): 1, **{CountKey(end, "A"): 1 for end in ends}})
+    check_invariants(counts, invariants)
+    counts.add("train", set="A")
+    with pytest.raises(RuntimeError, match="do not balance for dialogues of A"):
+        check_invariants(counts, invariants)

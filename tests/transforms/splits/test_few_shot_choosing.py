@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.transforms.few_shot.candidates import Candidate, Rule, candidates_of
-from parapet.transforms.few_shot.choosing import choose, different, ordered
+from parapet.transforms.splits.few_shot_choosing import Candidate, Rule, candidates_of, choose, different, ordered
 from parapet.transforms.touching import Used
 
 RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")

@@ -1,0 +1,1 @@
+"""Splits of a corpus: small training sets for each domain, and domains or services that training does not have."""
