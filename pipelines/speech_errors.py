@@ -19,9 +19,8 @@ from parapet.pipelines.command import (
     check_apart,
     counted,
     run_command,
-    run_header,
     say,
-    warn_left_out,
+    warn_dead_letters,
 )
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.corpora import Corpus
-    from parapet.transforms.dead_letters import Tallies
+    from parapet.transforms.speech.perturbation import SpeechErrors
     from parapet.transforms.speech.setup import Setup
 
 EXAMPLE = """\
@@ -131,44 +130,25 @@ def parser() -> Parser:
 
 
 class Config(msgspec.Struct, frozen=True):
-    """The configuration of a run: where it reads and writes, and what the perturbation needs."""
+    """A run.
 
-    root: str
-    split: str
+    Attributes:
+      output: the output folder.
+      root: of the corpus.
+      corpus: the dialogues that are perturbed.
+      perturbation: set up for this corpus.
+      split: as the flag has it.
+      max_bad: the share of each kind of record that may be bad.
+      dry_run: whether only the amount of speech and its price are printed.
+    """
+
     output: str
+    root: str
     corpus: Corpus
-    setup: Setup
-    audio: str
+    perturbation: SpeechErrors
+    split: str
     max_bad: Fraction
     dry_run: bool
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options that determine the content."""
-        config, model = self.setup.config, self.setup.model
-        perplexity = model.perplexity if model else None
-        return {
-            "split": self.split,
-            "wer": config.targets,
-            "form": config.form,
-            "audio": self.audio,
-            "longest": config.longest,
-            "seed": config.seed,
-            "snr": config.ratios,
-            "sample": config.sample,
-            "calibrated_elsewhere": self.setup.calibrated is not None,
-            **({} if perplexity is None else {"perplexity": perplexity}),
-            "max_bad": float(self.max_bad),
-        }
-
-    @property
-    def tallies(self) -> Tallies:
-        """What is held against ``--max_bad``."""
-        from functools import partial
-
-        from parapet.transforms.speech.writing import tallies
-
-        return partial(tallies, sets=self.setup.config.sets)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -177,20 +157,18 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
-    """What workers read: the dialogues, and recordings."""
+    """What workers read: the dialogues, the cache, and recordings."""
     from parapet.transforms.speech.noise import KINDS
 
-    setup = config.setup
+    setup = config.perturbation.setup
     paths = [("--sgd", config.root), ("--cache", setup.channel.cache)]
     return paths if setup.config.noise in KINDS else [*paths, ("--noise", setup.config.noise)]
 
 
 def check(args: argparse.Namespace) -> Config:
     """Reads the corpus, and creates the engines and the language model. Raises InputError where it cannot work."""
-    from parapet.transforms.corpora import read_corpus, train_files
-    from parapet.transforms.speech.language_model import limit_of
+    from parapet.transforms.corpora import listed, read_corpus, train_files
     from parapet.transforms.speech.perturbation import SpeechErrors
-    from parapet.transforms.speech.setup import prepare
 
     check_apart(args.output, sgd=args.sgd, noise=args.noise)
     perturbation = SpeechErrors(
@@ -209,26 +187,30 @@ def check(args: argparse.Namespace) -> Config:
         longest=args.longest,
         normalisation=args.normalisation,
         calibration=args.calibration,
-        max_bad=args.max_bad,
+        audio=args.audio,
     )
     root = str(args.sgd or sample_root())
-    corpus = read_corpus(root, [split.strip() for split in args.split.split(",") if split.strip()])
-    for line in corpus.problems:
-        logging.warning("%s", line)
+    corpus = read_corpus(root, listed(args.split))
     cache = (args.cache or f"{args.output}/{CACHE}").rstrip("/")
     train = train_files(read_corpus(root, None))
-    setup = prepare(perturbation.config, corpus.files, train, cache, try_engines=not args.dry_run)
-    for line in setup.warnings:
+    perturbation.set_up(corpus.files, train, cache, try_engines=not args.dry_run)
+    for line in [*corpus.problems, *perturbation.setup.warnings]:
         logging.warning("%s", line)
-    if setup.model and setup.model.kind == "mixed" and setup.model.perplexity is not None:
+    _say_model(perturbation.setup)
+    return Config(args.output, root, corpus, perturbation, args.split, args.max_bad, args.dry_run)
+
+
+def _say_model(setup: Setup) -> None:
+    """Why ``--language_model auto`` took another model than that of the split train."""
+    from parapet.transforms.speech.language_model import limit_of
+
+    if setup.perplexity is not None and setup.made_with["language_model"] == "mixed":
         lowest = min(setup.config.targets)
         logging.info(
             "the split train alone gives a language model of perplexity %g on these turns (a rate of %g needs %g or "
-            "less): it is "
-            "trained on these turns, too (--language_model train: on train alone)",
-            *(setup.model.perplexity, lowest, limit_of(lowest)),
+            "less): it is trained on these turns, too (--language_model train: on train alone)",
+            *(setup.perplexity, lowest, limit_of(lowest)),
         )
-    return Config(root, args.split, args.output, corpus, setup, args.audio, args.max_bad, args.dry_run)
 
 
 def _engine_options(args: argparse.Namespace) -> dict[str, str | int]:
@@ -244,43 +226,16 @@ def _engine_options(args: argparse.Namespace) -> dict[str, str | int]:
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Dialogue files -> texts -> a sample transcribed -> every turn transcribed -> the sets, their rows and a page."""
-    from functools import partial
-
-    import apache_beam as beam
-
     from parapet.transforms import files
-    from parapet.transforms.dead_letters import DeadLettersFile
-    from parapet.transforms.speech import outputs, transcribing, writing
-    from parapet.transforms.speech.setup import write_model
+    from parapet.transforms.perturbed_files import PerturbCorpus
+    from parapet.transforms.runs import RunInfo
 
-    setup = config.setup
     files.prepare(config.output, "speech_errors")
-    write_model(setup)
-    dialogues = pipeline | "Dialogue files" >> beam.Create(config.corpus.files)
-    transcribed = dialogues | "Transcribe" >> transcribing.Transcribe(setup)
-    sets = writing.Sets(config.output, setup.speakers, setup.channel, setup.config.form, config.audio)
-    written = (dialogues, transcribed.turns) | "Sets" >> writing.WriteSets(sets, transcribed.calibration)
-    about = outputs.About(setup.made_with, config.options, config.corpus.schemas)
-    numbers = (transcribed.curve, *outputs.summed(written))
-    metadata = transcribed.calibration | "Metadata files" >> beam.FlatMap(
-        outputs.metadata_files, about, *(beam.pvalue.AsList(numbers_of) for numbers_of in numbers)
-    )
-    dead_letters = written[writing.DEAD] | "Dead letters" >> DeadLettersFile(
-        written[writing.COUNTS], config.tallies, config.max_bad, "transcribed"
-    )
-    invariants = partial(writing.check_invariants, sets=setup.config.sets)
-    others = (metadata, dead_letters) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(config.output)
-    (
-        (written.written, others)
-        | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(config.output, header(config), written[writing.COUNTS], invariants)
-    )
-
-
-def header(config: Config) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    options = {**config.options, **config.setup.made_with}
-    return {**run_header("speech_errors", options), **plugins.recorded(*config.setup.config.engines.values())}
+    perturbation = config.perturbation
+    options = {"split": config.split, **perturbation.options(), "max_bad": float(config.max_bad)}
+    header = plugins.recorded(*perturbation.config.engines.values())
+    info = RunInfo("speech_errors", config.output, options, config.max_bad, "transcribed", header)
+    _ = pipeline | "Speech errors" >> PerturbCorpus(perturbation, config.corpus, info)
 
 
 def report(config: Config, counters: dict[str, int]) -> None:
@@ -288,42 +243,43 @@ def report(config: Config, counters: dict[str, int]) -> None:
     if config.dry_run:
         _say_cost(config)
         return
+    from parapet.transforms.counts import Counts
     from parapet.transforms.files import MANIFEST, read_written
 
-    counts = json.loads(read_written(config.output, MANIFEST))["counts"]
+    counts = Counts.of_json(json.loads(read_written(config.output, MANIFEST))["counts"])
     for name, numbers in json.loads(read_written(config.output, "statistics.json"))["sets"].items():
-        say(_summary(name, numbers, counts))
-    warn_left_out(config.output, config.tallies, "left out, or turns that keep their utterance")
+        say(_summary(name, numbers, counts.sum("not_spoken", set=name)))
+    warn_dead_letters(config.output, config.perturbation.tallies, "left out, or turns that keep their utterance")
 
 
-def _summary(name: str, numbers: dict[str, Any], counts: dict[str, int]) -> str:
+def _summary(name: str, numbers: dict[str, Any], not_spoken: int) -> str:
     if numbers["wer"] is None:
         return f"{name}: no turn was transcribed"
     interval = f"{numbers['wer_low']:.1%} to {numbers['wer_high']:.1%}"
-    survival = "" if numbers["slot_survival"] is None else f", {numbers['slot_survival']:.0%} of slot values kept"
-    silent = counts.get(f"not_spoken/{name}", 0)
+    kept = "" if numbers["slot_survival"] is None else f", {numbers['slot_survival']:.0%} of slot values kept"
+    silent = f"; {counted(not_spoken, 'turn')} not spoken" if not_spoken else ""
     return (
         f"{name}: word error rate {numbers['wer']:.2%} ({interval}), {counted(numbers['words'], 'word')} in "
-        f"{counted(numbers['turns'], 'turn')}{survival}" + (f"; {counted(silent, 'turn')} not spoken" if silent else "")
+        f"{counted(numbers['turns'], 'turn')}{kept}{silent}"
     )
 
 
 def _say_cost(config: Config) -> None:
     from parapet.transforms.speech.turns import size_of
 
-    setup = config.setup
+    setup = config.perturbation.setup
     synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
     size = size_of(config.corpus.files, setup.speakers)
     ratios = len(setup.config.ratios if setup.calibrated is None else setup.calibrated.ratios)
     hours = size.seconds / 3600 * ratios
     speech_price = size.characters * synthesiser.dollars_per_million / 1e6
-    print(f"{counted(size.turns, 'user turn')} to speak, {counted(size.texts, 'distinct text')}")
-    print(f"text to speech: {counted(size.characters, 'character')} by {synthesiser.name}: ${speech_price:,.2f}")
-    print(
+    say(f"{counted(size.turns, 'user turn')} to speak, {counted(size.texts, 'distinct text')}")
+    say(f"text to speech: {counted(size.characters, 'character')} by {synthesiser.name}: ${speech_price:,.2f}")
+    say(
         f"ASR: at most {counted(size.texts * ratios, 'recording')}, about {hours:.1f} hours, by {recogniser.name}: "
         f"${hours * recogniser.dollars_per_hour:,.2f}"
     )
-    print("transcripts in the cache are not requested again; the prices are built in: check them")
+    say("transcripts in the cache are not requested again; the prices are built in: check them")
 
 
 if __name__ == "__main__":

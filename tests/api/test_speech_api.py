@@ -140,7 +140,7 @@ def test_turns_that_a_service_refuses(some: Some, tmp_path: Path, monkeypatch: p
     faults = iter([*[""] * 16, "1007", *[""] * 5, "1007"])
     with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
         options["engine_options"] = {"azure_endpoint": server.url, "parallel_calls": 1}
-        with pytest.raises(parapet.InputError, match=r"\d of 9 user turns could not be transcribed, over max_bad 1%"):
+        with pytest.raises(parapet.InputError, match=r"\d of 9 user turns could not be used, over max_bad 1%"):
             parapet.perturb(some[0], "speech_errors", **options)
         rows = parapet.perturb(some[0], "speech_errors", **options).rows.to_pylist()
     assert {row["status"] for row in rows} == {"heard"}

@@ -259,7 +259,7 @@ def test_sgd_as_it_lies(real_data: Path, tmp_path: Path, capsys) -> None:
     made = json.loads((out / "run.json").read_bytes())
     assert made["options"]["language_model"] == "mixed"
     assert made["options"]["perplexity"] > 100
-    assert made["counts"]["perfect/SR-10"] > 0
+    assert made["counts"]["perfect/SR-10/dev"] > 0
     for page in ("README.md", "report.html"):
         assert "has seen the text" in (out / page).read_text().replace("**", "")
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -15,20 +19,46 @@ from parapet.schemas.asr_turns import ASR_TURNS
 from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.corpora import Corpus, inlined, listed, train_files
-from parapet.transforms.dead_letters import DeadLetter, DeadLettersFile, Tally
-from parapet.transforms.perturbation import Perturbation, Perturbed, Place, Texts, comma_separated, share_of
+from parapet.transforms.corpora import Corpus, Item, inlined, listed, train_files
+from parapet.transforms.counts import Balance, CountKey, Counts, Invariant
+from parapet.transforms.dead_letters import DeadLetter, Tally
+from parapet.transforms.perturbation import (
+    Analysis,
+    Detailed,
+    Perturbation,
+    Perturbed,
+    Place,
+    Shared,
+    Texts,
+    comma_separated,
+    share_of,
+)
+from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.speech import LONGEST, RATIOS, SAMPLE
+from parapet.transforms.touching import services_in_turns
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.speech.calibrate import Calibration
-    from parapet.transforms.speech.replacing import Form
+    from parapet.schemas.dialogue import Dialogue
+    from parapet.transforms.report import Example, Report
+    from parapet.transforms.speech.calibrate import Calibration, Setting
+    from parapet.transforms.speech.replacing import Form, Replaced
     from parapet.transforms.speech.setup import Setup
+    from parapet.transforms.speech.transcriber import Transcriber
     from parapet.transforms.speech.transcribing import Outcome, TurnOutcomes
+    from parapet.transforms.speech.turns import SpokenTurn
 
-State = tuple["Calibration", dict[int, list["Outcome"]]]
+AUDIO = ("wav", "flac")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class State(NamedTuple):
+    """What a dialogue is perturbed by: its place, the calibration of the run, and the outcomes of its turns."""
+
+    place: Place
+    calibration: Calibration
+    outcomes: Mapping[int, Sequence[Outcome]]
 
 
 class SpeechErrors(Perturbation):
@@ -53,12 +83,14 @@ class SpeechErrors(Perturbation):
       longest: the maximum length of a turn that is spoken, in characters.
       normalisation: a file of normalisation rules, in place of the built-in ones.
       calibration: ``calibration.json`` of another run, whose ratios and levels are used.
+      audio: ``wav`` or ``flac``: a run of whole files also writes the sound that was recognised.
       cache: the folder in which transcripts are cached; required if workers run elsewhere. Default: a temporary one.
       max_bad: the share of the turns that may have no transcript; these keep their utterance.
     """
 
     name = "speech_errors"
     row_schema = ASR_TURNS
+    metrics = ()  # the statistics, the page and the card are its own
 
     setup: Setup  # since fit()
 
@@ -80,6 +112,7 @@ class SpeechErrors(Perturbation):
         longest: int = LONGEST,
         normalisation: str | Path | None = None,
         calibration: str | Path | None = None,
+        audio: str = "",
         cache: str | Path | None = None,
         max_bad: float = 0.01,
     ) -> None:
@@ -112,6 +145,9 @@ class SpeechErrors(Perturbation):
             calibration=str(calibration) if calibration else None,
         )
         check_config(self.config)
+        if audio and audio not in AUDIO:
+            raise InputError(f"{audio!r} is none of {', '.join(AUDIO)}", "--audio")
+        self.audio = audio
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -120,66 +156,219 @@ class SpeechErrors(Perturbation):
 
     def fit(self, corpus: Corpus) -> None:
         """Creates the engines, and the language model of the listener."""
-        from parapet.transforms.speech.setup import prepare, write_model
-
         cache = self.cache
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
-        setup = prepare(self.config, inlined(corpus), train_files(corpus), cache)
-        write_model(setup)
-        self.setup = msgspec.structs.replace(setup, model=None)  # workers have its files
+        self.set_up(inlined(corpus), train_files(corpus), cache)
 
-    def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, State]]:
-        """The state of a dialogue: the calibration, and the transcripts of each turn."""
+    def set_up(
+        self, files: Sequence[DialogueFile], train: Sequence[DialogueFile], cache: str, try_engines: bool = True
+    ) -> None:
+        """The same, of the files that are perturbed and of those of the split train."""
+        from parapet.transforms.speech.setup import prepare
+
+        self.setup = prepare(self.config, files, train, cache, try_engines)
+
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+        """Transcribes all turns. Writes the language model for the workers."""
         import apache_beam as beam
 
+        from parapet.transforms.speech.setup import write_model
         from parapet.transforms.speech.transcribing import Transcribe
 
+        write_model(self.setup)
+        self.setup = msgspec.structs.replace(self.setup, model=None)
         transcribed = files | "Transcribe" >> Transcribe(self.setup)
-        counts = transcribed.turns | "Count" >> beam.FlatMap(_counts)
-        dead_letters = transcribed.turns | "Failures" >> beam.FlatMap(_dead_letters)
-        _ = dead_letters | "Check failures" >> DeadLettersFile(counts, _tallies, self.max_bad, "transcribed")
-        return (
+        states = (
             transcribed.turns
-            | "By dialogue" >> beam.MapTuple(lambda file, turn: ((file, turn.use.dialogue), turn))
+            | "By dialogue" >> beam.Map(lambda turn: ((turn.use.file, turn.use.dialogue), turn))
             | "Of a dialogue" >> beam.GroupByKey()
-            | "State" >> beam.Map(_state, beam.pvalue.AsSingleton(transcribed.calibration))
+            | "State" >> beam.MapTuple(lambda place, turns: (place, {turn.use.turn: turn.outcomes for turn in turns}))
+        )
+        return Analysis(
+            states,
+            shared={"calibration": transcribed.calibration | "Shared" >> beam.Map(lambda value: ("", value))},
+            reported={"calibration": transcribed.calibration, "curve": transcribed.curve},
+            counts=transcribed.turns | "Count" >> beam.FlatMap(_counts),
+            dead_letters=transcribed.turns | "Failures" >> beam.FlatMap(_dead_letters),
         )
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: State | None) -> Perturbed:
+    def state_of(self, place: Place, state: Mapping[int, Sequence[Outcome]] | None, shared: Shared) -> State:
+        """The calibration, and the outcomes of the dialogue's turns."""
+        return State(place, shared["calibration"][""], state or {})
+
+    def perturb(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
         """The dialogue with its transcripts at the set's rate, and a row for every user turn."""
-        from parapet.transforms.speech.replacing import Versions
+        from parapet.transforms.speech.replacing import with_turns
+
+        known = typed(dialogue)
+        setting = state.calibration.settings[self.sets.index(set_name)]
+        replaced = self._replaced(known, self._turns(known), setting, state)
+        return Perturbed(with_turns(dialogue, replaced), _rows(known, replaced))
+
+    def perturb_sets(self, item: Item, state: State) -> Iterator[tuple[str, Perturbed | InputError]]:
+        """The dialogue in every set, with its counts, its wrong turns as examples, and the sound of its turns."""
+        from parapet.transforms.speech.replacing import with_turns
+        from parapet.transforms.speech.statistics import dialogue_counts, turn_counts
+
+        dialogue = typed(item.raw) if item.dialogue is None else item.dialogue
+        turns, services = self._turns(dialogue), services_in_turns(dialogue)
+        for setting in state.calibration.settings:
+            replaced = self._replaced(dialogue, turns, setting, state)
+            rows = _rows(dialogue, replaced)
+            counts: Counter[str | tuple[str, str]] = Counter()
+            for row in rows:
+                for key, n in turn_counts(row, services[row["turn"]]):
+                    counts[key] += n
+            counts.update(dict(dialogue_counts(state.place, rows)))
+            files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
+            if self.audio:
+                counts.update({"recordings": len(files), "lost_recordings": len(problems)})
+            yield (
+                setting.name,
+                Detailed(
+                    with_turns(item.raw, replaced),
+                    rows,
+                    counts=counts,
+                    problems=problems,
+                    shown=[row for row in rows if row["wer"]],
+                    files=files,
+                ),
+            )
+
+    def open(self) -> None:
+        """Makes a transcriber for the sound of turns; its engines are opened when it speaks."""
+        from parapet.transforms.speech.transcriber import Transcriber
+
+        self._transcriber: Transcriber = Transcriber(self.setup.channel)
+
+    def close(self) -> None:
+        """Closes its engines."""
+        self._transcriber.close()
+
+    def _turns(self, dialogue: Dialogue) -> list[SpokenTurn]:
         from parapet.transforms.speech.turns import user_turns
 
-        calibration, outcomes = state or (None, {})
-        setting = calibration.settings[self.sets.index(set_name)] if calibration else None
-        versions = Versions(self.setup.speakers, self.setup.channel.noise.name, self.config.form)
-        known = typed(dialogue)
-        turns = list(user_turns(known, self.setup.speakers))
-        version = versions.version(dialogue, known, turns, outcomes, calibration, setting)
-        rows = [{"dialogue_id": known.dialogue_id, **replaced.row} for _, replaced in version.turns]
-        return Perturbed(version.dialogue, rows)
+        return list(user_turns(dialogue, self.setup.speakers))
+
+    def _replaced(
+        self, dialogue: Dialogue, turns: Sequence[SpokenTurn], setting: Setting, state: State
+    ) -> list[Replaced]:
+        """The user turns of a dialogue in one set."""
+        from parapet.transforms.speech.replacing import replaced_turn
+        from parapet.transforms.speech.turns import draw_of, voice_of
+
+        speakers, noise = self.setup.speakers, self.setup.channel.noise.name
+        voice = voice_of(dialogue.dialogue_id, speakers)
+        replaced = []
+        for turn in turns:
+            draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
+            snr_of = partial(state.calibration.chosen, setting, words=len(turn.words), draw=draw)
+            outcomes = state.outcomes[turn.position] if turn.words else ()
+            replaced.append(replaced_turn(turn, outcomes, snr_of, self.config.form, voice, noise))
+        return replaced
+
+    def _sounds(
+        self, setting: Setting, place: Place, rows: Iterable[Mapping[str, Any]]
+    ) -> tuple[list[tuple[str, bytes]], list[InputError]]:
+        """The sound of each turn that was transcribed, and why there is none."""
+        from parapet.transforms.speech.audio import sound_bytes
+        from parapet.transforms.speech.turns import Utterance
+
+        file, position = place
+        files, problems = [], []
+        for row in rows:
+            if row["status"] != "heard":
+                continue
+            # An id may contain anything; the position makes the name unique.
+            safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
+            folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
+            try:
+                samples = self._transcriber.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
+            except (Refused, Stopped) as error:
+                problems.append(InputError(f"no_audio: {error}", "", f"turns[{row['turn']}]"))
+                continue
+            path = f"{folder}/{position:04}_{safe_id}_{row['turn']:02}.{self.audio}"
+            files.append((path, sound_bytes(samples, self.audio)))
+        return files, problems
+
+    # The numbers of a run.
+
+    def analysis_tallies(self, counts: Counts) -> list[Tally]:
+        """Turns without a transcript, and turns whose sound could not be written."""
+        lost = counts.sum("lost_recordings")
+        return [
+            Tally("user turn", counts.sum("spoken_turns"), counts.sum("failed_turns")),
+            *([Tally("recording", counts.sum("recordings") + lost, lost)] if self.audio else []),
+        ]
+
+    def invariants(self) -> Sequence[Invariant]:
+        """Also, every turn that was spoken has a transcript in every set, or failed in every set."""
+        return (*super().invariants(), Balance("spoken_turns", ("heard", "failed"), self.sets))
+
+    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """The word error rates of the sets, the curve of the sample, and what they depend on."""
+        from parapet.transforms.speech.statistics import statistics
+
+        (calibration,) = reported["calibration"]
+        return {
+            **statistics(counts, calibration.settings, reported["curve"]),
+            "made_with": self.setup.made_with,
+        }
+
+    def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
+        """``calibration.json``, for other runs."""
+        (calibration,) = reported["calibration"]
+        content = {**msgspec.to_builtins(calibration), "made_with": self.setup.made_with}
+        return {"calibration.json": (json.dumps(content, indent=2) + "\n").encode()}
+
+    def options(self) -> dict[str, object]:
+        """The options that determine the content, and what the word error rates depend on."""
+        config, perplexity = self.config, self.setup.perplexity
+        return {
+            "wer": config.targets,
+            "form": config.form,
+            "audio": self.audio,
+            "longest": config.longest,
+            "seed": config.seed,
+            "snr": config.ratios,
+            "sample": config.sample,
+            "calibrated_elsewhere": self.setup.calibrated is not None,
+            **({} if perplexity is None else {"perplexity": perplexity}),
+            **self.setup.made_with,
+        }
+
+    def example(self, shown: Mapping[str, Any]) -> Example:
+        """A turn with its recognition errors marked, and the slot values that are lost."""
+        from parapet.transforms.speech.report import example_of
+
+        return example_of(shown)
+
+    def report(
+        self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]
+    ) -> Report:
+        """The page and the card."""
+        from parapet.transforms.speech.report import report_of
+
+        return report_of(statistics, examples, self.config, self.setup.calibrated is not None)
 
 
-def _state(dialogue: tuple[Place, Iterable[TurnOutcomes]], calibration: Calibration) -> tuple[Place, State]:
-    place, turns = dialogue
-    return place, (calibration, {turn.use.turn: turn.outcomes for turn in turns})
+def _rows(dialogue: Dialogue, replaced: Iterable[Replaced]) -> list[dict[str, Any]]:
+    return [{"dialogue_id": dialogue.dialogue_id, **turn.row} for turn in replaced]
 
 
-def _counts(turn: tuple[str, TurnOutcomes]) -> Iterator[tuple[str, int]]:
-    yield "turns", 1
-    yield "failed", sum(1 for _ in _dead_letters(turn))
+def _counts(turn: TurnOutcomes) -> Iterator[tuple[tuple[str, ...], int]]:
+    yield tuple(CountKey("spoken_turns")), 1
+    yield tuple(CountKey("failed_turns")), sum(1 for _ in _dead_letters(turn))
 
 
-def _dead_letters(item: tuple[str, TurnOutcomes]) -> Iterator[tuple[str, list[DeadLetter]]]:
+def _dead_letters(turn: TurnOutcomes) -> Iterator[tuple[str, list[DeadLetter]]]:
+    """The dead letter of a turn without a transcript, by a key that puts it after those of its file."""
     from parapet.transforms.speech.replacing import failure_of
 
-    file, turn = item
+    use = turn.use
     if failure := failure_of(turn.outcomes):
-        where = f"[{turn.use.dialogue}].turns[{turn.use.turn}]"
-        yield file, [DeadLetter("", "", file, "", where, failure.reason)]
-
-
-def _tallies(counts: Mapping[str, int]) -> list[Tally]:
-    return [Tally("user turn", counts.get("turns", 0), counts.get("failed", 0))]
+        split, _, name = use.file.rpartition("/")
+        letter = DeadLetter("", split, name, use.dialogue_id, f"turns[{use.turn}]", failure.reason)
+        yield f"{use.file}\0{use.dialogue:06}\0{use.turn:04}", [letter]

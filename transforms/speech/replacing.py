@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-import pyarrow as pa
 
-from parapet.schemas.asr_turns import ASR_TURNS
-from parapet.schemas.dialogue import Dialogue, Turn
-from parapet.schemas.errors import InputError
+from parapet.schemas.dialogue import Turn
 from parapet.transforms.speech.alignment import Aligned, Found, align, alignment_text, find_span, plain_ranges, restored
-from parapet.transforms.speech.calibrate import Calibration, Setting
 from parapet.transforms.speech.spoken import Word
 from parapet.transforms.speech.transcriber import Failure, Transcript
 from parapet.transforms.speech.transcribing import Outcome
-from parapet.transforms.speech.turns import Speakers, SpokenTurn, draw_of, joined, voice_of
+from parapet.transforms.speech.turns import SpokenTurn, joined
 
 Form = Literal["heard", "restored"]
-Outcomes = Mapping[int, Sequence[Outcome]]  # position of a turn to its outcomes
 
 
 class Replaced(msgspec.Struct, frozen=True):
@@ -38,86 +33,42 @@ class Replaced(msgspec.Struct, frozen=True):
     spans: dict[tuple[int, int], Found | None]
 
 
-class Version(msgspec.Struct, frozen=True):
-    """A dialogue of a set, its user turns and their rows."""
+def replaced_turn(
+    turn: SpokenTurn,
+    outcomes: Sequence[Outcome],
+    snr_of: Callable[[Mapping[float, int]], float],
+    form: Form,
+    voice: str,
+    noise: str,
+) -> Replaced:
+    """A user turn as one set has it.
 
-    dialogue: dict[str, Any]
-    turns: list[tuple[SpokenTurn, Replaced]]
-    batch: pa.RecordBatch
-
-
-class Versions(msgspec.Struct, frozen=True):
-    """Makes the versions of a dialogue, one for each set.
-
-    Attributes:
-      speakers: how user turns are spoken.
+    Args:
+      turn: the original.
+      outcomes: of its utterance; none where the turn is not spoken.
+      snr_of: chooses one of the ratios, given the word errors at each.
+      form: how the transcript is written.
+      voice: of the dialogue.
       noise: its name.
-      form: how transcripts are written.
     """
+    if not turn.words:
+        return unchanged_turn(turn, "not_spoken", turn.reason, voice, noise)
+    if failure := failure_of(outcomes):
+        return unchanged_turn(turn, "failed", failure.reason, voice, noise)
+    snr = snr_of({outcome.snr: outcome.errors for outcome in outcomes})
+    transcript = next(outcome.result for outcome in outcomes if outcome.snr == snr)
+    assert isinstance(transcript, Transcript)
+    return recognised_turn(turn, transcript, form, {"voice": voice, "noise": noise, "snr": snr})
 
-    speakers: Speakers
-    noise: str
-    form: Form
 
-    def version(
-        self,
-        raw: dict[str, Any],
-        dialogue: Dialogue,
-        turns: Sequence[SpokenTurn],
-        outcomes: Outcomes,
-        calibration: Calibration | None,
-        setting: Setting | None,
-    ) -> Version:
-        """A dialogue as one set has it.
-
-        Args:
-          raw: the dialogue as its file has it; it is not modified.
-          dialogue: the same, typed.
-          turns: its user turns.
-          outcomes: of the turns that are spoken.
-          calibration: by which a set chooses; None where no turn is spoken, and so is ``setting``.
-          setting: the set.
-
-        Raises:
-          InputError: a row cannot be stored.
-        """
-        result = {**raw, "turns": [*raw["turns"]]}
-        replaced = [
-            (turn, self._replaced(dialogue.dialogue_id, turn, outcomes, calibration, setting)) for turn in turns
-        ]
-        for turn, new in replaced:
-            result["turns"][turn.position] = copy.deepcopy(raw["turns"][turn.position])
-            write_into(result["turns"][turn.position], new)
-        rows = [{"dialogue_id": dialogue.dialogue_id, **new.row} for _, new in replaced]
-        try:
-            for turn in turns:
-                "".join(frame.service for frame in turn.turn.frames).encode()
-            return Version(result, replaced, pa.RecordBatch.from_pylist(rows, ASR_TURNS))
-        except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:
-            raise InputError(f"not_sgd: {str(error).splitlines()[0]}") from None
-
-    def _replaced(
-        self,
-        dialogue_id: str,
-        turn: SpokenTurn,
-        outcomes: Outcomes,
-        calibration: Calibration | None,
-        setting: Setting | None,
-    ) -> Replaced:
-        voice = voice_of(dialogue_id, self.speakers)
-        if not turn.words:
-            return unchanged_turn(turn, "not_spoken", turn.reason, voice, self.noise)
-        of_turn = outcomes[turn.position]
-        if failure := failure_of(of_turn):
-            return unchanged_turn(turn, "failed", failure.reason, voice, self.noise)
-        assert calibration is not None
-        assert setting is not None
-        errors = {outcome.snr: outcome.errors for outcome in of_turn}
-        draw = draw_of(dialogue_id, turn.position, self.speakers)
-        snr = calibration.chosen(setting, errors, len(turn.words), draw)
-        transcript = next(outcome.result for outcome in of_turn if outcome.snr == snr)
-        assert isinstance(transcript, Transcript)
-        return recognised_turn(turn, transcript, self.form, {"voice": voice, "noise": self.noise, "snr": snr})
+def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str, Any]:
+    """A copy of a dialogue, as its file has it, with some of its turns replaced."""
+    turns = [*raw["turns"]]
+    for new in replaced:
+        position = new.row["turn"]
+        turns[position] = copy.deepcopy(turns[position])
+        write_into(turns[position], new)
+    return {**raw, "turns": turns}
 
 
 def failure_of(outcomes: Sequence[Outcome]) -> Failure | None:

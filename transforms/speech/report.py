@@ -1,176 +1,205 @@
-"""The page of ``speech_errors``: what the sets came to, where the errors are, and how turns were heard."""
+"""The page and the card of ``speech_errors``: word error rates, where the errors are, and how the sets were made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parapet.transforms import svg
-from parapet.transforms.pages import render
-from parapet.transforms.reports import plural
+from parapet.transforms.report import (
+    Bars,
+    Curve,
+    Dot,
+    Dots,
+    Example,
+    Examples,
+    Line,
+    Lines,
+    Part,
+    Report,
+    Section,
+    Series,
+    Table,
+    Text,
+    Tile,
+    edited_words,
+)
 from parapet.transforms.speech.language_model import SEEN
+from parapet.transforms.text import counted, percent
+
+if TYPE_CHECKING:
+    from parapet.transforms.speech.setup import Config
 
 TERMS = {
-    "Word error rate": "Words heard as another, not heard, or heard and never said, for each word that was said.",
-    "95 %": "Between these the rate lies in 95 of 100 resamples of the dialogues (percentile bootstrap).",
-    "Slot values kept": "Values whose words were all heard right and together. The others have no span in the set.",
-    "Perfect": "Turns of which every word was heard right.",
-    "60 % or more": "Turns of which so many words were heard wrong.",
-    "Quartiles": "A quarter of the turns has a word error rate up to the first, half up to the second, three quarters "
-    "up to the third; each turn counts once, however long.",
-    "Noise": "Signal-to-noise ratios: quartiles over the turns, the loudest first.",
+    "Word error rate": "substituted, deleted and inserted words, divided by the words of the reference. Words are "
+    "lower case without punctuation, numbers spelled out.",
+    "95% interval": "a percentile bootstrap over dialogues: how much another such corpus might differ.",
+    "Slot values kept": "values whose words were all recognised correctly and together. The others have no span.",
+    "Perfect": "turns without a recognition error.",
+    "60% or more": "turns with a word error rate of 60% or more.",
+    "Quartiles": "of the word error rates of turns; each turn counts once, however long.",
+    "SNR": "signal-to-noise ratio: quartiles over the turns.",
 }
 
-_COLUMNS = [
-    "Target",
-    "Word error rate",
-    "95 %",
-    "Substituted",
-    "Deleted",
-    "Inserted",
-    "Slot values kept",
-]
-_SPREAD_COLUMNS = ["Perfect", "60 % or more", "Quartiles", "Noise"]
+_MODELS = {
+    "train": "a trigram model of the user turns of the split train",
+    "mixed": "a trigram model of the user turns of the split train and of the transcribed turns",
+    "own": "a trigram model of the transcribed turns",
+    "a file": "a file that the user gave",
+    "": "the engine's own",
+}
+_FORMS = {
+    "heard": "Turns are plain transcripts: lower case, numbers spelled out",
+    "restored": "Words that were recognised correctly have the original's spelling",
+}
+_SEEN = (
+    "The recogniser has seen the text: its language model was trained on these turns, too. It makes fewer errors, of "
+    "fewer kinds, than one that has not."
+)
+_TENTHS = ["none", *(f"to {10 * n}%" for n in range(1, 11)), "more"]
 
 
-def report_page(
-    numbers: Mapping[str, Any], made_with: Mapping[str, Any], examples: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> str:
-    """The page.
+def report_of(
+    statistics: Mapping[str, Any],
+    examples: Mapping[str, Sequence[Example]],
+    config: Config,
+    calibrated_elsewhere: bool,
+) -> Report:
+    """The report.
 
     Args:
-      numbers: ``statistics.json``.
-      made_with: engines, noise, voices.
-      examples: set to rows of turns that were heard wrong.
+      statistics: ``statistics.json``.
+      examples: by set, some turns with errors.
+      config: the options of the run.
+      calibrated_elsewhere: whether ratios and levels are those of another run.
     """
-    sets = {name: one for name, one in numbers["sets"].items() if one["wer"] is not None}
-    turns = max((one["turns"] for one in sets.values()), default=0)
+    made_with = statistics["made_with"]
+    sets = {name: numbers for name, numbers in statistics["sets"].items() if numbers["wer"] is not None}
+    turns = max((numbers["turns"] for numbers in sets.values()), default=0)
     noise = made_with["noise"].partition(":")[0]
-    return render(
-        "speech_errors.html.jinja",
+    return Report(
+        command="speech_errors",
         title="Speech errors",
-        brand="speech errors",
-        headline="Dialogues as they were heard",
-        lead=f"{plural(turns, 'user turn')}, spoken by {made_with['synthesiser']} through {noise} noise, heard by "
-        f"{made_with['recogniser'].partition(':')[0]}.",
-        tiles=[{"what": f"word error rate of {name}", "value": _percent(one["wer"])} for name, one in sets.items()][:4],
-        seen=made_with["language_model"] in SEEN,
-        columns=_COLUMNS,
-        rows=[{"name": name, "cells": _cells(one)} for name, one in sets.items()],
-        spread_columns=_SPREAD_COLUMNS,
-        spread=[{"name": name, "cells": _spread_cells(one)} for name, one in sets.items()],
-        plots=_plots(numbers["curve"], sets),
-        tables=[
-            _parts_table(title, kind, sets)
-            for title, kind in (("Domain", "domains"), ("Voice", "voices"))
-            if kind == "domains" or any(len(one[kind]) > 1 for one in sets.values())
+        headline="User turns as ASR transcripts",
+        lead=f"{counted(turns, 'user turn')}, spoken by {made_with['synthesiser']}, mixed with {noise} noise, "
+        f"recognised by {made_with['recogniser'].partition(':')[0]}. States and actions are those of the original.",
+        tiles=[Tile(f"word error rate of {name}", percent(numbers["wer"])) for name, numbers in sets.items()][:4],
+        notes=[_SEEN] if made_with["language_model"] in SEEN else [],
+        sections=[
+            *_set_sections(statistics["sets"], sets),
+            *_curve(statistics["curve"]),
+            *(_parts(title, kind, sets) for title, kind in (("domain", "domains"), ("voice", "voices"))),
+            *(Examples(title=f"Turns of {name} with errors", examples=shown) for name, shown in examples.items()),
+            Text(title="How the sets were made", paragraphs=_made(made_with, config, calibrated_elsewhere)),
         ],
-        sets=list(sets),
-        examples=[
-            {"name": name, "rows": [_example(row) for row in rows]} for name, rows in sorted(examples.items()) if rows
-        ],
-        terms=[{"term": term, "meaning": meaning} for term, meaning in TERMS.items()],
+        terms=TERMS,
+        links={
+            "statistics.json": "all numbers",
+            "calibration.json": "ratios and levels, for `--calibration` of another run",
+            "SET/turns": "a row for every user turn",
+            "dead_letters.jsonl": "records that could not be used",
+        },
     )
 
 
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}%"
-
-
-def _cells(one: Mapping[str, Any]) -> list[str]:
-    return [
-        _percent(one["target"]),
-        f"{100 * one['wer']:.2f}%",
-        f"{_percent(one['wer_low'])} – {_percent(one['wer_high'])}",
-        *(f"{one[kind]:,}" for kind in ("substitutions", "deletions", "insertions")),
-        _percent(one["slot_survival"]),
+def _set_sections(every: Mapping[str, Any], sets: Mapping[str, Any]) -> list[Section]:
+    dots = [Dot(name, numbers["wer"], numbers["wer_low"], numbers["wer_high"]) for name, numbers in sets.items()]
+    columns = ["set", "target", "word error rate", "95% interval", "words", "substituted", "deleted", "inserted"]
+    sections: list[Section] = [
+        *([Dots(title="Word error rate", dots=dots)] if dots else []),
+        Table(
+            title="Word error rate by set",
+            columns=[*columns, "slot values kept"],
+            rows=[_set_row(name, numbers) for name, numbers in every.items()],
+        ),
+        Table(
+            title="Word error rate of single turns",
+            columns=["set", "perfect", "60% or more", "quartiles", "SNR, dB"],
+            rows=[_turns_row(name, numbers) for name, numbers in sets.items()],
+        ),
     ]
-
-
-def _spread_cells(one: Mapping[str, Any]) -> list[str]:
-    return [
-        _percent(one["turn_wer"]["perfect"]),
-        _percent(one["turn_wer"]["garbled"]),
-        ", ".join(f"{quartile:.0%}" for quartile in one["turn_wer"]["quartiles"]),
-        f"{', '.join(f'{snr:g}' for snr in one['turn_snr'])} dB",
-    ]
-
-
-def _plots(curve: Iterable[Mapping[str, Any]], sets: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    plots = []
-    points = list(curve)
-    if points:
-        said = ", ".join(f"{point['snr']:g} dB {_percent(point['wer'])}" for point in points)
-        series = [svg.Series("sample", tuple(100 * point["wer"] for point in points))]
-        plots.append(
-            {
-                "title": "Word error rate by noise",
-                "hint": "of the sample, %; louder to the right",
-                "svg": svg.lines(
-                    "curve", "By noise", said, [f"{p['snr']:g} dB" for p in points], series, svg.number(1)
-                ),
-            }
-        )
     if sets:
-        said = ", ".join(f"{name} {_percent(one['slot_survival'])}" for name, one in sets.items())
-        kept = [None if one["slot_survival"] is None else 100 * one["slot_survival"] for one in sets.values()]
-        wrong = svg.Series("words heard wrong", tuple(100 * one["wer"] for one in sets.values()), "s2")
-        series = [svg.Series("slot values kept", tuple(kept)), wrong]
-        plots.append(_turns_plot(sets))
-        plots.append(
-            {
-                "title": "What is left of the slots",
-                "hint": "%, by set",
-                "svg": svg.bars("kept", "Slot values kept, by set", said, list(sets), series, svg.number(1)),
-            }
+        first_and_last = dict([*sets.items()][:: max(len(sets) - 1, 1)])
+        tenths = {name: numbers["turn_wer"]["tenths"] for name, numbers in first_and_last.items()}
+        series = [Series(name, tuple(n / sum(of) for n in of)) for name, of in tenths.items()]
+        note = "Share of the turns by word error rate."
+        sections.append(
+            Bars(title="Turns by word error rate", categories=_TENTHS, series=series, note=note, percent=True)
         )
-    return plots
+    return sections
 
 
-_TENTHS = ["none", *(f"to {10 * n} %" for n in range(1, 11)), "more"]
+def _set_row(name: str, numbers: Mapping[str, Any]) -> list[str]:
+    counts = [f"{numbers[kind]:,}" for kind in ("words", "substitutions", "deletions", "insertions")]
+    interval = f"{percent(numbers['wer_low'])} to {percent(numbers['wer_high'])}"
+    wer = percent(numbers["wer"], 2)
+    return [name, percent(numbers["target"]), wer, interval, *counts, percent(numbers["slot_survival"])]
 
 
-def _turns_plot(sets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """How many of the turns have how many of their words wrong, in the first and the last set."""
-    series, said = [], []
-    for i, (name, one) in enumerate(dict([*sets.items()][:: max(len(sets) - 1, 1)]).items()):
-        tenths = one["turn_wer"]["tenths"]
-        shares = tuple(100 * n / sum(tenths) for n in tenths)
-        series.append(svg.Series(name, shares, f"s{i + 1}"))
-        said.append(f"{name}: " + ", ".join(f"{what} {share:.0f}" for what, share in zip(_TENTHS, shares, strict=True)))
-    drawn = svg.lines("turns", "Turns by word error rate", "; ".join(said), _TENTHS, series, svg.number(0))
-    return {
-        "title": "Turns by word error rate",
-        "hint": "% of the turns with so many of their words wrong",
-        "svg": drawn,
-    }
+def _turns_row(name: str, numbers: Mapping[str, Any]) -> list[str]:
+    turns = numbers["turn_wer"]
+    quartiles = ", ".join(percent(quartile, 0) for quartile in turns["quartiles"])
+    ratios = ", ".join(f"{snr:g}" for snr in numbers["turn_snr"])
+    return [name, percent(turns["perfect"]), percent(turns["garbled"]), quartiles, ratios]
 
 
-def _parts_table(title: str, kind: str, sets: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _curve(points: Sequence[Mapping[str, Any]]) -> Iterable[Section]:
+    """The calibration curve, from the loudest noise to the quietest."""
+    if points:
+        curve = Curve("sample", sorted((point["snr"], point["wer"]) for point in points))
+        yield Lines(
+            title="Word error rate by noise",
+            x_label="signal-to-noise ratio, dB",
+            y_label="word error rate",
+            series=[curve],
+            note="Of the sample by which the run was calibrated.",
+            percent=True,
+            digits=1,
+        )
+
+
+def _parts(title: str, kind: str, sets: Mapping[str, Mapping[str, Any]]) -> Table:
     """Word error rate and slot values kept, of each domain or voice in each set."""
-    names = sorted({name for one in sets.values() for name in one[kind]})
     rows = []
-    for name in names:
-        of = [one[kind].get(name) for one in sets.values()]
-        turns = max((found["turns"] for found in of if found), default=0)
-        cells = [f"{turns:,}"]
-        for found in of:
-            cells += [_percent(found["wer"]), _percent(found["slot_survival"])] if found else ["–", "–"]
-        rows.append({"name": name, "cells": cells})
-    return {"title": title, "rows": rows}
+    for part in sorted({part for numbers in sets.values() for part in numbers[kind]}):
+        by_set = [numbers[kind].get(part) for numbers in sets.values()]
+        turns = max((numbers["turns"] for numbers in by_set if numbers), default=0)
+        cells = [percent(numbers[key]) if numbers else "–" for numbers in by_set for key in ("wer", "slot_survival")]
+        rows.append([part, f"{turns:,}", *cells])
+    columns = [heading for name in sets for heading in (f"{name}: WER", f"{name}: slot values kept")]
+    return Table(title=f"By {title}", columns=[title, "turns", *columns], rows=rows, in_card=False)
 
 
-def _example(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "original": row["original"],
-        "words": [_word(pair) for pair in row["alignment"].split(" ")],
-        "snr": f"{row['snr']:g} dB",
-        "wer": _percent(row["wer"]),
-        "lost": [f"{slot['slot']}: {slot['value']}" for slot in row["slots"] if slot["status"] == "lost"],
-    }
+def _made(made_with: Mapping[str, Any], config: Config, calibrated_elsewhere: bool) -> list[str]:
+    lines = [
+        f"Text to speech: {made_with['synthesiser']}, {', '.join(made_with['voices'])}.",
+        f"Noise: {made_with['noise'].partition(':')[0]}, at a signal-to-noise ratio of its own for each turn. The "
+        "share of a turn's words that should be wrong is drawn, once for all sets, from a triangular distribution "
+        "around the level of the set; the turn has the transcript of the ratio that comes nearest.",
+        f"ASR: {made_with['recogniser']}; language model: {_MODELS[made_with['language_model']]}.",
+        f"{_FORMS[config.form]}; normalisation rules: version {made_with['normalisation']}.",
+        f"Seed: `{config.seed}`.",
+    ]
+    if calibrated_elsewhere:
+        lines.append("The ratios and the levels are those of another run.")
+    return lines
 
 
-def _word(pair: str) -> dict[str, str]:
-    """A word of an alignment: what was said, and what was heard."""
-    said, parted, heard = pair.partition(">")
-    return {"said": said, "heard": heard if parted else said}
+def example_of(row: Mapping[str, Any]) -> Example:
+    """A turn with its recognition errors marked.
+
+    Args:
+      row: of ``ASR_TURNS``.
+    """
+    words = edited_words(_pair(word) for word in row["alignment"].split(" "))
+    lines = [Line("original", [Part(row["original"])]), Line("recognised", words)]
+    lost = [f"{slot['slot']}: {slot['value']}" for slot in row["slots"] if slot["status"] == "lost"]
+    if lost:
+        lines.append(Line("lost slot values", [Part(", ".join(lost))]))
+    place = f"dialogue {row['dialogue_id']}, turn {row['turn']}"
+    return Example(f"{place}: {percent(row['wer'])} of the words wrong at {row['snr']:g} dB", lines)
+
+
+def _pair(word: str) -> tuple[str, str]:
+    """A word of an alignment: reference and hypothesis."""
+    reference, arrow, hypothesis = word.partition(">")
+    return reference, hypothesis if arrow else reference

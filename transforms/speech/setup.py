@@ -73,7 +73,8 @@ class Setup(msgspec.Struct, frozen=True):
       config: the options.
       speakers: the voices and the spoken form.
       channel: text-to-speech engine, noise, ASR engine.
-      model: the language model, if the listener uses one.
+      model: the language model, if the listener uses one; None once it is written.
+      perplexity: of a model of train alone, see ``LanguageModel``.
       made_with: what determines the word error rate, as ``calibration.json`` records it.
       calibrated: the calibration of another run, if there is one.
       warnings: how this run differs from the run that was calibrated, a line each.
@@ -83,6 +84,7 @@ class Setup(msgspec.Struct, frozen=True):
     speakers: Speakers
     channel: Channel
     model: LanguageModel | None
+    perplexity: float | None
     made_with: MadeWith
     calibrated: Calibration | None
     warnings: list[str]
@@ -190,7 +192,8 @@ def prepare(
     calibrated, warnings = None, list[str]()
     if config.calibration:
         calibrated, warnings = read_calibration(config.calibration, config.targets, made_with)
-    return Setup(config, speakers, channel, model, made_with, calibrated, warnings)
+    perplexity = model.perplexity if model else None
+    return Setup(config, speakers, channel, model, perplexity, made_with, calibrated, warnings)
 
 
 def write_model(setup: Setup) -> None:

@@ -1,4 +1,4 @@
-"""Word error rates of the sets: realised, with an interval; by kind of error, domain and voice; slots that survived."""
+"""Word error rates of the sets: with an interval, by kind of error, domain and voice; and slot values kept."""
 
 from __future__ import annotations
 
@@ -8,102 +8,109 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from parapet.transforms.corpora import domain_of
+from parapet.transforms.counts import Counts
+from parapet.transforms.perturbation import Place
 from parapet.transforms.speech.calibrate import LEVELS, Setting
-from parapet.transforms.speech.replacing import Replaced
+
+Point = tuple[float, tuple[int, int]]  # signal-to-noise ratio to (errors, words)
 
 _RESAMPLES = 2000
-GARBLED = 0.6  # a turn with so many of its words wrong, or more
-# What is summed, of turns that were heard.
+GARBLED = 0.6  # turns with this word error rate or more
+# What is summed over turns with a transcript.
 SUMS = ("turns", "words", "substitutions", "deletions", "insertions", "slots", "slots_kept")
 
 
-class Tally(msgspec.Struct, frozen=True):
-    """Numbers to be summed.
-
-    Attributes:
-      set: of which set.
-      kind: ``all``, ``domain``, ``voice``; ``rate`` or ``snr``: how many turns have it; or ``dialogue``, which are not
-        summed: intervals are drawn from them.
-      name: which domain or voice, ``errors/words`` of a turn, its ratio; of a dialogue its file and position.
-      sums: as ``SUMS`` has them; of a dialogue (errors, words).
-    """
-
-    set: str
-    kind: str
-    name: str
-    sums: tuple[int, ...]
-
-
-def tally_of(name: str, services: Iterable[str], replaced: Replaced) -> Iterator[Tally]:
-    """The numbers of one turn, that speaks of some services; nothing where it was not heard."""
-    row = replaced.row
-    if row["status"] != "heard":
-        return
-    errors = tuple(row[kind] for kind in ("words", "substitutions", "deletions", "insertions"))
-    sums = (1, *errors, len(row["slots"]), sum(slot["status"] == "kept" for slot in row["slots"]))
-    yield Tally(name, "all", "", sums)
-    yield Tally(name, "voice", row["voice"], sums)
-    yield Tally(name, "rate", f"{sum(errors[1:])}/{errors[0]}", (1,))
-    yield Tally(name, "snr", f"{row['snr']:g}", (1,))
-    for domain in sorted({domain_of(service) for service in services}):
-        yield Tally(name, "domain", domain, sums)
-
-
-def statistics(
-    settings: Sequence[Setting],
-    curve: Iterable[tuple[float, tuple[int, int]]],
-    sums: Iterable[tuple[tuple[str, str, str], tuple[int, ...]]],
-    dialogues: Iterable[tuple[str, tuple[str, tuple[int, int]]]],
-) -> dict[str, Any]:
-    """``statistics.json``.
+def turn_counts(row: Mapping[str, Any], services: Iterable[str]) -> Iterator[tuple[str | tuple[str, str], int]]:
+    """The counts of one user turn: a name, or a name and a value, to a number.
 
     Args:
-      settings: of the sets.
-      curve: signal-to-noise ratio to (errors, words) of the sample; nothing where none was heard.
-      sums: (set, kind, name) to the sums of its turns.
-      dialogues: (set, (name, (errors, words))) of every dialogue.
+      row: of ``ASR_TURNS``.
+      services: those that the turn touches.
     """
-    by_key = dict(sums)
-    errors: dict[str, list[tuple[int, int]]] = {}
-    for name, (_, pair) in sorted(dialogues):
-        errors.setdefault(name, []).append(pair)
+    yield row["status"], 1
+    if row["status"] != "heard":
+        return
+    errors = sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
+    yield "perfect", int(errors == 0)
+    yield "garbled", int(row["wer"] >= GARBLED)
+    sums = {
+        "turns": 1,
+        **{name: row[name] for name in ("words", "substitutions", "deletions", "insertions")},
+        "slots": len(row["slots"]),
+        "slots_kept": sum(slot["status"] == "kept" for slot in row["slots"]),
+    }
+    domains = {domain_of(service) or service for service in services}
+    for name, n in sums.items():
+        yield (f"voice_{name}", row["voice"]), n
+        for domain in domains:
+            yield (f"domain_{name}", domain), n
+    yield ("turn_errors", f"{errors}/{row['words']}"), 1
+    yield ("turn_snr", f"{row['snr']:g}"), 1
+
+
+def dialogue_counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], int]]:
+    """Word errors and reference words of a dialogue, from which intervals are drawn."""
+    file, position = place
+    errors = words = 0
+    for row in rows:
+        words += row["words"]
+        errors += sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
+    key = f"{file}\0{position:06}"
+    yield ("dialogue_errors", key), errors
+    yield ("dialogue_words", key), words
+
+
+def statistics(counts: Counts, settings: Sequence[Setting], curve: Iterable[Point]) -> dict[str, Any]:
+    """The sets and the curve of ``statistics.json``.
+
+    Args:
+      counts: those of all turns and dialogues (:func:`turn_counts`, :func:`dialogue_counts`).
+      settings: the sets.
+      curve: signal-to-noise ratio to (errors, words) of the sample; empty where the calibration is another run's.
+    """
     return {
-        "sets": {one.name: _of_set(one, by_key, errors.get(one.name, [])) for one in sorted(settings)},
+        "sets": {setting.name: _of_set(setting, counts) for setting in sorted(settings)},
         "curve": [
-            {"snr": snr, "words": words, "errors": wrong, "wer": wrong / words}
-            for snr, (wrong, words) in sorted(curve, reverse=True)
+            {"snr": snr, "words": words, "errors": errors, "wer": errors / words}
+            for snr, (errors, words) in sorted(curve, reverse=True)
             if words
         ],
     }
 
 
-def _of_set(
-    one: Setting, sums: Mapping[tuple[str, str, str], tuple[int, ...]], dialogues: Sequence[tuple[int, int]]
-) -> dict[str, Any]:
-    def of_kind(kind: str) -> dict[str, tuple[int, ...]]:
-        return {key[2]: of for key, of in sorted(sums.items()) if key[:2] == (one.name, kind)}
-
-    low, high = interval(dialogues, one.name)
-    found: dict[str, Any] = {
-        "target": one.target,
-        **numbers(sums.get((one.name, "all", ""), (0,) * len(SUMS))),
+def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
+    by_name: dict[str, dict[str, int]] = {}
+    for key, n in counts.items():
+        if key.set == setting.name and key.value:
+            of_name = by_name.setdefault(key.name, {})
+            of_name[key.value] = of_name.get(key.value, 0) + n
+    errors, words = by_name.get("dialogue_errors", {}), by_name.get("dialogue_words", {})
+    low, high = interval([(errors[place], words[place]) for place in sorted(words)], setting.name)
+    parts = {
+        part: {
+            value: numbers([by_name[f"{part}_{name}"][value] for name in SUMS])
+            for value in sorted(by_name.get(f"{part}_turns", {}))
+        }
+        for part in ("domain", "voice")
+    }
+    return {
+        "target": setting.target,
+        **numbers([sum(by_name.get(f"voice_{name}", {}).values()) for name in SUMS]),
         "wer_low": low,
         "wer_high": high,
-        "level": None if one.level is None else one.level / LEVELS,
-        "turn_wer": turn_rates({name: n for name, (n, *_) in of_kind("rate").items()}),
-        "turn_snr": _quartiles((float(name), n) for name, (n, *_) in of_kind("snr").items()),
+        "level": None if setting.level is None else setting.level / LEVELS,
+        "turn_wer": turn_rates(by_name.get("turn_errors", {})),
+        "turn_snr": _quartiles((float(snr), n) for snr, n in by_name.get("turn_snr", {}).items()),
+        "domains": parts["domain"],
+        "voices": parts["voice"],
     }
-    for kind in ("domain", "voice"):
-        found[f"{kind}s"] = {name: numbers(of) for name, of in of_kind(kind).items()}
-    return found
 
 
 def numbers(sums: Sequence[int]) -> dict[str, Any]:
-    """The sums by name, with the word error rate, and the share of slot values that survived; None of nothing."""
+    """The sums by name, with the word error rate and the share of slot values kept; None where undefined."""
     of = dict(zip(SUMS, sums, strict=True))
     errors = of["substitutions"] + of["deletions"] + of["insertions"]
     return {
@@ -114,10 +121,10 @@ def numbers(sums: Sequence[int]) -> dict[str, Any]:
 
 
 def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
-    """How the word error rates of single turns are distributed, each turn counted once, however long.
+    """The distribution of the word error rates of single turns; each turn counts once, however long.
 
     Args:
-      turns: how many have so many errors in so many words, by ``errors/words``.
+      turns: the number of turns by ``errors/words``.
 
     Returns:
       ``quartiles``; ``perfect``, the share of turns without an error; ``garbled``, of those with ``GARBLED`` or more;
@@ -145,11 +152,11 @@ def _quartiles(values: Iterable[tuple[float, int]]) -> list[float]:
 
 
 def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:
-    """95 % of the word error rates of resampled dialogues (percentile bootstrap; turns of one hang together).
+    """The 95 % interval of the word error rate: a percentile bootstrap over dialogues, whose turns are not independent.
 
     Args:
       dialogues: (errors, words) of each.
-      name: the draws' seed.
+      name: of the set: the seed.
     """
     table = np.array(dialogues, np.float64).reshape(-1, 2)
     if not table[:, 1].sum():

@@ -28,7 +28,7 @@ class Transcribed(NamedTuple):
 
     Attributes:
       curve: (ratio, (errors, words)) of the sample; empty where the calibration is another run's.
-      turns: (file, TurnOutcomes).
+      turns: TurnOutcomes.
       calibration: one Calibration, with the levels of all sets.
     """
 
@@ -201,7 +201,7 @@ class TranscribeTurns(beam.PTransform):
         self.channel, self.calibration = channel, calibration
 
     def expand(self, uses: beam.PCollection) -> Any:
-        """PCollection of (Utterance, Occurrence) to (file, TurnOutcomes) (main) and the bins of the levels (BINS)."""
+        """PCollection of (Utterance, Occurrence) to TurnOutcomes (main) and the bins of the levels (BINS)."""
         return (
             uses
             | "By shard" >> beam.Map(lambda use: (shard_of(use[0]), use))
@@ -217,7 +217,7 @@ class TranscribeTurns(beam.PTransform):
 class _TranscribeShard(_Transcribes):
     def process(
         self, group: tuple[str, Iterable[tuple[Utterance, Occurrence]]], calibration: Calibration
-    ) -> Iterator[tuple[str, TurnOutcomes] | TaggedOutput]:
+    ) -> Iterator[TurnOutcomes | TaggedOutput]:
         shard, of_shard = group
         uses: dict[Utterance, list[Occurrence]] = {}
         for utterance, use in sorted(of_shard):
@@ -230,7 +230,7 @@ class _TranscribeShard(_Transcribes):
             failed = any(isinstance(outcome.result, Failure) for outcome in outcomes)
             errors, words = {outcome.snr: outcome.errors for outcome in outcomes}, len(utterance.text.split())
             for use in same_text:
-                yield use.file, TurnOutcomes(use, outcomes)
+                yield TurnOutcomes(use, outcomes)
                 for level, more in () if failed else steps(errors, words, use.draw):
                     sums = (0 if level else words, more)
                     bins[level] = sum_tuples([bins[level], sums]) if level in bins else sums

@@ -9,12 +9,13 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.spoken import Normalisation, Word, spoken_words, unspeakable
 
 DRAWS = 10_000  # a turn's draw is one of so many
+_MOST = 1 << 63
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
 _SECONDS_A_WORD, _SECONDS_AROUND = 0.3, 0.8  # of eSpeak at its default speed, silence included
 
@@ -50,12 +51,14 @@ class Occurrence(msgspec.Struct, frozen=True, order=True):
       dialogue: the dialogue's position in the file.
       turn: the turn's position in the dialogue.
       draw: 0 to 9,999: the higher, the larger the share of wrong words, relative to the rest of the set.
+      dialogue_id: the dialogue's id.
     """
 
     file: str
     dialogue: int
     turn: int
     draw: int
+    dialogue_id: str
 
 
 class SpokenTurn(msgspec.Struct, frozen=True):
@@ -68,9 +71,18 @@ class SpokenTurn(msgspec.Struct, frozen=True):
 
 
 def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
-    """The user turns of a dialogue, in order."""
+    """The user turns of a dialogue, in order.
+
+    Raises:
+      InputError: a span begins or ends beyond 64 bits, so that no row can have it.
+    """
     for position, turn in enumerate(dialogue.turns):
         if turn.speaker == "USER":
+            for f, frame in enumerate(turn.frames):
+                for span in frame.slots:
+                    if any(isinstance(at, int) and not -_MOST <= at < _MOST for at in (span.start, span.exclusive_end)):
+                        where = f"turns[{position}].frames[{f}]"
+                        raise InputError(f"not_sgd: the span of {span.slot!r} is beyond 64 bits", "", where)
             reason = unspeakable(turn.utterance, speakers.rules, speakers.longest)
             words = [] if reason else spoken_words(turn.utterance, speakers.rules)
             yield SpokenTurn(position, turn, words, reason or "")
@@ -92,19 +104,25 @@ def shard_of(utterance: Utterance) -> str:
 
 
 def occurrences_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence]]:
-    """The utterances of a file, and where they occur. A bad file has none; it is reported when the sets are written."""
+    """The utterances of a file, and where they occur. Bad dialogues have none; they are reported with the sets."""
     try:
         dialogues = list(dialogues_of(file))
     except InputError:
         return
     for position, _, _, dialogue in dialogues:
-        if not isinstance(dialogue, InputError):
-            voice = voice_of(dialogue.dialogue_id, speakers)
-            for turn in user_turns(dialogue, speakers):
-                if turn.words:
-                    text = joined(turn.words)
-                    draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
-                    yield Utterance(voice, text), Occurrence(file.relative, position, turn.position, draw)
+        if isinstance(dialogue, InputError):
+            continue
+        name = dialogue.dialogue_id
+        voice = voice_of(name, speakers)
+        try:
+            turns = list(user_turns(dialogue, speakers))
+        except InputError:
+            continue
+        for turn in turns:
+            if turn.words:
+                draw = draw_of(name, turn.position, speakers)
+                occurrence = Occurrence(file.relative, position, turn.position, draw, storable(name))
+                yield Utterance(voice, joined(turn.words)), occurrence
 
 
 def joined(words: Sequence[Word]) -> str:

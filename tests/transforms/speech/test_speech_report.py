@@ -1,20 +1,24 @@
-"""The page and the card of the sets: all numbers are there, whatever names and seeds are made of."""
+"""The report of the sets: every number of ``statistics.json`` that a reader needs, in the page and in the card."""
 
 from __future__ import annotations
 
-import re
-from html.parser import HTMLParser
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
-from parapet.transforms.markdown import code
+pytest.importorskip("jiwer")
+pytest.importorskip("scipy")
+
+from parapet.transforms.counts import Counts
+from parapet.transforms.report import Bars, Dots, Example, Examples, Lines, Report, Table, Text, card, page
 from parapet.transforms.speech.calibrate import Setting
-from parapet.transforms.speech.card import card
-from parapet.transforms.speech.report import report_page
+from parapet.transforms.speech.language_model import KINDS
+from parapet.transforms.speech.perturbation import SpeechErrors
+from parapet.transforms.speech.report import example_of, report_of
 from parapet.transforms.speech.statistics import statistics
 
-HOSTILE = "<script>alert('x')</script> & \"|`"
 MADE_WITH: dict[str, Any] = {
     "synthesiser": "espeak-ng",
     "recogniser": "pocketsphinx:0123456789ab",
@@ -24,210 +28,149 @@ MADE_WITH: dict[str, Any] = {
     "normalisation": "1",
     "samples_a_second": 16000,
 }
-OPTIONS: dict[str, Any] = {"form": "heard", "seed": "0", "calibrated_elsewhere": False}
 SETTINGS = [Setting(0.1, 4000), Setting(0.2, 250), Setting(0.125, 10000)]
+SUMS = {"turns": 600, "words": 12345, "substitutions": 700, "deletions": 80, "insertions": 90, "slots": 400}
 
 
-def numbers(domain: str = "Hotels", voices: tuple[str, ...] = ("klatt4", "adam")) -> dict[str, Any]:
-    sums = []
-    for i, one in enumerate(SETTINGS, 1):
-        of = (1200 * i, 12345, 700 * i, 80 * i, 90 * i, 400, 400 - 50 * i)
-        sums += [((one.name, "all", ""), of), ((one.name, "domain", domain), of)]
-        sums += [((one.name, "voice", voice), of) for voice in voices]
-        sums += [((one.name, "rate", rate), (n * i,)) for rate, n in (("0/7", 600), ("1/8", 300), ("6/10", 300))]
-        sums += [((one.name, "snr", snr), (n * i,)) for snr, n in (("7.5", 400), ("9", 500), ("13", 300))]
-    dialogues = [(one.name, (f"f\0{i}", (i % 4, 20))) for one in SETTINGS for i in range(20)]
-    return statistics(SETTINGS, [(20.0, (5, 100)), (7.5, (45, 100))], sums, dialogues)
+def numbers(voices: tuple[str, ...] = ("klatt4", "adam"), **made_with: str) -> dict[str, Any]:
+    counts = Counts()
+    for i, setting in enumerate(SETTINGS, 1):
+        sums = {**SUMS, "substitutions": 700 * i, "slots_kept": 400 - 50 * i}
+        for name, n in sums.items():
+            counts.add(f"domain_{name}", 2 * n, set=setting.name, value="Hotels")
+            for voice in voices:
+                counts.add(f"voice_{name}", n, set=setting.name, value=voice)
+        for rate, n in (("0/7", 600), ("1/8", 300), ("6/10", 300)):
+            counts.add("turn_errors", n, set=setting.name, value=rate)
+        for snr, n in (("7.5", 400), ("9", 500), ("13", 300)):
+            counts.add("turn_snr", n, set=setting.name, value=snr)
+        for place in map(str, range(20)):
+            counts.add("dialogue_errors", int(place) % 4, set=setting.name, value=place)
+            counts.add("dialogue_words", 20, set=setting.name, value=place)
+    found = statistics(counts, SETTINGS, [(20.0, (5, 100)), (7.5, (45, 100))])
+    return {**found, "made_with": {**MADE_WITH, **made_with}}
 
 
-def example(**other: Any) -> dict[str, Any]:
-    row = {
-        "dialogue_id": "1_00001",
-        "original": "At 7:30 in San Jose",
-        "alignment": "at seven thirty>thirteen in san jose> >please",
-        "snr": 7.5,
-        "wer": 0.5,
-        "slots": [
-            {"slot": "time", "value": "7:30", "status": "lost"},
-            {"slot": "city", "value": "San Jose", "status": "kept"},
-        ],
-    }
-    return {**row, **other}
+def report(
+    found: Mapping[str, Any],
+    examples: Mapping[str, list[Example]] | None = None,
+    elsewhere: bool = False,
+    **options: Any,
+) -> Report:
+    return report_of(found, examples or {}, SpeechErrors(**options).config, elsewhere)
 
 
-class Reader(HTMLParser):
-    """What a browser would make of it: tags, and the texts of cells, each with the tags around it."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.inside: list[str] = []
-        self.cells: list[str] = []
-        self.text = ""
-        self.marked: list[tuple[str, str]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        self.inside.append(tag)
-        if tag in ("td", "th"):
-            self.cells.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        while self.inside and self.inside.pop() != tag:
-            pass
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-        if {"td", "th"} & set(self.inside):
-            self.cells[-1] += data
-        if self.inside and self.inside[-1] in ("del", "ins"):
-            self.marked.append((self.inside[-1], data))
+def section(of: Report, title: str) -> Any:
+    (found,) = [one for one in of.sections if one.title == title]
+    return found
 
 
-def page_of(some: dict[str, Any], examples: dict[str, Any] | None = None, **other: Any) -> Reader:
-    return Reader(report_page(some, {**MADE_WITH, **other}, examples or {}))
-
-
-def test_the_page_has_every_set() -> None:
-    read = page_of(numbers(), {"SR-10": [example()], "SR-20": []})
-    for one in SETTINGS:
-        assert one.name in read.cells
-    at = read.cells.index("SR-10")
-    found = numbers()["sets"]["SR-10"]
-    assert read.cells[at : at + 8] == [
-        "SR-10",
-        "10.0%",
-        f"{100 * found['wer']:.2f}%",
-        f"{100 * found['wer_low']:.1f}% – {100 * found['wer_high']:.1f}%",
-        "700",
-        "80",
-        "90",
-        "87.5%",
+def row(**other: Any) -> dict[str, Any]:
+    slots = [
+        {"slot": "time", "value": "7:30", "status": "lost"},
+        {"slot": "city", "value": "San Jose", "status": "kept"},
     ]
-    spread = read.cells.index("SR-10", at + 1)
-    assert read.cells[spread : spread + 5] == ["SR-10", "50.0%", "25.0%", "0%, 0%, 12%", "7.5, 9, 9 dB"]
-    assert "SR-10: none 50, to 10 % 0, to 20 % 25, to 30 % 0," in read.text
-    assert "SR-20: none 50, to 10 % 0, to 20 % 25, to 30 % 0," in read.text
-    assert "3,600 user turns, spoken by espeak-ng through recordings noise, heard by pocketsphinx." in read.text
-    assert "7.5 dB" in read.text
-    assert "By domain" in read.text
-    assert "By voice" in read.text
-    assert "By voice" not in page_of(numbers(voices=("klatt4",))).text
+    alignment = "at seven thirty>thirteen in san jose> >please"
+    base = {"dialogue_id": "1_00001", "turn": 4, "original": "At 7:30 in San Jose", "alignment": alignment}
+    return {**base, "snr": 7.5, "wer": 0.5, "slots": slots, **other}
 
 
-def test_examples_tell_what_was_said_and_what_was_heard() -> None:
-    read = page_of(numbers(), {"SR-20": [example()], "SR-10": []})
-    assert read.marked == [("del", "thirty"), ("ins", "thirteen"), ("del", "jose"), ("ins", "please")]
-    said = next(cell for cell in read.cells if "thirteen" in cell)
-    assert said.split() == ["at", "seven", "thirty", "thirteen", "in", "san", "jose", "please"]
-    assert "time: 7:30" in read.cells
-    assert not [cell for cell in read.cells if "city" in cell]
-    assert ("title", "At 7:30 in San Jose") in read.attributes
-    assert "SR-20: some turns that were heard wrong" in read.text
-    assert "SR-10: some turns" not in read.text
-
-
-def test_it_is_said_where_the_recogniser_has_seen_the_text() -> None:
-    assert "has seen the text" in page_of(numbers(), language_model="own").text
-    assert "has seen the text" not in page_of(numbers()).text
-    assert "has seen the text" in page_of(numbers(), language_model="mixed").text
-    assert "has seen the text" in card(numbers(), {**MADE_WITH, "language_model": "own"}, OPTIONS).replace("**", "")
-    assert "has not seen" in card(numbers(), MADE_WITH, OPTIONS)
-
-
-def test_no_name_or_text_is_taken_for_markup_of_the_page() -> None:
-    row = example(
-        original=HOSTILE,
-        alignment="<b>bold</b> a><i>",
-        slots=[{"slot": HOSTILE, "value": "<img src=x onerror=y>", "status": "lost"}],
-    )
-    plain = page_of(numbers(), {"SR-10": [example()]})
-    hostile = page_of(
-        numbers(domain=HOSTILE, voices=("klatt4", HOSTILE)), {"SR-10": [row]}, synthesiser=HOSTILE, recogniser=HOSTILE
-    )
-    assert set(hostile.tags) <= set(plain.tags)
-    assert hostile.tags.count("script") == plain.tags.count("script")
-    assert not [name for name, _ in hostile.attributes if name.startswith("on")]
-    assert HOSTILE in hostile.cells
-    assert ("title", HOSTILE) in hostile.attributes
-    assert f"{HOSTILE}: <img src=x onerror=y>" in hostile.cells
-
-
-def test_a_page_of_nothing_heard() -> None:
-    nothing = statistics(SETTINGS, [], [], [])
-    read = page_of(nothing)
-    assert "0 user turns" in read.text
-    assert "svg" not in read.tags
-    assert "None" not in read.text
-    some = {**numbers(), "sets": {**numbers()["sets"], "SR-10": nothing["sets"]["SR-10"]}}
-    read = page_of(some)
-    assert "SR-20" in read.cells
-    assert "SR-10" not in read.cells
-
-
-def test_a_set_without_slots_has_no_share_of_them() -> None:
-    some = numbers()
-    for one in some["sets"].values():
-        one["slot_survival"] = None
-    read = page_of(some)
-    at = read.cells.index("SR-20")
-    assert read.cells[at + 7] == "–"
-    assert table_of(card(some, MADE_WITH, OPTIONS))[0][-1] == "–"
-
-
-def table_of(text: str) -> list[list[str]]:
-    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("| SR-")]
-    return [[cell.strip() for cell in row] for row in rows]
-
-
-def test_the_card_has_every_set() -> None:
-    text = card(numbers(), MADE_WITH, OPTIONS)
-    found = numbers()["sets"]
-    assert table_of(text) == [
-        [
-            name,
-            f"{100 * one['target']:.1f}%",
-            f"{100 * one['wer']:.2f}%",
-            f"{100 * one['wer_low']:.1f}%–{100 * one['wer_high']:.1f}%",
-            "12,345",
-            *(f"{one[kind]:,}" for kind in ("substitutions", "deletions", "insertions")),
-            f"{100 * one['slot_survival']:.0f}%",
-        ]
-        for name, one in found.items()
+def test_every_set_is_there() -> None:
+    found = numbers()
+    made = report(found)
+    low, high = found["sets"]["SR-10"]["wer_low"], found["sets"]["SR-10"]["wer_high"]
+    first, *others = section(made, "Word error rate by set").rows
+    assert first == [
+        *("SR-10", "10.0%", f"{100 * 1740 / 24690:.2f}%", f"{100 * low:.1f}% to {100 * high:.1f}%"),
+        *("24,690", "1,400", "160", "180", "87.5%"),
     ]
-    assert [row[0] for row in table_of(text)] == ["SR-10", "SR-12.5", "SR-20"]
-    for part in (
-        "espeak-ng, klatt4, adam",
-        "Noise: recordings",
-        "pocketsphinx:0123456789ab",
-        "version 1",
-        "Seed: `0`.",
-        "SR-20, word error rates of single turns: quartiles 0%, 0%, 12%; 50% of the turns are perfect, 25% have 60%",
-    ):
+    assert [cells[:2] for cells in others] == [["SR-12.5", "12.5%"], ["SR-20", "20.0%"]]
+    turns = section(made, "Word error rate of single turns").rows
+    assert turns[0] == ["SR-10", "50.0%", "25.0%", "0%, 0%, 12%", "7.5, 9, 9"]
+    dots = next(one for one in made.sections if isinstance(one, Dots)).dots
+    assert (dots[0].label, dots[0].low, dots[0].high) == ("SR-10", low, high)
+    tenths = next(one for one in made.sections if isinstance(one, Bars))
+    assert [series.name for series in tenths.series] == ["SR-10", "SR-20"]
+    assert tenths.series[0].values[:4] == (0.5, 0.0, 0.25, 0.0)
+    curve = next(one for one in made.sections if isinstance(one, Lines))
+    assert curve.series[0].points == [(7.5, 0.45), (20.0, 0.05)]
+    assert section(made, "By domain").rows[0][:3] == ["Hotels", "1,200", f"{100 * 1740 / 24690:.1f}%"]
+    assert [cells[0] for cells in section(made, "By voice").rows] == ["adam", "klatt4"]
+    assert [tile.label for tile in made.tiles] == [f"word error rate of SR-{rate}" for rate in ("10", "12.5", "20")]
+    assert (
+        "1,200 user turns, spoken by espeak-ng, mixed with recordings noise, recognised by pocketsphinx." in made.lead
+    )
+
+
+def test_the_page_and_the_card_have_it() -> None:
+    made = report(numbers(), {"SR-20": [example_of(row())]}, seed="a`b")
+    text, html = card(made), page(made)
+    assert "| SR-10 | 10.0% | 7.05% |" in text
+    for part in ("espeak-ng, klatt4, adam", "Noise: recordings", "pocketsphinx:0123456789ab", "version 1", "a`b"):
         assert part in text
-    assert "as it was heard: lower case" in text
-    assert "carried over" not in text
-    other = card(numbers(), MADE_WITH, {"form": "restored", "seed": "x", "calibrated_elsewhere": True})
-    assert "as the original has it where it was heard right" in other
-    assert "carried over from another run" in other
+    for part in ("SR-12.5", "7.05%", "By domain", "Turns of SR-20 with errors", "calibration.json"):
+        assert part in html
+    assert "None" not in text + html
 
 
-@pytest.mark.parametrize("model", ["train", "mixed", "own", "a file", ""])
-def test_the_card_knows_every_kind_of_model(model: str) -> None:
-    assert "its language model is " in card(numbers(), {**MADE_WITH, "language_model": model}, OPTIONS)
+def test_an_example_marks_the_errors_and_names_lost_values() -> None:
+    example = example_of(row())
+    assert example.place == "dialogue 1_00001, turn 4: 50.0% of the words wrong at 7.5 dB"
+    original, recognised, lost = example.lines
+    assert original.parts[0].text == "At 7:30 in San Jose"
+    edits = [(part.removed, part.added) for part in recognised.parts if part.removed or part.added]
+    assert edits == [("thirty", "thirteen"), ("jose", ""), ("", "please")]
+    before = "".join(part.text + part.removed for part in recognised.parts)
+    assert before.split() == ["at", "seven", "thirty", "in", "san", "jose"]
+    assert (lost.label, lost.parts[0].text) == ("lost slot values", "time: 7:30")
+    assert [line.label for line in example_of(row(slots=[])).lines] == ["original", "recognised"]
 
 
-def test_a_card_of_nothing_heard() -> None:
-    rows = table_of(card(statistics(SETTINGS, [], [], []), MADE_WITH, OPTIONS))
-    assert [row[:2] for row in rows] == [["SR-10", "10.0%"], ["SR-12.5", "12.5%"], ["SR-20", "20.0%"]]
-    assert all(len(row) == 9 and row[4] == "0" and "".join(row[5:]) == "" for row in rows)
+@pytest.mark.parametrize("model", [*KINDS[1:], "a file", ""])
+def test_it_says_where_the_recogniser_has_seen_the_text(model: str) -> None:
+    made = report(numbers(language_model=model))
+    assert bool(made.notes) == (model in ("mixed", "own"))
+    for text in (page(made), card(made)):
+        assert ("has seen the text" in text) == bool(made.notes)
+    assert "language model: " in card(made)
 
 
-@pytest.mark.parametrize("seed", ["a`b", "`<script>alert(1)</script>`", "a\n\n# b", "``"])
-def test_any_seed_is_told_as_code(seed: str) -> None:
-    (line,) = [line for line in card(numbers(), MADE_WITH, {**OPTIONS, "seed": seed}).splitlines() if "Seed: " in line]
-    assert line == f"- Seed: {code(seed)}."
-    assert "<script" not in line
+def test_how_turns_are_written_and_calibrated() -> None:
+    made = "\n".join(section(report(numbers()), "How the sets were made").paragraphs)
+    assert "plain transcripts: lower case" in made
+    assert "another run" not in made
+    other = section(report(numbers(), elsewhere=True, form="restored", seed="x"), "How the sets were made")
+    assert isinstance(other, Text)
+    assert "have the original's spelling" in "\n".join(other.paragraphs)
+    assert "The ratios and the levels are those of another run." in other.paragraphs
+
+
+def test_sets_without_a_transcript() -> None:
+    nothing = {**statistics(Counts(), SETTINGS, []), "made_with": MADE_WITH}
+    made = report(nothing)
+    assert made.lead.startswith("0 user turns")
+    assert not [one for one in made.sections if isinstance(one, Dots | Bars | Lines | Examples)]
+    rows = section(made, "Word error rate by set").rows
+    assert [cells[0] for cells in rows] == ["SR-10", "SR-12.5", "SR-20"]
+    assert all(cells[2:5] == ["–", "– to –", "0"] and cells[-1] == "–" for cells in rows)
+    assert "None" not in page(made) + card(made)
+    one = numbers()
+    one["sets"]["SR-10"] = nothing["sets"]["SR-10"]
+    parts: Table = section(report(one), "By domain")
+    assert parts.columns == [
+        "domain",
+        "turns",
+        *(f"SR-{s}: {w}" for s in ("12.5", "20") for w in ("WER", "slot values kept")),
+    ]
+
+
+def test_names_are_text() -> None:
+    hostile = "<script>alert('x')</script> & \"|`"
+    found = numbers(voices=("klatt4", hostile), synthesiser=hostile)
+    shown = example_of(row(original=hostile, alignment="<b>bold</b> a><i>", dialogue_id=hostile))
+    made = report(found, {"SR-10": [shown]})
+    assert msgspec.json.encode(made)
+    html = page(made)
+    assert html.count("<script>") == page(report(numbers())).count("<script>")
+    assert "<b>bold" not in html
+    assert "&lt;script&gt;alert" in html

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 pytest.importorskip("jiwer")
 
 from parapet.transforms.corpora import domain_of
+from parapet.transforms.counts import Counts
 from parapet.transforms.speech.calibrate import Setting
-from parapet.transforms.speech.replacing import Replaced
-from parapet.transforms.speech.statistics import SUMS, Tally, interval, numbers, statistics, tally_of
-from parapet.transforms.speech.transcribing import sum_tuples
+from parapet.transforms.speech.statistics import SUMS, dialogue_counts, interval, numbers, statistics, turn_counts
 
 
 def row_of(drawn: random.Random) -> dict[str, Any]:
@@ -28,27 +27,33 @@ def row_of(drawn: random.Random) -> dict[str, Any]:
         "status": status,
         "words": words,
         **errors,
+        "wer": sum(errors.values()) / words,
         "slots": slots,
         "voice": drawn.choice(["klatt4", "adam"]),
         "snr": drawn.choice([20.0, 12.5, 9.0]),
     }
 
 
+def counts_of(rows: list[tuple[dict[str, Any], list[str]]]) -> Counts:
+    """Those of a set, summed as the driver sums them."""
+    counts = Counts()
+    for row, services in rows:
+        for key, n in turn_counts(row, services):
+            name, value = (key, "") if isinstance(key, str) else key
+            counts.add(name, n, set="SR-20", split="test", value=value)
+    return counts
+
+
 def test_numbers_are_plain_sums_over_the_turns() -> None:
     drawn = random.Random(0)
     services = ["Hotels_1", "Hotels_2", "Travel_1", "Homes"]
     rows = [(row_of(drawn), drawn.sample(services, drawn.randrange(1, 4))) for _ in range(300)]
-    sums: dict[tuple[str, str, str], list[tuple[int, ...]]] = {}
-    for row, of in rows:
-        for tally in tally_of("SR-20", of, Replaced(row, None, {})):
-            sums.setdefault((tally.set, tally.kind, tally.name), []).append(tally.sums)
-    dialogues = [("SR-20", (f"f\0{i:06}", (drawn.randrange(5), drawn.randrange(1, 30)))) for i in range(40)]
-    found = statistics(
-        [Setting(0.3, 17), Setting(0.2, 4000)],
-        [(5.0, (30, 100)), (20.0, (4, 80)), (12.0, (0, 0))],
-        [(key, sum_tuples(values)) for key, values in sums.items()],
-        dialogues,
-    )
+    counts = counts_of(rows)
+    for i in range(40):
+        counts.add("dialogue_errors", drawn.randrange(5), set="SR-20", value=f"f\0{i:06}")
+        counts.add("dialogue_words", drawn.randrange(1, 30), set="SR-20", value=f"f\0{i:06}")
+    curve = [(5.0, (30, 100)), (20.0, (4, 80)), (12.0, (0, 0))]
+    found = statistics(counts, [Setting(0.3, 17), Setting(0.2, 4000)], curve)
 
     def expected(of: list[dict[str, Any]]) -> dict[str, Any]:
         wrong = {kind: sum(row[kind] for row in of) for kind in ("substitutions", "deletions", "insertions")}
@@ -105,26 +110,40 @@ def test_of_no_turns_there_are_no_numbers() -> None:
     assert numbers((1, 4, 1, 1, 0, 0, 0))["slot_survival"] is None
     assert numbers((1, 4, 1, 1, 0, 0, 0))["wer"] == 0.5
     assert numbers((1, 4, 4, 0, 4, 2, 1))["wer"] == 2.0
-    found = statistics([Setting(0.2, 0)], [], [], [])
+    found = statistics(Counts(), [Setting(0.2, 0)], [])
     assert found["sets"]["SR-20"]["wer"] is None
     assert found["curve"] == []
     for dialogues in ([], [(0, 0)], [(0, 0)] * 5):
         assert interval(dialogues, "SR-20") == (None, None)
 
 
-def test_turns_that_were_not_heard_count_nowhere() -> None:
+def test_turns_without_a_transcript_count_nowhere() -> None:
     row = {**row_of(random.Random(1)), "status": "failed"}
-    assert list(tally_of("SR-20", ("A_1",), Replaced(row, None, {}))) == []
+    assert list(turn_counts(row, ("A_1",))) == [("failed", 1)]
     row["status"] = "heard"
-    found = list(tally_of("SR-20", ("A_1", "A_2", "A_1"), Replaced(row, None, {})))
+    counts = counts_of([(row, ["A_1", "A_2", "A_1"])])
     errors = row["substitutions"] + row["deletions"] + row["insertions"]
-    assert found[2:4] == [
-        Tally("SR-20", "rate", f"{errors}/{row['words']}", (1,)),
-        Tally("SR-20", "snr", f"{row['snr']:g}", (1,)),
-    ]
-    summed = [*found[:2], *found[4:]]
-    assert [(tally.kind, tally.name) for tally in summed] == [("all", ""), ("voice", row["voice"]), ("domain", "A")]
-    assert all(tally.set == "SR-20" and tally.sums == found[0].sums for tally in summed)
+    assert counts.by("value", "turn_errors") == {f"{errors}/{row['words']}": 1}
+    assert counts.by("value", "turn_snr") == {f"{row['snr']:g}": 1}
+    assert counts.by("value", "domain_words") == {"A": row["words"]}
+    assert counts.by("value", "voice_turns") == {row["voice"]: 1}
+    assert counts.sum("perfect") == (errors == 0)
+    assert counts.sum("garbled") == (errors >= 0.6 * row["words"])
+
+
+def test_the_words_of_a_dialogue() -> None:
+    rows = [row_of(random.Random(i)) for i in range(5)]
+    errors = sum(row[kind] for row in rows for kind in ("substitutions", "deletions", "insertions"))
+    place = "test/dialogues_001.json\x00000007"
+    assert dict(dialogue_counts(("test/dialogues_001.json", 7), rows)) == {
+        ("dialogue_errors", place): errors,
+        ("dialogue_words", place): sum(row["words"] for row in rows),
+    }
+
+
+def test_a_service_that_is_a_number_has_a_domain() -> None:
+    row = {**row_of(random.Random(1)), "status": "heard"}
+    assert counts_of([(row, ["_1"])]).by("value", "domain_turns") == {"_1": 1}
 
 
 @pytest.mark.parametrize(
@@ -168,6 +187,14 @@ def test_the_interval_lies_within_what_dialogues_have(dialogues, name) -> None:
 
 
 def test_the_order_in_which_dialogues_come_does_not_matter() -> None:
-    pairs = [("SR-20", (f"f\0{i:06}", (i % 3, 5 + i % 7))) for i in range(30)]
-    settings_of = [Setting(0.2, 0)]
-    assert statistics(settings_of, [], [], pairs) == statistics(settings_of, [], [], pairs[::-1])
+    places = [f"f\0{i:06}" for i in range(30)]
+    counted = [("dialogue_errors", place, i % 3) for i, place in enumerate(places)]
+    counted += [("dialogue_words", place, 5 + i % 7) for i, place in enumerate(places)]
+    results = []
+    for order in (counted, counted[::-1]):
+        counts = Counts()
+        for name, place, n in order:
+            counts.add(name, n, set="SR-20", value=place)
+        results.append(statistics(counts, [Setting(0.2, 0)], []))
+    assert results[0] == results[1]
+    assert results[0]["sets"]["SR-20"]["wer_low"] is not None

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parapet.schemas.dialogue_files import DialogueFile
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, storable
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.speech.spoken import load_normalisation
 from parapet.transforms.speech.turns import (
@@ -80,7 +80,7 @@ def test_what_is_said_in_a_file(tmp_path: Path) -> None:
     assert found == [
         (
             Utterance(voice_of(name, SPEAKERS), text),
-            Occurrence("test/dialogues_001.json", position, turn, draw_of(name, turn, SPEAKERS)),
+            Occurrence("test/dialogues_001.json", position, turn, draw_of(name, turn, SPEAKERS), storable(name)),
         )
         for name, position, turn, text in expected
     ]
