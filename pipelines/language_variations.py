@@ -271,12 +271,8 @@ def report(config: Config, counters: dict[str, int]) -> None:
         return
     clear(join(config.output, translating.PAID))  # the memory that was published has it all
     numbers = json.loads(read_written(config.output, "statistics.json"))
-    for kind, of_kind in numbers["kinds"].items():
-        changed = "" if of_kind["changed"] is None else f" ({of_kind['changed']:.1%})"
-        say(f"{kind}: {of_kind['varied']:,} of {counted(of_kind['turns'], 'user turn')} varied{changed}")
-        for name, env in of_kind["envs"].items():
-            replaced = sum(of["replaced"] for of in env["splits"].values())
-            say(f"{name}: {replaced:,} varied, {env['rate']:.0%} of those that can be")
+    for line in config.variations.summary(numbers):
+        say(line)
     if config.translator is not None:
         say(translating.bill(config.engine, config.translator.dollars_per_million, counters))
     if odd := numbers["odd_spans"]:

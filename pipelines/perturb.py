@@ -165,7 +165,7 @@ class Check(msgspec.Struct, frozen=True):
         check_apart(args.output, sgd=args.sgd)
         chosen = {option.name: getattr(args, option.name) for option in options_of(Registry()[self.name])}
         given: Mapping[str, object] = {option: value for option, value in chosen.items() if value not in (None, False)}
-        perturbation = perturbation_of(self.name, {"seed": args.seed, **given})
+        perturbation = perturbation_of(self.name, {"seed": args.seed, **given}, as_flags=True)
         root = str(args.sgd or sample_root())
         corpus = read_corpus(root, listed(args.split))
         for line in corpus.problems:
@@ -199,10 +199,9 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the metrics of each set."""
     from parapet.transforms.files import read_written
-    from parapet.transforms.perturbation_report import lines_of
 
     statistics = msgspec.json.decode(read_written(config.output, "statistics.json"))
-    for line in lines_of(config.perturbation, statistics):
+    for line in config.perturbation.summary(statistics):
         say(line)
     warn_dead_letters(config.output, config.perturbation.tallies)
 

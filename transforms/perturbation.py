@@ -347,6 +347,17 @@ class Perturbation:
 
         return report_of(self, statistics, examples, options)
 
+    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """What a run prints, line by line: by default the metrics of each set.
+
+        Args:
+          statistics: see :meth:`statistics`.
+        """
+        from parapet.transforms.perturbation_report import lines_of
+
+        own = type(self).statistics is Perturbation.statistics
+        return lines_of(self, statistics) if own else iter(())
+
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
         """Further files that are made of the numbers, by path below the output; as :meth:`statistics` has them."""
         return {}

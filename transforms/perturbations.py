@@ -7,7 +7,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from parapet.schemas.errors import InputError
@@ -47,12 +47,15 @@ class Registry(Mapping[str, type[Perturbation]]):
         return f"<perturbations: {', '.join(self._names)}>"
 
 
-def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any]) -> Perturbation:
+def perturbation_of(
+    which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any], as_flags: bool = False
+) -> Perturbation:
     """An object of a perturbation.
 
     Args:
       which: the name of one that is installed, a class, or an object.
       options: of the class.
+      as_flags: whether messages call an option ``--seed``; else ``seed``.
 
     Raises:
       InputError: there is none of that name, or it does not take these options.
@@ -70,7 +73,7 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
         raise InputError(f"expected a name, a class or an object of a Perturbation, found {type(which).__name__}")
     _name_of(which)
     _check_options(which, options)
-    with options_named():
+    with nullcontext() if as_flags else options_named():
         return _complete(which(**options))
 
 

@@ -30,6 +30,7 @@ from parapet.transforms.perturbation import (
     Texts,
     comma_separated,
 )
+from parapet.transforms.text import counted
 from parapet.transforms.user_turns import UserTurn, user_turns
 from parapet.transforms.variations import plan
 from parapet.transforms.variations.envs import (
@@ -286,6 +287,15 @@ class LanguageVariations(Perturbation):
         from parapet.transforms.variations.report import example_of
 
         return example_of(shown)
+
+    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """How much of each set was varied."""
+        for kind, numbers in statistics["kinds"].items():
+            changed = "" if numbers["changed"] is None else f" ({numbers['changed']:.1%})"
+            yield f"{kind}: {numbers['varied']:,} of {counted(numbers['turns'], 'user turn')} varied{changed}"
+            for name, env in numbers["envs"].items():
+                replaced = sum(of_split["replaced"] for of_split in env["splits"].values())
+                yield f"{name}: {replaced:,} varied, {env['rate']:.0%} of those that can be"
 
     def report(
         self, statistics: Mapping[str, Any], examples: Mapping[str, Sequence[Example]], options: Mapping[str, object]

@@ -1,0 +1,291 @@
+"""What the frame does, over all perturbations that are installed and one of a plug-in: tested here, once.
+
+Every dialogue ends in every set or in the dead letters; a run on two workers, a rerun and a run after a kill write the
+same bytes; what a perturbation needs to be listed, run, shown and released is a class.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from folders import files_of
+from killed import at_rename
+from plugin_packages import bring
+from two_workers import TWO_WORKERS
+
+import parapet
+from parapet.pipelines.main import main
+from parapet.schemas.layout import sample_root
+
+# A whole plug-in package: what its setup names as an entry point, and this module.
+SHOUT = '''
+import parapet
+
+
+class Shout(parapet.Perturbation):
+    """User turns that end with exclamation marks.
+
+    Args:
+      share: how many of the user turns.
+    """
+
+    name = "shout"
+
+    def __init__(self, *, seed=0, share=1.0):
+        super().__init__(seed=seed)
+        self.share = share
+
+    def perturb(self, dialogue, set_name, state):
+        turns, rows = [], []
+        for i, turn in enumerate(dialogue["turns"]):
+            if turn["speaker"] == "USER" and self.random(dialogue["dialogue_id"], i).random() < self.share:
+                shouted = {**turn, "utterance": turn["utterance"] + "!!"}
+                rows.append(parapet.changed_turn(dialogue, i, shouted))
+                turn = shouted
+            turns.append(turn)
+        return parapet.Perturbed({**dialogue, "turns": turns}, rows)
+'''
+
+# Each perturbation with the options that it needs on a corpus of eight dialogues.
+OPTIONS: dict[str, list[str]] = {
+    "typos": ["--env", "0.5"],
+    "verbose": [],
+    "simple": [],
+    "paraphrase": ["--memory", str(sample_root() / "translations.csv")],
+    "unseen_entities": [],
+    "shout": ["--share", "0.5"],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Installs the plug-in."""
+    site = tmp_path_factory.mktemp("site")
+    bring(site, "shouting", "parapet.perturbations", "shout", "shouting:Shout", SHOUT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        patch.setenv("PYTHONPATH", str(site))  # of processes that are started
+        yield
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample's test dialogues in two files, of which one is broken and the other has a dialogue that is none."""
+    root = tmp_path_factory.mktemp("corpus")
+    for split in ("train", "test"):
+        shutil.copytree(sample_root() / split, root / split)
+    dialogues = [
+        {**dialogue, "turns": dialogue["turns"][:4]}
+        for dialogue in json.loads((root / "test" / "dialogues_001.json").read_bytes())
+    ]
+    (root / "test" / "dialogues_001.json").write_text(json.dumps([*dialogues[:5], {"dialogue_id": "bad"}]))
+    (root / "test" / "dialogues_002.json").write_text(json.dumps(dialogues[5:]))
+    (root / "test" / "dialogues_003.json").write_text(json.dumps(dialogues)[:-9])
+    return root
+
+
+@pytest.fixture(scope="module")
+def outputs(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The outputs of every perturbation, made when they are asked for."""
+    folder = tmp_path_factory.mktemp("outputs")
+
+    class Outputs(dict[str, Path]):
+        def __missing__(self, name: str) -> Path:
+            assert run(name, corpus, folder / name) == 0
+            return self.setdefault(name, folder / name)
+
+    return Outputs()
+
+
+def run(name: str, corpus: Path, output: Path, *flags: str, max_bad: str = "60%") -> int:
+    shared = ["--sgd", str(corpus), "--max_bad", max_bad, "--output", str(output), "--quiet"]
+    return main(["perturb", name, *OPTIONS[name], *shared, *flags])
+
+
+def sets_of(name: str, output: Path) -> dict[str, Path]:
+    """The folders of the sets."""
+    folders = {path.parent.parent for path in output.rglob("schema.json")}
+    assert folders, name
+    return {folder.name if folder != output else name: folder for folder in sorted(folders)}
+
+
+def test_every_installed_perturbation_is_tested_here() -> None:
+    assert set(parapet.perturbations()) - {"ood", "speech_errors"} == set(OPTIONS)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_dialogue_is_in_every_set_or_left_out(name: str, corpus: Path, outputs: dict[str, Path]) -> None:
+    output = outputs[name]
+    letters = [json.loads(line) for line in (output / "dead_letters.jsonl").read_text().splitlines()]
+    left_out = [
+        (letter["file"], letter["dialogue_id"]) for letter in letters if not letter["where"].startswith("turns")
+    ]
+    assert left_out[:2] == [("dialogues_001.json", "bad"), ("dialogues_003.json", "")]
+    assert [letter["reason"].partition(":")[0] for letter in letters[:2]] == ["not_sgd", "broken_file"]
+    expected = {
+        file: [one["dialogue_id"] for one in json.loads((corpus / "test" / file).read_bytes()) if len(one) > 1]
+        for file in ("dialogues_001.json", "dialogues_002.json")
+    }
+    sets = sets_of(name, output)
+    for folder in sets.values():
+        files = {
+            path.name: [one["dialogue_id"] for one in json.loads(path.read_bytes())]
+            for path in sorted((folder / "test").glob("dialogues_*.json"))
+        }
+        assert files == expected
+        assert (folder / "test" / "schema.json").read_bytes() == (corpus / "test" / "schema.json").read_bytes()
+    counts = json.loads((output / "run.json").read_bytes())["counts"]
+    assert (counts["files"], counts["broken_files"], counts["dialogues"], counts["left_out"]) == (3, 1, 9, 1)
+    assert [counts[f"dialogues/{name}/test"] for name in sets] == [8] * len(sets)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_rows_numbers_page_and_card(name: str, outputs: dict[str, Path]) -> None:
+    output = outputs[name]
+    perturbation = parapet.perturbations()[name]
+    tables = sorted(output.rglob(f"{perturbation.rows_folder}/test/*.parquet"))
+    assert {path.name for path in tables} == {"dialogues_001.parquet", "dialogues_002.parquet"}
+    for path in tables:
+        assert pq.read_schema(path).equals(perturbation.row_schema)
+    assert sum(pq.read_metadata(path).num_rows for path in tables)
+    page, card = ((output / file).read_text() for file in ("report.html", "README.md"))
+    assert f"Parapet · {name}" in page or name in ("typos", "verbose", "simple", "paraphrase")
+    assert "<script" not in page
+    assert card.startswith("# ")
+    json.loads((output / "statistics.json").read_bytes())
+    manifest = json.loads((output / "run.json").read_bytes())
+    assert manifest["pipeline"] == f"perturb {name}"
+    assert ("plugins" in manifest) == (name == "shout")
+    assert manifest["files"].keys() | {"run.json"} == files_of(output).keys()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_two_workers_write_the_same(name: str, corpus: Path, outputs: dict[str, Path], tmp_path: Path) -> None:
+    assert run(name, corpus, tmp_path / "out", *TWO_WORKERS) == 0
+    assert files_of(tmp_path / "out") == files_of(outputs[name])
+
+
+def test_a_rerun_writes_the_same_and_clears_away_what_it_no_longer_makes(
+    corpus: Path, outputs: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(outputs["typos"], tmp_path / "out")
+    before = files_of(outputs["typos"])
+    assert run("typos", corpus, tmp_path / "out") == 0
+    assert files_of(tmp_path / "out") == before
+    flags = ["perturb", "typos", "--sgd", str(corpus), "--max_bad", "60%", "--quiet"]
+    assert main([*flags, "--output", str(tmp_path / "out")]) == 0
+    assert set(sets_of("typos", tmp_path / "out")) == {"typos"}
+
+
+@pytest.mark.parametrize("renames", [0, 3, 9, 14])
+def test_a_killed_run_is_made_good_by_the_next(
+    renames: int, corpus: Path, outputs: dict[str, Path], tmp_path: Path
+) -> None:
+    flags = ["--sgd", str(corpus), "--max_bad", "60%", "--output", str(tmp_path / "out"), "--quiet"]
+    assert at_rename(renames, ["perturb", "typos", *OPTIONS["typos"], *flags]) == -9
+    assert not (tmp_path / "out" / "run.json").exists()
+    assert run("typos", corpus, tmp_path / "out") == 0
+    assert files_of(tmp_path / "out") == files_of(outputs["typos"])
+
+
+def test_too_many_bad_records_publish_nothing(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("shout", corpus, tmp_path / "out", max_bad="1%") == 1
+    message = capsys.readouterr().err
+    assert "1 of 3 files and 1 of 9 dialogues could not be perturbed, over --max_bad 1%" in message
+    assert "test/dialogues_003.json" in message
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+MISTAKES: list[tuple[Sequence[str], int, str]] = [
+    (["shuot"], 2, "there is no perturbation 'shuot': did you mean 'shout'?"),
+    (["shout", "--shrae", "1", "--output", "out"], 2, "unknown flag --shrae: did you mean --share?"),
+    (["shout", "--share", "half", "--output", "out"], 2, "argument --share: invalid float value: 'half'"),
+    (["ood", "--rates", "2", "--output", "out"], 2, "--rates"),
+    (["shout"], 2, "the following arguments are required: --output"),
+    ([], 2, "shout               plug-in of shouting 0.3"),
+]
+
+
+@pytest.mark.parametrize(("argv", "status", "message"), MISTAKES)
+def test_mistakes(
+    argv: Sequence[str],
+    status: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["perturb", *argv]) == status
+    printed = capsys.readouterr()
+    assert message in printed.out + printed.err
+    assert "Traceback" not in printed.err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_help_of_one_has_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["perturb", "shout", "--help"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "--share SHARE how many of the user turns. (default 1.0)" in printed
+
+
+def test_the_same_as_from_python(outputs: dict[str, Path]) -> None:
+    """The two drivers, of dialogues and of files."""
+    (folder,) = sets_of("shout", outputs["shout"]).values()
+    whole = parapet.load_corpus()
+    dialogues = [{**dialogue, "turns": dialogue["turns"][:4]} for dialogue in whole.dialogues("test")]
+    corpus = parapet.corpus_of({"test": dialogues}, {"test": whole.services("test")})
+    perturbed = parapet.perturb(corpus, "shout", share=0.5)
+    written = [
+        dialogue
+        for path in sorted((folder / "test").glob("dialogues_*.json"))
+        for dialogue in json.loads(path.read_bytes())
+    ]
+    assert written == list(perturbed.dialogues())
+    rows = [row for path in sorted((folder / "turns").rglob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    assert rows == perturbed.rows.to_pylist()
+
+
+RELEASE = """
+name = "shouted"
+title = "Shouted dialogues"
+version = "1.0.0"
+description = "Dialogues of people who shout."
+licence = "CC0-1.0"
+changes = "First release."
+
+[[authors]]
+name = "Somebody"
+
+[[corpora]]
+path = {sample}
+name = "original"
+kind = "original"
+
+[[corpora]]
+path = "shout"
+name = "shout"
+kind = "shouted"
+
+[[tables]]
+path = "shout/turns/test"
+name = "shouted_turns"
+kind = "rows"
+key = ["dialogue_id", "turn"]
+"""
+
+
+def test_a_plugin_has_its_place_in_a_release(outputs: dict[str, Path], tmp_path: Path) -> None:
+    (folder,) = sets_of("shout", outputs["shout"]).values()
+    shutil.copytree(folder, tmp_path / "shout")
+    config = tmp_path / "release.toml"
+    config.write_text(RELEASE.format(sample=json.dumps(str(sample_root()))))
+    assert main(["release", "build", "--config", str(config), "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    (release,) = (path.parent for path in (tmp_path / "out").rglob("MANIFEST.json"))
+    assert main(["release", "verify", str(release), "--quiet"]) == 0
+    assert "shouted_turns" in (release / "README.md").read_text()
