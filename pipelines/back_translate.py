@@ -6,11 +6,15 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from parapet.pipelines import translating
-from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, read_good, run_command, run_header
+from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, read_good, run_command, run_header, say
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
@@ -18,8 +22,10 @@ from parapet.transforms import plugins
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.schemas.translation import Translation
     from parapet.transforms.back_translate.legs import Known
     from parapet.transforms.back_translate.making import Corpus
+    from parapet.transforms.translation.engine import Engine
 
 EXAMPLE = """\
   parapet back_translate --output my_back_translations              # the sample, from the memory that comes with it
@@ -29,14 +35,40 @@ EXAMPLE = """\
       --pivots zh --output my_back_translations"""
 
 
+class Config(msgspec.Struct, frozen=True):
+    """A back-translation.
+
+    Attributes:
+      output: the folder to write.
+      corpus: the schemas, and the pivots.
+      texts: all that is to be translated, each once.
+      memory: the translations that were given, published or paid for before; ``known`` are those of the engine.
+      engine: its name; ``translator`` is None where a memory is replayed.
+      plugin: what ``run.json`` says of the engine's plug-in.
+      max_bad: the share of each pivot's texts that may stay English.
+      dry_run: whether only the plan is printed.
+    """
+
+    output: str
+    corpus: Corpus
+    texts: list[str]
+    memory: list[Translation]
+    known: Known
+    engine: str
+    translator: Engine | None
+    plugin: Mapping[str, object]
+    max_bad: Fraction
+    dry_run: bool
+
+
 def parser() -> Parser:
     """The flags."""
     what = (
         "Schemas -> one variant per pivot language (OUT/zh/train/schema.json), translated there and back.\n"
         "Every translation goes into OUT/memory.parquet: a text is paid for once."
     )
-    made = Parser("back_translate", what, EXAMPLE)
-    add = made.add_argument
+    flags = Parser("back_translate", what, EXAMPLE)
+    add = flags.add_argument
     add("--schemas", metavar="ROOT", help="corpus or schema file (default: the bundled sample)")
     add("--pivots", metavar="LIST", default="zh,ja,ko", help="comma-separated languages (default zh,ja,ko)")
     add(
@@ -44,13 +76,13 @@ def parser() -> Parser:
         choices=translating.ENGINES,
         default="memory",
         metavar="ENGINE",
-        help="who translates: %(choices)s (default memory: nobody, only a replay)",
+        help="translation engine: %(choices)s (default memory: only replays what a memory has)",
     )
-    add_max_bad(made, "texts of a pivot, staying English,")
-    add("--dry_run", action="store_true", help="print what would be asked and what it costs, ask and write nothing")
-    local = translating.add_flags(made)
+    add_max_bad(flags, "texts of a pivot, staying English,")
+    add("--dry_run", action="store_true", help="print what would be sent and what it costs; send and write nothing")
+    local = translating.add_flags(flags)
     local.add_argument("--seed", metavar="TEXT", help="of the draw (default 0)")
-    return made
+    return flags
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -58,59 +90,62 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report)
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads schemas and memories, and opens the engine once. Raises InputError where it cannot work."""
     from parapet.transforms.back_translate.composing import texts_of
     from parapet.transforms.back_translate.legs import Known
-    from parapet.transforms.translation import memory
+    from parapet.transforms.translation.memory import by_languages
 
     translating.check_flags(args)
     if args.engine != "local" and args.seed is not None:
         raise InputError(f"is for --engine local, and this is {args.engine}", "--seed")
     check_apart(args.output, schemas=args.schemas)
-    args.corpus = corpus = _corpus(args)
-    args.texts = texts_of([_typed(raw) for raw in corpus.raw.values()])
-    args.rows = translating.read_memories(args, args.schemas)
-    args.translator = translator = translating.open_engine(args, corpus.pivots, args.seed)
-    of = (translator.provider, translator.model) if translator else ("", "")
-    args.known = Known(memory.by_languages(args.rows, *of))
-    if translator is None:
-        _check_replay(args)
-    return args
+    corpus = _corpus(args.schemas or sample_root(), translating.parse_pivots(args.pivots))
+    memory = translating.read_memories(args, args.schemas)
+    translator = translating.open_engine(args, corpus.pivots, args.seed)
+    engine = (translator.provider, translator.model) if translator else ("", "")
+    config = Config(
+        output=args.output,
+        corpus=corpus,
+        texts=texts_of(corpus.services()),
+        memory=memory,
+        known=Known(by_languages(memory, *engine)),
+        engine=args.engine,
+        translator=translator,
+        plugin=plugins.recorded(translating.plugin_of(args)),
+        max_bad=args.max_bad,
+        dry_run=args.dry_run,
+    )
+    if translator is None and not args.dry_run:
+        _check_replay(config)
+    return config
 
 
-def _typed(raw: dict[str, Any]) -> Any:
-    from parapet.schemas.service import parse_service
-
-    return parse_service(raw)
-
-
-def _corpus(args: argparse.Namespace) -> Corpus:
+def _corpus(schemas: str | Path, pivots: list[str]) -> Corpus:
     from parapet.schemas.layout import raw_by_name, services_by_name, splits_of
     from parapet.transforms.back_translate.making import Corpus
     from parapet.transforms.naming import conventions_of
 
-    pivots = translating.parse_pivots(args.pivots)
-    splits = read_good(args.schemas or sample_root())
+    splits = read_good(schemas)
     conventions = conventions_of(services_by_name(splits).values())
     return Corpus(splits_of(splits), raw_by_name(splits), pivots, conventions)
 
 
-def _check_replay(args: argparse.Namespace) -> None:
+def _check_replay(config: Config) -> None:
+    """Raises InputError where the memories lack more texts than may be bad."""
     from parapet.transforms.back_translate.legs import replay
     from parapet.transforms.back_translate.making import check_untranslated, legs_of
 
-    found, lacking = replay(args.texts, args.corpus.pivots, args.known)
-    if not args.dry_run:
-        legs = legs_of(args.corpus.pivots, found)
-        try:
-            check_untranslated(args.texts, legs, sorted(lacking), args.max_bad, "translated")
-        except InputError as error:
-            hint = "the engine 'memory' only replays: add a --memory that has them, or choose another --engine"
-            raise InputError(f"{hint}; {error.reason}", "--memory") from None
+    translations, missing = replay(config.texts, config.corpus.pivots, config.known)
+    legs = legs_of(config.corpus.pivots, translations)
+    try:
+        check_untranslated(config.texts, legs, sorted(missing), config.max_bad, "translated")
+    except InputError as error:
+        hint = "the engine 'memory' only replays: add a --memory that has them, or choose another --engine"
+        raise InputError(f"{hint}; {error.reason}", "--memory") from None
 
 
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Texts -> pivot texts -> texts again -> everything that is written."""
     import apache_beam as beam
 
@@ -118,63 +153,61 @@ def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
     from parapet.transforms.back_translate.making import make_files
     from parapet.transforms.files import Publish, WriteFiles, join, prepare
 
-    prepare(args.output, "back_translate")
-    if args.translator is None:
-        found, lacking = replay(args.texts, args.corpus.pivots, args.known)
-        translations = pipeline | "Translations" >> beam.Create(found)
-        dead = pipeline | "Untranslated" >> beam.Create(lacking)
+    prepare(config.output, "back_translate")
+    pivots = config.corpus.pivots
+    if config.translator is None:
+        known, missing = replay(config.texts, pivots, config.known)
+        translations = pipeline | "Translations" >> beam.Create(known)
+        untranslated = pipeline | "Untranslated" >> beam.Create(missing)
     else:
-        asked = [(pivot, text) for pivot in args.corpus.pivots for text in args.texts]
-        translations, dead = (
+        translations, untranslated = (
             pipeline
-            | "Texts" >> beam.Create(asked)
-            | "Back-translate" >> BackTranslate(args.known, args.translator, join(args.output, translating.PAID))
+            | "Texts" >> beam.Create([(pivot, text) for pivot in pivots for text in config.texts])
+            | "Back-translate" >> BackTranslate(config.known, config.translator, join(config.output, translating.PAID))
         )
-    written = (
+    _ = (
         pipeline
-        | "Corpus" >> beam.Create([args.corpus], reshuffle=False)
+        | "Corpus" >> beam.Create([config.corpus], reshuffle=False)
         | "Make files"
         >> beam.FlatMap(
             make_files,
             translations=beam.pvalue.AsList(translations),
-            memory=args.rows,
-            untranslated=beam.pvalue.AsList(dead),
-            max_bad=args.max_bad,
+            memory=config.memory,
+            untranslated=beam.pvalue.AsList(untranslated),
+            max_bad=config.max_bad,
         )
-        | "Write" >> WriteFiles(args.output)
+        | "Write" >> WriteFiles(config.output)
+        | "Publish" >> Publish(config.output, _header(config))
     )
-    written | "Publish" >> Publish(args.output, _header(args))
 
 
-def _header(args: argparse.Namespace) -> dict[str, Any]:
-    engine = args.translator
+def _header(config: Config) -> dict[str, Any]:
+    engine = config.translator
     options = {
-        "pivots": args.corpus.pivots,
+        "pivots": config.corpus.pivots,
         "provider": engine.provider if engine else "memory",
         "model": engine.model if engine else "",
-        "max_bad": float(args.max_bad),
+        "max_bad": float(config.max_bad),
     }
-    return {**run_header("back_translate", options), **plugins.recorded(translating.plugin_of(args))}
+    return {**run_header("back_translate", options), **config.plugin}
 
 
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Prints what was translated and paid for, and the numbers."""
-    if args.dry_run:
-        _say_plan(args)
+def report(config: Config, counters: dict[str, int]) -> None:
+    """Prints the measures and the bill; of a dry run, what would be sent."""
+    if config.dry_run:
+        _print_plan(config)
         return
     from parapet.transforms.files import clear, join, read_written
 
-    clear(join(args.output, translating.PAID))  # the memory that was published has it all
-    statistics = json.loads(read_written(args.output, "statistics.json"))
-    lines = (read_written(args.output, "dead_letters.jsonl")).count(b"\n")
+    clear(join(config.output, translating.PAID))  # the memory that was published has it all
+    statistics = json.loads(read_written(config.output, "statistics.json"))
+    lines = (read_written(config.output, "dead_letters.jsonl")).count(b"\n")
     if lines:
-        logging.warning("left in English: %s, see %s/dead_letters.jsonl", counted(lines, "text"), args.output)
-    if args.quiet:
-        return
-    sys.stdout.write(text_table(statistics))
-    if args.translator is not None:
-        print(translating.bill(args.engine, args.translator.dollars_per_million, counters))
-    print(f"report: {join(args.output, 'report.html')}")
+        logging.warning("left in English: %s, see %s/dead_letters.jsonl", counted(lines, "text"), config.output)
+    say(text_table(statistics))
+    if config.translator is not None:
+        say(translating.bill(config.engine, config.translator.dollars_per_million, counters))
+    say(f"report: {join(config.output, 'report.html')}")
 
 
 def text_table(statistics: dict[str, Any]) -> str:
@@ -189,31 +222,30 @@ def text_table(statistics: dict[str, Any]) -> str:
             f"{kept:4}",
         )
         lines.append("  ".join((f"{pivot:8}", *cells)))
-    return "\n".join([*lines, f"self-BLEU {_number(statistics['self_bleu'], '.1f')}"]) + "\n"
+    return "\n".join([*lines, f"self-BLEU {_number(statistics['self_bleu'], '.1f')}"])
 
 
 def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def _say_plan(args: argparse.Namespace) -> None:
-    """What would be asked: the way there exactly, the way back as far as it is known."""
+def _print_plan(config: Config) -> None:
+    """What would be sent: exact for the way into each pivot, estimated for the way back where that is not known."""
     from parapet.transforms.translation.memory import missing
 
-    known: Known = args.known
-    print(f"{counted(len(args.texts), 'text')}, {counted(sum(map(len, args.texts)), 'character')}, in English")
+    known, texts = config.known, config.texts
+    print(f"{counted(len(texts), 'text')}, {counted(sum(map(len, texts)), 'character')}, in English")
     total = 0
-    for pivot in args.corpus.pivots:
-        there = missing(args.texts, known.of("en", pivot))
-        back = missing(
-            (known.of("en", pivot)[text] for text in args.texts if text in known.of("en", pivot)), known.of(pivot, "en")
-        )
+    for pivot in config.corpus.pivots:
+        into = known.of("en", pivot)
+        there = missing(texts, into)
+        back = missing((into[text] for text in texts if text in into), known.of(pivot, "en"))
         # What comes back is not known yet; a text of another language is rarely longer than the English one.
         characters = 2 * sum(map(len, there)) + sum(map(len, back))
         total += characters
-        print(f"{pivot}: {counted(len(there) * 2 + len(back), 'text')} to ask for, about {characters:,} characters")
-    dollars = total * (args.translator.dollars_per_million if args.translator else 0) / 1e6
-    print(f"about {total:,} characters, ${dollars:,.2f}; nothing was asked or written")
+        print(f"{pivot}: {counted(len(there) * 2 + len(back), 'text')} to send, about {characters:,} characters")
+    dollars = total * (config.translator.dollars_per_million if config.translator else 0) / 1e6
+    print(f"about {total:,} characters, ${dollars:,.2f}; nothing was sent or written")
 
 
 if __name__ == "__main__":

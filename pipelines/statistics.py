@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import Parser, check_apart, read_good, run_command, run_header
+from parapet.pipelines.command import Parser, check_apart, read_good, run_command, run_header, say
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
     SINGLE,
@@ -42,24 +42,26 @@ EXAMPLE = "  parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test
 
 
 class Item(msgspec.Struct, frozen=True):
-    """A service to be counted: the original, its variants, and whether train lacks it."""
+    """A service to measure: the original, its variants, and whether train lacks it."""
 
     original: Service
     variants: dict[str, Service]
     unseen: bool
 
 
-class Work(msgspec.Struct, frozen=True):
-    """What there is to count.
+class Config(msgspec.Struct, frozen=True):
+    """What to measure.
 
     Attributes:
+      output: the folder to write.
       items: the services that have variants.
-      variants: the names of the variants, in their natural order.
-      split: whose services are asked for names that train has.
-      names: train's.
+      variants: the names of the variants, in natural order.
+      split: of the services whose names are looked up among those of train.
+      names: of train.
       left_out: the services that no variant has.
     """
 
+    output: str
     items: list[Item]
     variants: list[str]
     split: str
@@ -81,7 +83,7 @@ def parser() -> Parser:
     flags.add_argument(
         "--split",
         choices=[split for split in SPLITS if split != "train"],
-        help="whose services, where train lacks them, are asked for names seen in train (default: test, else dev)",
+        help="split whose services that train lacks are checked for names seen in train (default: test, else dev)",
     )
     return flags
 
@@ -91,18 +93,17 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report)
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads and aligns the schemas. Raises InputError where they cannot be measured."""
     check_apart(args.output, variants=args.variants, sgd=args.sgd)
-    args.work = read_work(args.sgd or sample_root(), args.variants, args.split)
-    left_out = args.work.left_out
-    if left_out:
+    config = read_config(args.output, args.sgd or sample_root(), args.variants, args.split)
+    if left_out := config.left_out:
         shown = ", ".join(left_out[:5]) + (", ..." if len(left_out) > 5 else "")
         logging.warning("services of the original that no variant has, not counted: %s", shown)
-    return args
+    return config
 
 
-def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
+def read_config(output: str, sgd: str | Path, folder: str | Path, split: str | None) -> Config:
     """Reads original and variants, and brings their services together.
 
     Raises:
@@ -112,13 +113,13 @@ def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
 
     splits, train, alone = _splits_of(sgd)
     if train is None:
-        raise InputError("there is no train/schema.json, so no name can be told as seen", sgd)
+        raise InputError("there is no train/schema.json, so nothing can be seen in train", sgd)
     split = split or alone or (TEST if TEST in splits else "dev")
     if split not in splits:
         there = ", ".join(splits)
         raise InputError(f"there is no {split}/schema.json (found: {there}); choose with --split", sgd)
-    known = {service.service_name for service in train}
-    unseen = {service.service_name for service in splits[split]} - known
+    seen = {service.service_name for service in train}
+    unseen = {service.service_name for service in splits[split]} - seen
     if not unseen:
         raise InputError(f"train has all services of {split}, so there are no unseen ones to measure", sgd, "--split")
     originals = {service.service_name: service for services in splits.values() for service in services}
@@ -129,7 +130,8 @@ def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
         raise InputError(error.reason, folder, "--variants") from None
     if not unseen & set(aligned):
         raise InputError(f"no variant has any of the services of {split} that train lacks", folder, "--variants")
-    return Work(
+    return Config(
+        output=output,
         items=[Item(originals[name], services, name in unseen) for name, services in aligned.items()],
         variants=list(variants),
         split=split,
@@ -140,7 +142,7 @@ def read_work(sgd: str | Path, folder: str | Path, split: str | None) -> Work:
 
 def _splits_of(sgd: str | Path) -> tuple[dict[str, list[Service]], list[Service] | None, str | None]:
     """The services of each split, those of train, and the split where it is one's folder: train is beside it."""
-    splits = {one.split: one.services for one in read_good(sgd)}
+    splits = {split.split: split.services for split in read_good(sgd)}
     alone = split_of_folder(sgd)
     if alone is None:
         return splits, splits.get(TRAIN), None
@@ -168,42 +170,35 @@ def read_variants(folder: str | Path, split: str | None = None) -> dict[str, dic
     if not found:
         raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, "--variants")
     return {
-        name: services_by_name([one for one in read_root(path) if split is None or one.split in (split, SINGLE)])
+        name: services_by_name([part for part in read_root(path) if split is None or part.split in (split, SINGLE)])
         for name, path in found.items()
     }
 
 
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Services -> counts -> one set of numbers -> files."""
     import apache_beam as beam
 
     from parapet.transforms.files import Publish, WriteFiles, prepare
 
-    work: Work = args.work
-    prepare(args.output, "statistics")
+    prepare(config.output, "statistics")
     counts = (
-        pipeline
-        | "Read services" >> beam.Create(work.items)
-        | "Count service" >> beam.Map(count_item, names=work.names)
+        pipeline | "Services" >> beam.Create(config.items) | "Count service" >> beam.Map(count_item, names=config.names)
     )
     about = {
-        "split": work.split,
-        "services": len(work.items),
-        "unseen_services": sum(item.unseen for item in work.items),
-        "services_without_variants": work.left_out,
+        "split": config.split,
+        "services": len(config.items),
+        "unseen_services": sum(item.unseen for item in config.items),
+        "services_without_variants": config.left_out,
     }
-    written = (
+    header = run_header("statistics", {"split": config.split, "variants": config.variants})
+    _ = (
         pipeline
-        | "Variants" >> beam.Create([work.variants], reshuffle=False)
+        | "Variants" >> beam.Create([config.variants], reshuffle=False)
         | "Make files" >> beam.FlatMap(make_files, counts=beam.pvalue.AsList(counts), about=about)
-        | "Write" >> WriteFiles(args.output)
+        | "Write" >> WriteFiles(config.output)
+        | "Publish" >> Publish(config.output, header)
     )
-    written | "Publish" >> Publish(args.output, _header(work))
-
-
-def _header(work: Work) -> dict[str, Any]:
-    options = {"split": work.split, "variants": work.variants}
-    return run_header("statistics", options)
 
 
 def count_item(item: Item, names: Names) -> Counts:
@@ -229,14 +224,12 @@ def make_files(variants: list[str], counts: list[Counts], about: Mapping[str, An
     ]
 
 
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
+def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the table."""
-    if args.quiet:
-        return
     from parapet.transforms.files import join, read_written
 
-    sys.stdout.write(text_table(json.loads(read_written(args.output, "statistics.json"))))
-    print(f"report: {join(args.output, 'report.html')}")
+    say(text_table(json.loads(read_written(config.output, "statistics.json"))))
+    say(f"report: {join(config.output, 'report.html')}")
 
 
 def text_table(statistics: Mapping[str, Any]) -> str:
@@ -253,7 +246,7 @@ def text_table(statistics: Mapping[str, Any]) -> str:
         )
         lines.append("  ".join((f"{name:{width}}", *cells)).rstrip())
     lines.append(f"self-BLEU {_cell(statistics['self_bleu'], '.2f', 0)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _cell(value: float | None, form: str, width: int) -> str:

@@ -151,7 +151,7 @@ def test_google_cold_and_warm(tmp_path: Path, sample: Path, capsys: pytest.Captu
         assert len(server.requests) == sum(len(make_batches(of, "", "", limits)[0]) for of in legs.values())
         sent = sum(len(text) for _, _, text in expected)
         told = capsys.readouterr().out
-        assert f"asked google: {sent:,} characters in {len(server.requests)} requests, ${sent * 20e-6:,.2f}\n" in told
+        assert f"sent to google: {sent:,} characters in {len(server.requests)} requests, ${sent * 20e-6:,.2f}\n" in told
         before = files_of(tmp_path / "out")
         asked = len(server.requests)
         assert run(tmp_path / "out", *google(server), "--quiet") == 0
@@ -257,8 +257,8 @@ def test_dry_run_says_what_it_would_cost(tmp_path: Path, sample: Path, capsys: p
     texts = texts_of(sample)
     size = sum(map(len, texts))
     assert lines[0] == f"{len(texts)} texts, {size:,} characters, in English"
-    assert lines[1] == f"zh: {2 * len(texts)} texts to ask for, about {2 * size:,} characters"
-    assert lines[-1] == f"about {6 * size:,} characters, ${6 * size * 20e-6:,.2f}; nothing was asked or written"
+    assert lines[1] == f"zh: {2 * len(texts)} texts to send, about {2 * size:,} characters"
+    assert lines[-1] == f"about {6 * size:,} characters, ${6 * size * 20e-6:,.2f}; nothing was sent or written"
     assert not (tmp_path / "out").exists()
 
 

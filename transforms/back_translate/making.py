@@ -46,6 +46,10 @@ class Corpus(msgspec.Struct, frozen=True):
     pivots: list[str]
     conventions: Conventions
 
+    def services(self) -> list[Service]:
+        """Every service, parsed."""
+        return [parse_service(dict(raw)) for raw in self.raw.values()]
+
 
 def make_files(
     corpus: Corpus,
@@ -69,7 +73,7 @@ def make_files(
     dead = sorted(set(untranslated))
     translations = list(translations)
     legs = legs_of(corpus.pivots, translations)
-    texts = list(texts_of(_typed(raw) for raw in corpus.raw.values()))
+    texts = list(texts_of(corpus.services()))
     check_untranslated(texts, legs, dead, max_bad, KEPT)
     check_invariants(corpus, legs, dead)
     variants: dict[str, dict[str, dict[str, Any]]] = {}
@@ -107,7 +111,7 @@ def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[
 def check_invariants(corpus: Corpus, legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
     """Every text is translated or told to be not. Raises RuntimeError where one is neither."""
     told = {(one.source, one.target, one.text) for one in dead}
-    texts = texts_of(_typed(raw) for raw in corpus.raw.values())
+    texts = texts_of(corpus.services())
     for pivot, leg in legs.items():
         lost = {(ENGLISH, pivot, text) for text in texts if text not in leg.there}
         known = [leg.there[text] for text in texts if text in leg.there]
