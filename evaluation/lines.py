@@ -52,7 +52,7 @@ def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
                 reason, where = reason_and_place(error)
                 raise InputError(f"{where}: {reason}" if where else reason, path, f"line {number}") from None
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise InputError(f"this is no JSON: {error}", path, f"line {number}") from None
+                raise InputError(f"this is not JSON: {error}", path, f"line {number}") from None
             yield number, row
 
 
@@ -84,7 +84,7 @@ def read_keyed(path: str, kind: type[Row]) -> dict[Key, tuple[int, Row]]:
         except InputError as error:
             raise InputError(error.reason, path, f"line {number}") from None
         if key in found:
-            raise InputError(f"{named(key)} stands twice: first in line {found[key][0]}", path, f"line {number}")
+            raise InputError(f"{named(key)} appears twice: first in line {found[key][0]}", path, f"line {number}")
         found[key] = number, row
     if not found:
         raise InputError("there are no rows in it", path)

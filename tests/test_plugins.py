@@ -221,9 +221,9 @@ def test_a_metric(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 WRONG_METRICS = {
     "few": ("[1.0]", "gave 1 values for "),
-    "high": ("[1.5] * len(said)", "gave what is no share, 0 to 1, for "),
-    "nan": ("[float('nan')] * len(said)", "gave what is no share, 0 to 1, for "),
-    "text": ("['good'] * len(said)", "gave what is no share, 0 to 1, for "),
+    "high": ("[1.5] * len(said)", "gave a value that is not a share, 0 to 1, for "),
+    "nan": ("[float('nan')] * len(said)", "gave a value that is not a share, 0 to 1, for "),
+    "text": ("['good'] * len(said)", "gave a value that is not a share, 0 to 1, for "),
 }
 
 

@@ -1,16 +1,15 @@
-"""Which differences between two systems are more than chance: paired tests over dialogues.
+"""Which differences between two systems are significant: paired tests over dialogues.
 
 Approximate randomisation (Noreen 1989; Yeh 2000): in each replicate the two systems' results on a dialogue change
-places or not, as a coin says, and p is how often the difference is then as large as the one seen. Intervals are those
-of a paired Poisson bootstrap. Coins and weights hang on seed and dialogue id alone, so that the order of dialogues is
-irrelevant, and dialogues that occur in several sets move together.
+places or not, by the toss of a coin, and p is how often the difference is then as large as the observed one. Intervals
+are those of a paired Poisson bootstrap. Coins and weights depend on seed and dialogue id alone: the order of dialogues
+is irrelevant, and a dialogue that occurs in several sets is resampled alike in all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,7 +30,7 @@ class Difference(msgspec.Struct, frozen=True):
     """A paired test.
 
     Attributes:
-      difference: the first system's value less the second's.
+      difference: the first system's value minus the second's.
       interval: of 95 % for it.
       p: two-sided; of approximate randomisation.
       dialogues: how many were resampled.
@@ -50,9 +49,9 @@ def differences(
 
     Args:
       pairs: of each pair of systems, for each metric, both systems' sums by dialogue. The metrics are the same for all.
-      factors: of each metric what it is multiplied by.
+      factors: what each metric is multiplied by.
       seed: any text.
-      replicates: how many coins are thrown for a dialogue. Intervals take ``bootstrap.REPLICATES``.
+      replicates: how many coins are tossed for a dialogue. Intervals take ``bootstrap.REPLICATES``.
 
     Returns:
       Of each pair the metrics' differences, and that of their mean.
@@ -68,7 +67,7 @@ def differences(
         seen += values.sum(axis=0)
         coins = np.stack([coins_of(seed, name, replicates) for name in chunk])
         weights = np.stack([bootstrap.weights(seed, name) for name in chunk])
-        # Where the coin says so, what the other system has comes, and what this one has goes.
+        # Where the coin says so, the two systems' results change places.
         swapped += _weighted(coins, values[..., ::-1, :] - values)
         drawn += _weighted(weights, values)
     swapped += seen
@@ -111,7 +110,7 @@ def _weighted(weights: Whole, values: Whole) -> Whole:
 
 
 def _gaps(sums: Whole, factor: Real) -> Real:
-    """First system less second, of (..., metric, system, sum and count)."""
+    """First system minus second, of (..., metric, system, sum and count)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.ldexp(sums[..., 0].astype(float), -_POINT) / sums[..., 1]
     gaps: Real = (means[..., 0] - means[..., 1]) * factor
@@ -137,9 +136,3 @@ def holm(values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(values) - rank) * values[i]))
         found[i] = highest
     return found
-
-
-def as_builtins(one: Difference) -> dict[str, Any]:
-    """For JSON."""
-    return {"difference": one.difference, "interval": one.interval and list(one.interval), "p": one.p,
-            "dialogues": one.dialogues}  # fmt: skip

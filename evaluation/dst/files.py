@@ -83,7 +83,7 @@ def parse_dialogues(text: bytes, path: object) -> list[Dialogue]:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"this is no JSON: {error}", path) from None
+        raise InputError(f"this is not JSON: {error}", path) from None
 
 
 def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
@@ -229,6 +229,6 @@ def by_id(dialogues: Iterable[Dialogue], path: object) -> dict[str, Dialogue]:
     found: dict[str, Any] = {}
     for dialogue in dialogues:
         if dialogue.dialogue_id in found:
-            raise InputError(f"dialogue {dialogue.dialogue_id!r} stands twice", path)
+            raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice", path)
         found[dialogue.dialogue_id] = dialogue
     return found

@@ -53,7 +53,7 @@ def _parse(line: bytes, path: str, where: str) -> Line:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, f"{where} {at}".strip()) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"this is no JSON: {error}", path, where) from None
+        raise InputError(f"this is not JSON: {error}", path, where) from None
 
 
 def predictions_in_memory(given: Iterable[Any] | Mapping[str, Any], place: str) -> list[Predicted]:
@@ -109,14 +109,14 @@ def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted],
         if isinstance(one, Line):
             lines.setdefault(one.dialogue_id, []).append(one)
         elif one.dialogue_id in found:
-            raise InputError(f"dialogue {one.dialogue_id!r} stands twice", path)
+            raise InputError(f"dialogue {one.dialogue_id!r} appears twice", path)
         else:
             found[one.dialogue_id] = one
     if lines:
         by_id = {reference.dialogue_id: reference for reference in references}
         for dialogue_id, of in lines.items():
             if dialogue_id in found:
-                raise InputError(f"dialogue {dialogue_id!r} stands twice", path)
+                raise InputError(f"dialogue {dialogue_id!r} appears twice", path)
             found[dialogue_id] = _from_lines(by_id.get(dialogue_id), dialogue_id, of, path)
     return found
 
@@ -131,7 +131,7 @@ def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Li
             raise InputError("this is no turn of the user's: turns count from 0, the system's with them", path, where)
         of = frames.setdefault(line.turn, {})
         if line.service in of:
-            raise InputError(f"service {line.service} stands twice", path, where)
+            raise InputError(f"service {line.service} appears twice", path, where)
         of[line.service] = Frame(line.service, line.state, line.slots)
     turns = [Turn(turn.speaker, list(frames.get(i, {}).values())) for i, turn in enumerate(reference.turns)]
     return Dialogue(dialogue_id, turns)

@@ -246,7 +246,7 @@ def parse_sets(given: Sequence[str]) -> dict[str, str]:
         if not equals or not root or not name or "/" in name or name.startswith("."):
             raise InputError(f"{one!r}: expected NAME=ROOT, such as typos=varied/typos", "--sets")
         if name in found:
-            raise InputError(f"{name!r} stands twice", "--sets")
+            raise InputError(f"{name!r} appears twice", "--sets")
         found[name] = root
     return found
 

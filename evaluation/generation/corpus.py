@@ -197,8 +197,8 @@ def read(root: str | Path, split: str, variants: str | None = None) -> Corpus:
       variants: a folder of schema variants, or None.
 
     Raises:
-      InputError: a file or dialogue that cannot be read, an id that stands twice, a service without a schema, no act of
-        the system in the whole split, a variant that does not match.
+      InputError: a file or dialogue that cannot be read, an id that appears twice, a service without a schema, no
+        act of the system in the whole split, a variant that does not match.
     """
     schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
     files = sorted(read_corpus(root, [split]).files, key=lambda file: file.relative)
@@ -214,7 +214,7 @@ def read(root: str | Path, split: str, variants: str | None = None) -> Corpus:
             if not plain and surrogate_in(raw) is not None:
                 raise InputError("not_unicode: half a surrogate in it", file.path, f"[{position}]")
             if dialogue.dialogue_id in dialogues:
-                raise InputError(f"dialogue {dialogue.dialogue_id!r} stands twice in the split", file.path)
+                raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice in the split", file.path)
             dialogues[dialogue.dialogue_id] = dialogue
             try:
                 turns += system_turns(dialogue, kinds)

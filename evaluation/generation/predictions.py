@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -49,37 +49,38 @@ def read_predictions(path: str, split: str, turns: Sequence[SystemTurn]) -> dict
       turns: those to be predicted.
 
     Raises:
-      InputError: a file cannot be read, a turn has no prediction, or two, or is none of the system's.
+      InputError: a file cannot be read, a turn has no prediction, or two, or is not the system's.
     """
     if path == REFERENCE:
-        return {one.place: Prediction(one.dialogue_id, one.turn, one.utterance) for one in turns}
+        return {turn.place: Prediction(turn.dialogue_id, turn.turn, turn.utterance) for turn in turns}
     place = as_path(path)
     if not is_there(place):
         raise InputError("there is no such file or folder", path, "--predictions")
-    found: dict[Place, Prediction] = {}
-    known = {one.place for one in turns}
-    lines = _of_folder(place, split) if place.is_dir() else _lines(path)
-    for file, where, one in lines:
-        key = one.dialogue_id, one.turn
+    predictions: dict[Place, Prediction] = {}
+    known = {turn.place for turn in turns}
+    rows = _of_folder(place, split) if place.is_dir() else _lines(path)
+    for file, where, prediction in rows:
+        key = prediction.dialogue_id, prediction.turn
         if key not in known:
-            raise InputError(_stranger(one, known, split), file, where)
-        if key in found:
-            raise InputError(f"dialogue {one.dialogue_id!r} turn {one.turn} stands twice", file, where)
-        found[key] = one
-    missing = [one for one in turns if one.place not in found]
+            raise InputError(_unknown(prediction, known, split), file, where)
+        if key in predictions:
+            raise InputError(f"dialogue {prediction.dialogue_id!r} turn {prediction.turn} appears twice", file, where)
+        predictions[key] = prediction
+    missing = [turn for turn in turns if turn.place not in predictions]
     if missing:
         first = f"dialogue {missing[0].dialogue_id!r} turn {missing[0].turn}"
-        more = f", nor for {len(missing) - 1:,} others" if len(missing) > 1 else ""
+        more = f"; {len(missing):,} are missing in all" if len(missing) > 1 else ""
         raise InputError(f"there is no prediction for {first}{more}", path, "--predictions")
-    return found
+    return predictions
 
 
-def _stranger(one: Prediction, known: set[Place], split: str) -> str:
-    mine = sorted(turn for dialogue_id, turn in known if dialogue_id == one.dialogue_id)
-    if not mine:
-        return f"{split or 'the reference'} has no dialogue {one.dialogue_id!r}"
-    listed = ", ".join(str(turn) for turn in mine[:6]) + (", ..." if mine[6:] else "")
-    return f"turn {one.turn} of {one.dialogue_id!r} is none of the system's: these are {listed} (user turns count)"
+def _unknown(prediction: Prediction, known: set[Place], split: str) -> str:
+    turns = sorted(turn for dialogue_id, turn in known if dialogue_id == prediction.dialogue_id)
+    if not turns:
+        return f"{split or 'the reference'} has no dialogue {prediction.dialogue_id!r}"
+    listed = ", ".join(str(turn) for turn in turns[:6]) + (", ..." if turns[6:] else "")
+    place = f"turn {prediction.turn} of {prediction.dialogue_id!r}"
+    return f"{place} is not a turn of the system, which has {listed} (user turns count)"
 
 
 def _lines(path: str) -> Iterator[tuple[str, str, Prediction]]:
@@ -89,7 +90,7 @@ def _lines(path: str) -> Iterator[tuple[str, str, Prediction]]:
             if not one.candidates:
                 raise InputError("the list of candidates is empty: leave it out, or give some", path, where)
             if not all(math.isfinite(candidate.score) for candidate in one.candidates):
-                raise InputError("a candidate's score is no finite number", path, where)
+                raise InputError("a candidate's score is not a finite number", path, where)
         yield path, where, one
 
 
@@ -97,16 +98,11 @@ def _of_folder(folder: Path, split: str) -> Iterator[tuple[str, str, Prediction]
     files = dialogue_files(folder, split) if split else []
     files = files or dialogue_files(folder, "")
     if not files:
-        told = f"{split}/dialogues_001.json" if split else "dialogues_001.json"
-        raise InputError(f"no dialogues here: expected {told} and so on", folder, "--predictions")
+        expected = f"{split}/dialogues_001.json" if split else "dialogues_001.json"
+        raise InputError(f"no dialogues here: expected {expected} and so on", folder, "--predictions")
     for path in files:
         for i, dialogue in enumerate(read_dialogues(path)):
             for position, turn in enumerate(dialogue.turns):
                 if turn.speaker == "SYSTEM":
                     where = f"[{i}].turns[{position}]"
                     yield str(path), where, Prediction(dialogue.dialogue_id, position, turn.utterance)
-
-
-def have_candidates(predictions: Iterable[Prediction]) -> bool:
-    """Whether there is anything to rank."""
-    return any(one.candidates for one in predictions)

@@ -47,24 +47,24 @@ def entails(judgement: Judgement) -> bool:
 
 
 class Cached:
-    """A scorer that remembers, during the run and in a file if one is given.
+    """A scorer that remembers its judgements, during the run and in a file if one is given.
 
     The file has a JSON line for each pair: the hash of scorer, premise and hypothesis, and the three numbers. Lines are
-    added as they come, so that a run that was stopped goes on where it was.
+    added as they come, so that an interrupted run does not repeat them.
 
     Args:
-      scorer: the one that is asked.
-      path: the file; nothing for none.
+      scorer: the one that judges.
+      path: the file; empty for none.
 
     Raises:
-      InputError: the file cannot be read or written, or has a line that is none of ours.
+      InputError: the file cannot be read or written, or has a line that is not a judgement.
     """
 
     def __init__(self, scorer: Scorer, path: str = "") -> None:
         self.scorer, self.path = scorer, path
         self.name, self.model, self.joint = scorer.name, scorer.model, scorer.joint
-        self.asked = 0  # pairs, those that were known among them
-        self.judged = 0  # pairs that the scorer was asked
+        self.asked = 0  # pairs, those already known included
+        self.judged = 0  # pairs that the scorer judged
         self._known: dict[Pair, Judgement] = {}
         self._filed = _read(path) if path else {}
 
@@ -103,13 +103,13 @@ class Cached:
 
 
 def _read(path: str) -> dict[str, Judgement]:
-    """The judgements of a file; lines that were cut off by a kill are left out."""
+    """The judgements of a file; lines that a killed run has cut off are left out."""
     try:
-        # Opened for writing as well: what cannot be kept should be known before hours of work.
+        # Opened for writing as well: an error should come before hours of work.
         with Path(path).open("a+", encoding="utf-8") as handle:
             handle.seek(0)
             lines = handle.read().split("\n")
-            if lines[-1]:  # the next line must not be glued to it
+            if lines[-1]:  # the next line must not continue it
                 handle.write("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read and written: {error}", path, "--cache") from None
@@ -118,8 +118,8 @@ def _read(path: str) -> dict[str, Judgement]:
         row = _parse(line)
         if row is not None:
             found[row[0]] = row[1]
-        elif line and not line.startswith("["):  # one that a kill cut off begins as it should
-            raise InputError("is no line of a cache of judgements: name another file", path, f"line {number}")
+        elif line and not line.startswith("["):  # a line cut off by a kill begins so
+            raise InputError("is not a line of a cache of judgements: name another file", path, f"line {number}")
     return found
 
 
@@ -135,44 +135,41 @@ def _parse(line: str) -> tuple[str, Judgement] | None:
 
 
 Answer = TypeVar("Answer")
-Wanted = list[Pair]
-Told = list[Judgement]
+Question = Generator[list[Pair], list[Judgement], Answer]
 
-AT_ONCE = 512  # questions: a model's batches are filled, and what is asked for does not grow with the corpus
+AT_ONCE = 512  # questions: enough to fill a model's batches, and memory does not grow with the corpus
 
 
-def ask_all(
-    questions: Iterable[Generator[Wanted, Told, Answer]], scorer: Scorer, at_once: int = AT_ONCE
-) -> list[Answer]:
+def ask_all(questions: Iterable[Question[Answer]], scorer: Scorer, at_once: int = AT_ONCE) -> list[Answer]:
     """The answers, in order."""
-    found: list[Answer] = []
-    left = iter(questions)
-    while some := list(islice(left, at_once)):
-        found += _ask(some, scorer)
-    return found
+    answers: list[Answer] = []
+    remaining = iter(questions)
+    while batch := list(islice(remaining, at_once)):
+        answers += _ask(batch, scorer)
+    return answers
 
 
-def _ask(questions: list[Generator[Wanted, Told, Answer]], scorer: Scorer) -> list[Answer]:
+def _ask(questions: list[Question[Answer]], scorer: Scorer) -> list[Answer]:
     answers: dict[int, Answer] = {}
-    told: dict[int, Told | None] = dict.fromkeys(range(len(questions)))
-    while told:
-        wanted: dict[int, Wanted] = {}
-        for i, judgements in told.items():
+    received: dict[int, list[Judgement] | None] = dict.fromkeys(range(len(questions)))
+    while received:
+        pairs: dict[int, list[Pair]] = {}
+        for i, judgements in received.items():
             try:
                 # send(None) begins.
-                wanted[i] = questions[i].send(judgements)  # type: ignore[arg-type]
+                pairs[i] = questions[i].send(judgements)  # type: ignore[arg-type]
             except StopIteration as stop:
                 answers[i] = stop.value
-        judged = iter(scorer.entailment([pair for pairs in wanted.values() for pair in pairs]))
-        told = {i: list(islice(judged, len(pairs))) for i, pairs in wanted.items()}
+        judged = iter(scorer.entailment([pair for some in pairs.values() for pair in some]))
+        received = {i: list(islice(judged, len(some))) for i, some in pairs.items()}
     return [answers[i] for i in range(len(questions))]
 
 
-def best_of(judgements: Told) -> int:
+def best_of(judgements: Sequence[Judgement]) -> int:
     """The most entailed; the first of equals."""
     return max(range(len(judgements)), key=lambda i: (judgements[i][0], -i))
 
 
-def any_entailed(judgements: Told) -> bool:
-    """Whether one is."""
+def any_entailed(judgements: Iterable[Judgement]) -> bool:
+    """Whether one of them is entailment."""
     return any(map(entails, judgements))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -10,18 +11,19 @@ import msgspec
 from parapet.evaluation.generation.corpus import ORIGINAL, Corpus, Place, SystemTurn, tampered
 from parapet.evaluation.generation.predictions import Candidate, Prediction
 from parapet.evaluation.generation.references import Act, ServiceWords, references
-from parapet.evaluation.generation.scorers import Scorer, Told, Wanted, any_entailed, ask_all, best_of, entails
+from parapet.evaluation.generation.scorers import Question, Scorer, any_entailed, ask_all, best_of, entails
+from parapet.evaluation.task import Stage
 
 Premise = Literal["utterance", "augmented"]
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What an act's premise is augmented with where the utterance alone entails nothing.
+    """What augments an act's premise where the utterance alone entails nothing.
 
     Attributes:
       previous: the turn before.
       description: of the act's slot, or nothing.
-      joint: what stands between the parts.
+      joint: is put between the parts.
     """
 
     previous: str
@@ -68,12 +70,12 @@ class Validated(msgspec.Struct, frozen=True):
 
 def validate(
     act: Act, tampered: Act | None, utterance: str, words: ServiceWords, context: Context
-) -> Generator[Wanted, Told, Validated]:
+) -> Question[Validated]:
     """Chooses the reference by the ground truth, and tests it.
 
     Args:
       act: the act.
-      tampered: the same with other values, or None: it has no value, or validation is not wanted.
+      tampered: the same with other values, or None: it has no value, or acts are not validated.
       utterance: the ground truth.
       words: the schema's.
       context: of the act.
@@ -88,18 +90,18 @@ def validate(
             break
         if best[1] < 0:  # where none is entailed, the utterance alone decides
             best = i, judged[i][0]
-    found = None
+    entails_tampered = None
     if tampered is not None:
-        found = yield from _any(references(tampered, words), utterance, context)
-    return Validated(candidates[best[0]], best[1], premise, found)
+        entails_tampered = yield from _any(references(tampered, words), utterance, context)
+    return Validated(candidates[best[0]], best[1], premise, entails_tampered)
 
 
-def any_reference(act: Act, utterance: str, words: ServiceWords, context: Context) -> Generator[Wanted, Told, bool]:
-    """Whether an utterance entails any of an act's references: what can be asked without the ground truth."""
+def any_reference(act: Act, utterance: str, words: ServiceWords, context: Context) -> Question[bool]:
+    """Whether an utterance entails any of an act's references: needs no ground truth."""
     return (yield from _any(references(act, words), utterance, context))
 
 
-def _any(candidates: Sequence[str], utterance: str, context: Context) -> Generator[Wanted, Told, bool]:
+def _any(candidates: Sequence[str], utterance: str, context: Context) -> Question[bool]:
     for _, text in context.premises(utterance):
         if any_entailed((yield [(text, candidate) for candidate in candidates])):
             return True
@@ -113,7 +115,7 @@ class Faithful(msgspec.Struct, frozen=True):
     entailment: float
 
 
-def judge(reference: str, utterance: str, context: Context) -> Generator[Wanted, Told, Faithful]:
+def judge(reference: str, utterance: str, context: Context) -> Question[Faithful]:
     """Whether an utterance entails the reference, alone or, if it does not, with the turn before and the slot."""
     alone = 0.0
     for name, text in context.premises(utterance):
@@ -127,10 +129,8 @@ def judge(reference: str, utterance: str, context: Context) -> Generator[Wanted,
 
 Outcome = Literal["faithful", "unfaithful", "no_reference", "tampered_entailed"]
 
-Stage = Callable[[str], None]
 
-
-class Asked(msgspec.Struct, frozen=True):
+class TurnAct(msgspec.Struct, frozen=True):
     """An act of a turn, the same with other values, and its context under the original's words."""
 
     turn: SystemTurn
@@ -150,7 +150,7 @@ class ScoredAct(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> Outcome:
-        """What became of it. Without validation no act is ``tampered_entailed``."""
+        """How it counts. Without validation no act is ``tampered_entailed``."""
         if self.validated.premise is None:
             return "no_reference"
         if self.validated.tampered:
@@ -158,18 +158,18 @@ class ScoredAct(msgspec.Struct, frozen=True):
         return "faithful" if self.faithful.premise else "unfaithful"
 
 
-def acts_of(corpus: Corpus, scorer: Scorer, seed: str, validation: bool) -> list[Asked]:
+def acts_of(corpus: Corpus, scorer: Scorer, seed: str, validation: bool) -> list[TurnAct]:
     """The acts of all turns, in order.
 
     Args:
       corpus: the turns.
-      scorer: the one that will be asked.
+      scorer: the judge of entailment.
       seed: of the tampered values.
-      validation: whether tampered values are wanted.
+      validation: whether tampered values are needed.
     """
     words = corpus.words[ORIGINAL]
     return [
-        Asked(
+        TurnAct(
             turn,
             act,
             tampered(act, corpus.pools, seed, turn.dialogue_id, str(turn.turn), str(i)) if validation else None,
@@ -180,7 +180,7 @@ def acts_of(corpus: Corpus, scorer: Scorer, seed: str, validation: bool) -> list
     ]
 
 
-def check_references(asked: Iterable[Asked], words: Mapping[str, ServiceWords], scorer: Scorer) -> list[Validated]:
+def check_references(acts: Iterable[TurnAct], words: Mapping[str, ServiceWords], scorer: Scorer) -> list[Validated]:
     """What the ground truth says of each act's references, built from some schema's words."""
     return ask_all(
         (
@@ -191,58 +191,61 @@ def check_references(asked: Iterable[Asked], words: Mapping[str, ServiceWords], 
                 words[one.act.service],
                 context_of(one.act, one.turn.previous, words[one.act.service], scorer.joint),
             )
-            for one in asked
+            for one in acts
         ),
         scorer,
     )
 
 
 def score(
-    asked: Sequence[Asked], validated: Sequence[Validated], said: Mapping[Place, str], scorer: Scorer
+    acts: Sequence[TurnAct], validated: Sequence[Validated], utterances: Mapping[Place, str], scorer: Scorer
 ) -> list[ScoredAct]:
-    """Whether what is said is faithful to each act, by its reference; acts that are not valid among them."""
+    """Whether utterances are faithful to each act, by its reference; also for acts that are not valid."""
     judged = ask_all(
-        (judge(of.reference, said[one.turn.place], one.context) for one, of in zip(asked, validated, strict=True)),
+        (
+            judge(reference.reference, utterances[one.turn.place], one.context)
+            for one, reference in zip(acts, validated, strict=True)
+        ),
         scorer,
     )
     return [
-        ScoredAct(one.turn, one.act, one.tampered is not None, of, faithful)
-        for one, of, faithful in zip(asked, validated, judged, strict=True)
+        ScoredAct(one.turn, one.act, one.tampered is not None, reference, faithful)
+        for one, reference, faithful in zip(acts, validated, judged, strict=True)
     ]
 
 
 def rank(
-    corpus: Corpus, asked: Sequence[Asked], predictions: Mapping[Place, Prediction], scorer: Scorer
+    corpus: Corpus, acts: Sequence[TurnAct], predictions: Mapping[Place, Prediction], scorer: Scorer
 ) -> dict[Place, str]:
-    """Of each turn's candidates the one that is faithful to the most acts (the paper's ensemble).
+    """For each turn the candidate that is faithful to the most acts (the paper's ensemble).
 
     An act gives a point where any of its references is entailed: neither the ground truth nor its choice of a reference
-    is looked at. Among equals the one with the highest score is taken, then the first.
+    is used. Among equals the one with the highest score is taken, then the first.
     """
     words = corpus.words[ORIGINAL]
     candidates = {turn.place: candidates_of(predictions[turn.place]) for turn in corpus.turns}
-    wanted = [
+    pairs = [
         (one, i, candidate)
-        for one in asked
+        for one in acts
         for i, candidate in enumerate(candidates[one.turn.place])
         if len(candidates[one.turn.place]) > 1
     ]
     entailed = ask_all(
         (
             any_reference(one.act, candidate.utterance, words[one.act.service], one.context)
-            for one, _, candidate in wanted
+            for one, _, candidate in pairs
         ),
         scorer,
     )
-    points: dict[tuple[Place, int], int] = {}
-    for (one, i, _), found in zip(wanted, entailed, strict=True):
-        points[one.turn.place, i] = points.get((one.turn.place, i), 0) + found
-    return {
-        place: max(enumerate(some), key=lambda one: (points.get((place, one[0]), 0), one[1].score, -one[0]))[
-            1
-        ].utterance
-        for place, some in candidates.items()
-    }
+    points: Counter[tuple[Place, int]] = Counter()
+    for (one, i, _), is_entailed in zip(pairs, entailed, strict=True):
+        points[one.turn.place, i] += is_entailed
+
+    def best(place: Place) -> Candidate:
+        ranked = enumerate(candidates[place])
+        return max(ranked, key=lambda pair: (points[place, pair[0]], pair[1].score, -pair[0]))[1]
+
+    return {place: best(place).utterance for place in candidates}
 
 
 def candidates_of(prediction: Prediction) -> Sequence[Candidate]:
@@ -250,19 +253,26 @@ def candidates_of(prediction: Prediction) -> Sequence[Candidate]:
     return prediction.candidates or (Candidate(prediction.utterance, 0.0),)
 
 
+class Ranked(msgspec.Struct, frozen=True):
+    """The utterances that ranking chose from the candidates, and how faithful they are."""
+
+    utterances: dict[Place, str]
+    acts: list[ScoredAct]
+
+
 class Scores(msgspec.Struct, frozen=True):
-    """All that was found.
+    """The scores of a system.
 
     Attributes:
-      said: by place what the system says; ``acts`` how faithful that is.
-      ranked: the same for what ranking chose from the candidates; None where there are none.
+      utterances: the system's, by place; ``acts`` how faithful they are.
+      ranked: None where there are no candidates.
       checks: for the original and each variant, what the ground truth says of the references from its words.
     """
 
-    said: dict[Place, str]
+    utterances: dict[Place, str]
     acts: list[ScoredAct]
-    ranked: tuple[dict[Place, str], list[ScoredAct]] | None
-    checks: dict[str, list[tuple[Asked, Validated]]]
+    ranked: Ranked | None
+    checks: dict[str, list[tuple[TurnAct, Validated]]]
 
 
 def evaluate(
@@ -276,40 +286,31 @@ def evaluate(
     """Scores predictions.
 
     Args:
-      corpus: what they are scored against.
+      corpus: what they are compared with.
       predictions: for each of its turns.
       scorer: the judge of entailment.
       seed: of the tampered values.
       validation: whether acts count only if the ground truth entails a reference, and none with tampered values.
-      stage: told what is done next.
+      stage: is called with the name of what is done next.
     """
-    asked = acts_of(corpus, scorer, seed, validation or len(corpus.words) > 1)
-    plain = asked if validation else [msgspec.structs.replace(one, tampered=None) for one in asked]
+    with_tampered = acts_of(corpus, scorer, seed, validation or len(corpus.words) > 1)
+    acts = with_tampered if validation else [msgspec.structs.replace(one, tampered=None) for one in with_tampered]
     stage("references")
-    validated = check_references(plain, corpus.words[ORIGINAL], scorer)
+    validated = check_references(acts, corpus.words[ORIGINAL], scorer)
     stage("utterances")
-    said = {place: one.utterance for place, one in predictions.items()}
-    acts = score(plain, validated, said, scorer)
+    utterances = {place: prediction.utterance for place, prediction in predictions.items()}
+    scored = score(acts, validated, utterances, scorer)
     ranked = None
-    if any(one.candidates for one in predictions.values()):
+    if any(prediction.candidates for prediction in predictions.values()):
         stage("candidates")
-        chosen = rank(corpus, plain, predictions, scorer)
-        ranked = chosen, score(plain, validated, chosen, scorer)
-    return Scores(said, acts, ranked, dict(_checks(corpus, asked, validated, validation, scorer, stage)))
-
-
-def _checks(
-    corpus: Corpus,
-    asked: Sequence[Asked],
-    validated: Sequence[Validated],
-    validation: bool,
-    scorer: Scorer,
-    stage: Stage,
-) -> Iterator[tuple[str, list[tuple[Asked, Validated]]]]:
+        chosen = rank(corpus, acts, predictions, scorer)
+        ranked = Ranked(chosen, score(acts, validated, chosen, scorer))
+    checks = {}
     for name, words in corpus.words.items():
         if name == ORIGINAL and (validation or len(corpus.words) == 1):
-            found = validated
+            references = validated
         else:
             stage(name)
-            found = check_references(asked, words, scorer)
-        yield name, list(zip(asked, found, strict=True))
+            references = check_references(with_tampered, words, scorer)
+        checks[name] = list(zip(with_tampered, references, strict=True))
+    return Scores(utterances, scored, ranked, checks)

@@ -117,7 +117,7 @@ def read_truth(reference: str, split: str, sets: Sequence[str]) -> dict[Key, Tru
       sets: of a folder, such as ``ood-10``; all that there are where none is named.
 
     Raises:
-      InputError: nothing there, no such set or split, a file that cannot be read, a turn that stands twice.
+      InputError: nothing there, no such set or split, a file that cannot be read, a turn that appears twice.
     """
     if not is_there(reference):
         raise InputError("there is no such file or folder", reference)
@@ -130,7 +130,7 @@ def read_truth(reference: str, split: str, sets: Sequence[str]) -> dict[Key, Tru
         for path in _files_of(place / name / "turns", split):
             for key, truth in _rows_of(path, name):
                 if key in found:
-                    raise InputError(f"{named(key)} stands twice", path)
+                    raise InputError(f"{named(key)} appears twice", path)
                 found[key] = truth
     return found
 

@@ -1,4 +1,4 @@
-"""What the user of a dialogue is after, what the system said, and what both come to: Inform and Success."""
+"""The goal of a dialogue's user, the system's responses, and how they meet it: Inform and Success."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Goal(msgspec.Struct, frozen=True):
     requests: tuple[Request, ...] = ()
 
 
-class Said(msgspec.Struct, frozen=True):
+class Response(msgspec.Struct, frozen=True):
     """A response of the system.
 
     Attributes:
-      state: service to slot to values, as the system understands the user. Placeholders speak of the entities that
-        satisfy it.
-      services: those that are spoken of; None where that is not said.
+      state: service to slot to values, as the system understands the user. Placeholders stand for the entities
+        that satisfy it.
+      services: those that it is about; None where that is not given.
     """
 
     turn: int
@@ -89,49 +89,50 @@ class Verdict(msgspec.Struct, frozen=True):
         return float(all(self.searches) and all(self.requests)) if self.searches or self.requests else None
 
 
-def judge(goal: Goal, said: Sequence[Said], knowledge: Knowledge) -> Verdict:
-    """Holds a system's responses against a goal.
+def judge(goal: Goal, responses: Sequence[Response], knowledge: Knowledge) -> Verdict:
+    """Compares a system's responses with a goal.
 
     An offer counts until another one follows: a search is met where the last entities that were offered in its turns
     all satisfy it. Of values (unlike placeholders) only those of entities that satisfy it are looked for.
     """
-    heard = [_Heard(one) for one in said]
+    prepared = [_Prepared(response) for response in responses]
     met: list[bool] = []
     offered: dict[str, list[Entity]] = {}
     for search in goal.searches:
-        found = _offered(search, heard, knowledge)
-        good = bool(found) and all(_is_wanted(entity, search) for entity in found)
-        met.append(good or search.given or (search.optional and not found))
+        entities = _offered(search, prepared, knowledge)
+        good = bool(entities) and all(_is_wanted(entity, search) for entity in entities)
+        met.append(good or search.given or (search.optional and not entities))
         if good:
-            offered.setdefault(search.service, []).extend(found)
-    answered = (_answered(one, heard, offered.get(one.service, ()), knowledge) for one in goal.requests)
+            offered.setdefault(search.service, []).extend(entities)
+    answered = (_answered(request, prepared, offered.get(request.service, ()), knowledge) for request in goal.requests)
     return Verdict(tuple(met), tuple(answered))
 
 
-class _Heard:
-    """A response made ready to be looked into."""
+class _Prepared:
+    """A response with its text in lower case and its placeholders."""
 
-    def __init__(self, said: Said) -> None:
-        self.said, self.text, self.names = said, said.response.casefold(), placeholders(said.response)
+    def __init__(self, response: Response) -> None:
+        self.response = response
+        self.text, self.names = response.response.casefold(), placeholders(response.response)
 
     def has(self, service: str, slot: str) -> bool:
         """Whether the slot's placeholder is in it; one without its service is of those that are spoken of."""
         own, shared = placeholders_of(service, slot)
-        active = self.said.services is None or service in self.said.services
+        active = self.response.services is None or service in self.response.services
         return bool(own & self.names) or (active and bool(shared & self.names))
 
 
-def _offered(search: Search, heard: Sequence[_Heard], knowledge: Knowledge) -> list[Entity]:
+def _offered(search: Search, responses: Sequence[_Prepared], knowledge: Knowledge) -> list[Entity]:
     """What was last offered.
 
-    As in MultiWOZ's script entities that were offered stay so where a later response speaks of more that include them.
+    As in MultiWOZ's script, an offer stays as it is where a later response is about more entities that include it.
     """
     offered: list[Entity] = []
-    for one in heard:
-        if search.first <= one.said.turn <= search.last:
-            found = _entities(search, one, knowledge)
-            if found is not None and not (offered and _ids(offered) <= _ids(found)):
-                offered = found
+    for response in responses:
+        if search.first <= response.response.turn <= search.last:
+            entities = _entities(search, response, knowledge)
+            if entities is not None and not (offered and _ids(offered) <= _ids(entities)):
+                offered = entities
     return offered
 
 
@@ -143,35 +144,38 @@ def _is_wanted(entity: Entity, search: Search) -> bool:
     return entity in (search.results or ()) or satisfies(entity, search.constraints)
 
 
-def _entities(search: Search, one: _Heard, knowledge: Knowledge) -> list[Entity] | None:
+def _entities(search: Search, response: _Prepared, knowledge: Knowledge) -> list[Entity] | None:
     """The entities that a response offers; None where it is not known to offer any."""
-    if one.names and any(one.has(search.service, slot) for slot in search.naming):
-        state = one.said.state.get(search.service)
+    if response.names and any(response.has(search.service, slot) for slot in search.naming):
+        state = response.response.state.get(search.service)
         if state is None:
             return []
-        wanted = {slot: knowledge.meant(search.service, slot, values) for slot, values in state.items()}
-        return knowledge.find(search.service, wanted)
+        constraints = {slot: knowledge.meant(search.service, slot, values) for slot, values in state.items()}
+        return knowledge.find(search.service, constraints)
     known = knowledge.find(search.service, search.constraints) if search.results is None else search.results
-    found = [
+    mentioned = [
         entity
         for entity in known
-        if search.naming and all(_is_mentioned(entity, slot, search.service, one, knowledge) for slot in search.naming)
+        if search.naming
+        and all(_is_mentioned(entity, slot, search.service, response, knowledge) for slot in search.naming)
     ]
-    return found or None
+    return mentioned or None
 
 
-def _is_mentioned(entity: Entity, slot: str, service: str, one: _Heard, knowledge: Knowledge) -> bool:
+def _is_mentioned(entity: Entity, slot: str, service: str, response: _Prepared, knowledge: Knowledge) -> bool:
     value = entity.get(slot)
-    return value is not None and any(is_said(way, one.text) for way in knowledge.ways(service, slot, value))
+    return value is not None and any(is_said(way, response.text) for way in knowledge.ways(service, slot, value))
 
 
-def _answered(request: Request, heard: Sequence[_Heard], offered: Sequence[Entity], knowledge: Knowledge) -> bool:
+def _answered(
+    request: Request, responses: Sequence[_Prepared], offered: Sequence[Entity], knowledge: Knowledge
+) -> bool:
     service, slot = request.service, request.slot
-    for one in heard:
-        if one.said.turn < request.first:
+    for response in responses:
+        if response.response.turn < request.first:
             continue
-        if one.has(service, slot) or any(is_said(value, one.text) for value in request.values):
+        if response.has(service, slot) or any(is_said(value, response.text) for value in request.values):
             return True
-        if any(_is_mentioned(entity, slot, service, one, knowledge) for entity in offered):
+        if any(_is_mentioned(entity, slot, service, response, knowledge) for entity in offered):
             return True
     return False

@@ -17,14 +17,14 @@ from parapet.schemas.layout import as_path, is_there, parse_json
 NAMING = ("name", "trainid", "id")
 
 
-class Wanted(msgspec.Struct):
+class DomainGoal(msgspec.Struct):
     """The goal of a domain."""
 
     informable: dict[str, str | list[str]] = {}
     requestable: list[str] = []
 
 
-class Response(msgspec.Struct):
+class ResponseRow(msgspec.Struct):
     """A row of the reference responses."""
 
     dialogue_id: str
@@ -43,43 +43,43 @@ def read_reference(goals: str, knowledge: str | None, responses: str) -> Referen
     Raises:
       InputError: a file that cannot be read, or dialogues with goals and no responses, or the other way round.
     """
-    wanted = _read(goals, dict[str, dict[str, Wanted]])
+    by_dialogue = _read(goals, dict[str, dict[str, DomainGoal]])
     entities = read_entities(knowledge) if knowledge else {}
     naming = {domain: _naming_of(rows) for domain, rows in entities.items()}
-    found = {dialogue: _goal(of, naming) for dialogue, of in wanted.items()}
-    said: dict[str, dict[int, str]] = {}
-    for number, row in read_lines(responses, Response):
-        turns = said.setdefault(row.dialogue_id, {})
+    parsed = {dialogue: _goal(domains, naming) for dialogue, domains in by_dialogue.items()}
+    turns_of: dict[str, dict[int, str]] = {}
+    for number, row in read_lines(responses, ResponseRow):
+        turns = turns_of.setdefault(row.dialogue_id, {})
         if row.turn in turns:
-            reason = f"dialogue {row.dialogue_id!r} turn {row.turn} stands twice"
+            reason = f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice"
             raise InputError(reason, responses, f"line {number}")
         turns[row.turn] = row.response
-    for dialogue in sorted(found.keys() ^ said.keys()):
-        lacking, path = ("goal", goals) if dialogue in said else ("response", responses)
-        raise InputError(f"there is no {lacking} of dialogue {dialogue!r}", path)
-    if not found:
+    for dialogue in sorted(parsed.keys() ^ turns_of.keys()):
+        lacking, path = ("goal", goals) if dialogue in turns_of else ("response", responses)
+        raise InputError(f"there is no {lacking} for dialogue {dialogue!r}", path)
+    if not parsed:
         raise InputError("there are no goals in it", goals)
-    return Reference(found, said, Knowledge(entities), {})
+    return Reference(parsed, turns_of, Knowledge(entities), {})
 
 
-def _goal(of: Mapping[str, Wanted], naming: Mapping[str, str | None]) -> Goal:
+def _goal(domains: Mapping[str, DomainGoal], naming: Mapping[str, str | None]) -> Goal:
     searches, requests = [], []
-    for domain, wanted in sorted(of.items()):
+    for domain, goal in sorted(domains.items()):
         constraints = {
-            slot: (value,) if isinstance(value, str) else tuple(value) for slot, value in wanted.informable.items()
+            slot: (value,) if isinstance(value, str) else tuple(value) for slot, value in goal.informable.items()
         }
         slot = naming.get(domain)
-        asked = {plain_name(one) for one in wanted.requestable}
+        requested = {plain_name(name) for name in goal.requestable}
         searches.append(
             Search(
                 domain,
                 constraints,
                 (slot,) if slot else (),
-                given=slot is None or "name" in {plain_name(one) for one in constraints},
-                optional=slot is not None and plain_name(slot) != "name" and plain_name(slot) not in asked,
+                given=slot is None or "name" in {plain_name(name) for name in constraints},
+                optional=slot is not None and plain_name(slot) != "name" and plain_name(slot) not in requested,
             )
         )
-        requests += [Request(domain, one) for one in sorted(set(wanted.requestable))]
+        requests += [Request(domain, name) for name in sorted(set(goal.requestable))]
     return Goal(tuple(searches), tuple(requests))
 
 

@@ -52,7 +52,7 @@ def reference_of(
         other searches returned may be another user's: a balance, an alarm.
 
     Raises:
-      InputError: a service or intent that the schema lacks, a dialogue id that stands twice.
+      InputError: a service or intent that the schema lacks, a dialogue id that appears twice.
     """
     rows: dict[str, list[Mapping[str, str]]] = defaultdict(list)
     for service, more in (entities or {}).items():
@@ -60,7 +60,7 @@ def reference_of(
     ids = Counter(dialogue.dialogue_id for dialogue in dialogues)
     for dialogue in dialogues:
         if ids[dialogue.dialogue_id] > 1:
-            raise InputError(f"dialogue {dialogue.dialogue_id!r} stands twice")
+            raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice")
         for _, frame in _searches(dialogue, services):
             rows[frame.service].extend(frame.service_results or ())
     knowledge = Knowledge(rows, _said(dialogues))

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from parapet.pipelines.command import StrictParser, check_apart, run_checked, say
 from parapet.pipelines.dispatch import hand_over
+
+if TYPE_CHECKING:
+    from parapet.evaluation.task import Task
 
 TASKS = {
     "dst": "dialogue states -> joint goal accuracy and the official SGD metrics, schema sensitivity over variants",
@@ -27,29 +34,64 @@ example:
   parapet evaluate --task dst --reference my_corpus --split test --predictions my_predictions --output my_scores
   parapet evaluate --task ood --predictions turns.jsonl --dev dev_turns.jsonl --output my_scores
 
-'parapet evaluate --task TASK --help' shows the flags of one.
+'parapet evaluate --task TASK --help' shows the flags of a task.
 """
+
+Inputs = TypeVar("Inputs")
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet evaluate``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    task, rest = _task(argv)
-    if task is None:
-        if not argv or {"-h", "--help"} & set(argv):
-            return hand_over(
-                "parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, argv and ["--help"]
-            )
+    task, rest = _split_task(argv)
+    if task is None and argv and not {"-h", "--help"} & set(argv):
         print(f"parapet evaluate: --task is missing: one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
-    return hand_over("parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, [task, *rest])
+    forwarded = [task, *rest] if task is not None else argv and ["--help"]
+    return hand_over("parapet evaluate", "task", TASKS, "parapet.pipelines.evaluate", USAGE, forwarded)
 
 
-def _task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The value of ``--task``, and all that is not it."""
-    for i, one in enumerate(argv):
-        if one == "--task" and i + 1 < len(argv):
+def _split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The value of ``--task``, and the other arguments."""
+    for i, argument in enumerate(argv):
+        if argument == "--task" and i + 1 < len(argv):
             return argv[i + 1], [*argv[:i], *argv[i + 2 :]]
-        if one.startswith("--task="):
-            return one.removeprefix("--task="), [*argv[:i], *argv[i + 1 :]]
+        if argument.startswith("--task="):
+            return argument.removeprefix("--task="), [*argv[:i], *argv[i + 1 :]]
     return None, list(argv)
+
+
+def run_task(
+    parser: StrictParser,
+    argv: Sequence[str] | None,
+    make_task: Callable[[argparse.Namespace], Task[Inputs]],
+) -> int:
+    """Runs a task from its flags to its published output. Returns the exit status.
+
+    Args:
+      parser: the task's flags.
+      argv: the command line.
+      make_task: makes the task of the flags; raises InputError where they cannot work.
+    """
+
+    def check(args: argparse.Namespace) -> tuple[Task[Inputs], Inputs, str]:
+        task = make_task(args)
+        for flag, path in task.inputs().items():
+            check_apart(args.output, **{flag.partition("/")[0]: path})
+        return task, task.read(), args.output
+
+    def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:
+        from parapet.evaluation.writing import publish
+        from parapet.pipelines.progress import Progress
+
+        task, inputs, output = prepared
+        shown = sys.stderr.isatty() and logging.getLogger().isEnabledFor(logging.INFO)
+        with Progress(task.name.replace("_", " "), enabled=shown) as progress:
+            result = task.score(inputs, progress.stage if shown else lambda _: None)
+        publish(output, result.files, task.header(result))
+        for warning in result.warnings:
+            logging.warning("%s", warning)
+        for line in result.summary:
+            say(line)
+
+    return run_checked(parser, argv, check, act, "nothing was published, run the same command again")

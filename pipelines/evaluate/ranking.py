@@ -5,8 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import StrictParser, check_apart, counted, run_checked
+from parapet.pipelines.command import StrictParser, check_apart
+from parapet.pipelines.evaluate import run_task
+
+if TYPE_CHECKING:
+    from parapet.evaluation.ranking import Ranking
 
 DESCRIPTION = """\
 Answers of a system to bAbI dialog tasks -> accuracy per response and per dialogue, by file, OOV beside plain; API calls
@@ -24,58 +29,34 @@ FILE.jsonl or FILE.txt for each FILE.txt."""
 
 
 def parser() -> StrictParser:
-    """The command line."""
-    made = StrictParser("evaluate --task ranking", DESCRIPTION, EXAMPLE, NOTE)
-    add = made.add_argument
+    """The flags."""
+    parser = StrictParser("evaluate --task ranking", DESCRIPTION, EXAMPLE, NOTE)
+    add = parser.add_argument
     add("--reference", required=True, nargs="+", metavar="FILE", help="test files in the bAbI format")
-    add("--predictions", required=True, nargs="+", metavar="PATH", help="answers to each, or a folder of them")
-    add("--candidates", metavar="FILE", help="what may be answered, '1 text' a line: any other answer is an error")
+    add(
+        "--predictions",
+        required=True,
+        nargs="+",
+        metavar="PATH",
+        help="the answers to each file, or a folder with them",
+    )
+    add("--candidates", metavar="FILE", help="all possible answers, '1 text' a line: any other is an error")
     add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
-    return made
+    return parser
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
-    """Reads. Raises InputError for files that cannot be scored."""
-    from parapet.evaluation.ranking.reading import pair_up, read_candidates, read_test
+def task(args: argparse.Namespace) -> Ranking:
+    """The task that the flags describe."""
+    from parapet.evaluation.ranking import Ranking
 
-    check_apart(args.output, candidates=args.candidates)
-    for path in (*args.reference, *args.predictions):
+    for path in args.predictions:  # a folder, of which inputs() lists the files
         check_apart(args.output, predictions=path)
-    args.allowed = read_candidates(args.candidates) if args.candidates else None
-    args.pairs = pair_up(args.reference, args.predictions)
-    args.files = [read_test(reference, answers, args.allowed) for reference, answers in args.pairs]
-    return args
-
-
-def act(args: argparse.Namespace) -> None:
-    """Scores, writes and tells."""
-    import logging
-
-    from parapet.evaluation.pages import percent
-    from parapet.evaluation.ranking.outputs import details_of, files_of
-    from parapet.evaluation.ranking.scoring import evaluate
-    from parapet.evaluation.running import header
-    from parapet.evaluation.writing import publish
-
-    metrics, rows = evaluate(args.files)
-    details = details_of(args.files, args.allowed)
-    paths: dict[str, str | None] = {"candidates": args.candidates}
-    for i, (reference, answers) in enumerate(args.pairs):
-        paths |= {f"reference/{i}": reference, f"predictions/{i}": answers}
-    publish(args.output, files_of(rows, metrics, details), header("ranking", paths, {}, {"responses": len(rows)}))
-    for name, of in details["files"].items():
-        if of.get("not_among_candidates"):
-            lost = counted(of["not_among_candidates"], "response")
-            logging.warning("%s: %s cannot be answered: not among the candidates", name, lost)
-    if not args.quiet:
-        for name, found in metrics.items():
-            said = ", ".join(f"{what.replace('_', ' ')} {percent(found[what], 1)}%" for what in list(found)[:2])
-            print(f"{name}: {said}")
+    return Ranking(references=tuple(args.reference), predictions=tuple(args.predictions), candidates=args.candidates)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the task. Returns the exit status."""
-    return run_checked(parser(), argv, check, act, "nothing was published, run the same command again")
+    return run_task(parser(), argv, task)
 
 
 if __name__ == "__main__":

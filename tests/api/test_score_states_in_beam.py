@@ -67,8 +67,8 @@ def test_lines_and_pairs_are_taken_by_a_pipeline_too() -> None:
     [
         (DIALOGUES, PREDICTIONS[1:], f"no prediction for dialogue {DIALOGUES[0]['dialogue_id']!r}"),
         (DIALOGUES[1:], PREDICTIONS, f"the reference lacks, such as {DIALOGUES[0]['dialogue_id']!r}"),
-        (DIALOGUES[:1] * 2, PREDICTIONS[:1], "stands twice"),
-        (DIALOGUES[:1], PREDICTIONS[:1] * 2, "stands twice"),
+        (DIALOGUES[:1] * 2, PREDICTIONS[:1], "appears twice"),
+        (DIALOGUES[:1], PREDICTIONS[:1] * 2, "appears twice"),
         (DIALOGUES[:1], [{"turns": []}], "a dialogue has no dialogue_id"),
     ],
 )

@@ -262,7 +262,7 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path: Path) -> No
     frame = DIALOGUES[0]["turns"][0]["frames"][0]["service"]
     assert refused(CORPUS, PREDICTIONS[1:]) == f"predictions: there is no prediction for dialogue {first!r}"
     assert "that the reference lacks" in refused(DIALOGUES[1:], PREDICTIONS, schemas=CORPUS.services("test"))
-    assert refused(CORPUS, [*PREDICTIONS, PREDICTIONS[0]]) == f"predictions: dialogue {first!r} stands twice"
+    assert refused(CORPUS, [*PREDICTIONS, PREDICTIONS[0]]) == f"predictions: dialogue {first!r} appears twice"
     no_frame = edited(lambda dialogue: dialogue["turns"][0]["frames"].clear())
     assert (
         refused(CORPUS, no_frame) == f"predictions: {first} turns[0] {frame}: no frame of this service; there are: none"

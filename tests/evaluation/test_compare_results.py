@@ -9,9 +9,18 @@ from typing import Any
 
 import pytest
 
-from parapet.evaluation.compare.leaderboard import files_of, heads, leaderboard, macro_average, untested
+from parapet.evaluation.compare.leaderboard import (
+    Board,
+    SignificanceConfig,
+    Systems,
+    files_of,
+    heads,
+    macro_average,
+    untested,
+)
+from parapet.evaluation.compare.leaderboard import leaderboard as of_systems
 from parapet.evaluation.compare.results import Column, Outcome, check_same_sets, columns_of, read_outcome
-from parapet.evaluation.rows import rows_bytes
+from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 
 KEYS = [("a", "d0", 0), ("a", "d1", 0), ("b", "d0", 2)]
@@ -36,6 +45,12 @@ def read(**paths: str) -> dict[str, list[Outcome]]:
     return {name: [read_outcome(path)] for name, path in paths.items()}
 
 
+def leaderboard(
+    systems: Mapping[str, list[Outcome]], columns: list[Column], baseline: str | None, seed: str, replicates: int
+) -> Board:
+    return of_systems(Systems(dict(systems), columns), SignificanceConfig(baseline, seed, replicates))
+
+
 def test_the_macro_average() -> None:
     # RADDLE: the unweighted mean of all reported numbers, whatever they are of.
     assert macro_average([80.0, 20.0, 56.0]) == 52.0
@@ -54,26 +69,26 @@ def test_a_leaderboard(tmp_path: Path) -> None:
         "intent/a/accuracy", "intent/a/macro_f1", "intent/b/accuracy", "intent/b/macro_f1"
     ]  # fmt: skip
     board = leaderboard(systems, columns, None, "0", 99)
-    assert board["systems"] == ["two", "one"]
-    assert board["values"]["one"] == {
+    assert board.systems == ["two", "one"]
+    assert board.values["one"] == {
         "intent/a/accuracy": 50, "intent/a/macro_f1": 50, "intent/b/accuracy": 100, "intent/b/macro_f1": 50
     }  # fmt: skip
-    assert board["average"] == {"one": 62.5, "two": 85.0}
+    assert board.average == {"one": 62.5, "two": 85.0}
     # A macro-F1 is no mean of rows.
-    assert [one["column"] for one in board["tests"]] == ["intent/a/accuracy", "intent/b/accuracy"]
-    assert [(one["first"], one["second"], one["difference"]) for one in board["tests"]] == [
+    assert [one.column for one in board.tests] == ["intent/a/accuracy", "intent/b/accuracy"]
+    assert [(one.first, one.second, one.difference) for one in board.tests] == [
         ("two", "one", 50.0), ("two", "one", 0.0)
     ]  # fmt: skip
-    assert board["tests"][1]["p"] == board["tests"][1]["p_holm"] == 1.0
-    assert untested(board) == "Not tested, because not a mean over rows of dialogues: a macro f1, b macro f1."
+    assert board.tests[1].p == board.tests[1].p_holm == 1.0
+    assert untested(board) == "Not tested, because they are not means over rows of dialogues: a macro f1, b macro f1."
     assert heads(board) == ["a accuracy", "a macro f1", "b accuracy", "b macro f1"]
     files = files_of(board)
-    assert json.loads(files["leaderboard.json"])["average"] == board["average"]
+    assert json.loads(files["leaderboard.json"])["average"] == board.average
     assert b"| two | 85.00 | 100.00 | 70.00 | 100.00 | 70.00 |" in files["leaderboard.md"]
     averaged = leaderboard(systems, columns_of(systems["one"], ["accuracy"]), "one", "0", 99)
-    assert [one["column"] for one in averaged["tests"]][-1] == "average"
-    assert averaged["tests"][-1]["difference"] == 25.0
-    assert leaderboard(systems, columns, None, "0", 0)["tests"] == []
+    assert [one.column for one in averaged.tests][-1] == "average"
+    assert averaged.tests[-1].difference == 25.0
+    assert leaderboard(systems, columns, None, "0", 0).tests == []
 
 
 def test_rows_that_do_not_average_to_the_number_are_not_tested(tmp_path: Path) -> None:
@@ -82,7 +97,7 @@ def test_rows_that_do_not_average_to_the_number_are_not_tested(tmp_path: Path) -
         two=write(tmp_path / "two", intents(1.0, 1.0, 1.0), [1.0, 1.0, 1.0]),
     )
     board = leaderboard(systems, columns_of(systems["one"], ["#ALL/accuracy", "b/accuracy"]), None, "0", 9)
-    assert [one["column"] for one in board["tests"]] == ["intent/b/accuracy"]
+    assert [one.column for one in board.tests] == ["intent/b/accuracy"]
 
 
 def test_numbers_where_low_is_good_are_in_no_average() -> None:
@@ -90,8 +105,8 @@ def test_numbers_where_low_is_good_are_in_no_average() -> None:
     board = leaderboard(
         {"one": [outcome], "two": [outcome]}, columns_of([outcome], ["f1", "fpr95", "bleu"]), None, "", 0
     )
-    assert board["values"]["one"] == {"ood/#ALL/f1": 80.0, "ood/#ALL/fpr95": 10.0, "ood/#ALL/bleu": 30.0}
-    assert board["average"] == {"one": 55.0, "two": 55.0}
+    assert board.values["one"] == {"ood/#ALL/f1": 80.0, "ood/#ALL/fpr95": 10.0, "ood/#ALL/bleu": 30.0}
+    assert board.average == {"one": 55.0, "two": 55.0}
     with pytest.raises(InputError, match="no such metric: 'f2'; there are: bleu, f1, fpr95"):
         columns_of([outcome], ["f2"])
 
@@ -100,7 +115,7 @@ def test_systems_without_a_number_stand_last() -> None:
     systems = {
         name: [Outcome("ood", "", {"#ALL": {"f1": value}})] for name, value in (("a", None), ("b", 0.1), ("c", 0.1))
     }
-    assert leaderboard(systems, columns_of(systems["a"], []), None, "", 9)["systems"] == ["b", "c", "a"]
+    assert leaderboard(systems, columns_of(systems["a"], []), None, "", 9).systems == ["b", "c", "a"]
 
 
 def test_hostile_names(tmp_path: Path) -> None:
@@ -133,7 +148,7 @@ def test_dst_has_its_sets_in_another_file(tmp_path: Path) -> None:
     columns = columns_of([outcome], [])
     assert columns == [Column("dst", "original", "joint_goal_accuracy"), Column("dst", "v1", "joint_goal_accuracy")]
     board = leaderboard({"one": [outcome], "two": [outcome]}, columns, None, "0", 9)
-    assert [one["column"] for one in board["tests"]] == ["dst/original/joint_goal_accuracy"]
+    assert [one.column for one in board.tests] == ["dst/original/joint_goal_accuracy"]
     together = {"joint_goal_accuracy": 0.25}
     table = {"#ALL_SERVICES": {"original": 0.5, "variants": 0.25, "schema_sensitivity": 0.75}}
     variants = {"average": {"#ALL_SERVICES": together}, "table": table}

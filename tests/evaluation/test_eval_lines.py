@@ -32,8 +32,8 @@ def test_rows_have_an_id_or_a_place_in_a_dialogue(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ('{"id": "a", "value": NaN}', "line 1", "no JSON"),
-        ('{"id": "a", "value": Infinity}', "line 1", "no JSON"),
+        ('{"id": "a", "value": NaN}', "line 1", "not JSON"),
+        ('{"id": "a", "value": Infinity}', "line 1", "not JSON"),
         ('{"id": "a", "value": 1e999}', "line 1", "out of range"),
         ('{"id": "a", "value": "\\ud800"}', "line 1", ""),
         ('{"id": "a", "value": "1"}', "line 1", "value: Expected `float`"),
@@ -43,10 +43,10 @@ def test_rows_have_an_id_or_a_place_in_a_dialogue(tmp_path: Path) -> None:
         ('{"id": "a", "turn": 1, "value": 1}', "line 1", "one or the other"),
         ('{"dialogue_id": "a", "turn": -1, "value": 1}', "line 1", "there is no turn -1"),
         ('{"set": "#ALL", "id": "a", "value": 1}', "line 1", "cannot be called"),
-        ('{"id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "stands twice: first in line 1"),
+        ('{"id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "appears twice: first in line 1"),
         ('{"set": "s", "id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "has no set"),
         ("[1]", "line 1", "Expected `object`"),
-        ("{", "line 1", "no JSON"),
+        ("{", "line 1", "not JSON"),
         (b'{"id": "\xff", "value": 1}', "line 1", ""),
         ("[" * 100_000, "line 1", ""),
         ("\n \n", "", "there are no rows"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from parapet.evaluation.generation.corpus import ORIGINAL, Corpus, Pools, System
 from parapet.evaluation.generation.metrics import corpus_bleu, missing_values
 from parapet.evaluation.generation.predictions import Candidate, Prediction
 from parapet.evaluation.generation.references import Act, ServiceWords, Words
-from parapet.evaluation.generation.scorers import Judgement, Pair, Told, Wanted, ask_all, entails
+from parapet.evaluation.generation.scorers import Judgement, Pair, Question, ask_all, entails
 from parapet.evaluation.generation.scoring import Context, Faithful, Validated, evaluate, judge, validate
 from parapet.evaluation.lines import ALL
 
@@ -101,7 +101,7 @@ def test_a_tie_of_classes_is_no_entailment() -> None:
     assert entails((0.41, 0.4, 0.19))
 
 
-def _counting(numbers: list[int]) -> Generator[Wanted, Told, list[float]]:
+def _counting(numbers: list[int]) -> Question[list[float]]:
     """Asks as many pairs as each number says; stops where the last answer is entailed."""
     found: list[float] = []
     for turn, n in enumerate(numbers):
@@ -172,7 +172,7 @@ def test_the_numbers_of_a_small_corpus_by_hand() -> None:
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
     # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
     assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
-    metrics = totals.metrics_of(CORPUS, scores.acts, scores.said)
+    metrics = totals.metrics_of(CORPUS, scores.acts, scores.utterances)
     bleu = metrics[ALL].pop("bleu")
     assert metrics[ALL] == {
         "sgsacc": 1.0,
@@ -184,10 +184,10 @@ def test_the_numbers_of_a_small_corpus_by_hand() -> None:
     assert bleu == corpus_bleu(["there", "bye", "no", ""], ["in Oslo", "bye", "in Rome", ""])[0]
     assert metrics[totals.UNSEEN]["sgsacc"] == 1.0
     covered = totals.coverage(scores.acts)
-    assert (covered["acts"], covered["entailed"], covered["valid"], covered["with_tampered_reference"]) == (4, 3, 2, 2)
+    assert (covered.acts, covered.entailed, covered.valid, covered.with_tampered_reference) == (4, 3, 2, 2)
     f1 = totals.tampered_f1(scores.checks[ORIGINAL])
-    assert (f1["true_entailed"], f1["tampered_entailed"], f1["acts"]) == (2, 1, 2)
-    assert (f1["precision"], f1["recall"], f1["f1"]) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
+    assert (f1.true_entailed, f1.tampered_entailed, f1.acts) == (2, 1, 2)
+    assert (f1.precision, f1.recall, f1.f1) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
 
 
 def test_without_validation_no_tampered_value_is_asked() -> None:
@@ -202,13 +202,13 @@ def test_the_most_faithful_candidate_is_chosen_then_the_likeliest_then_the_first
     table = Table(**TRUTH)
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "no", some)), table)
     assert scores.ranked is not None
-    assert scores.ranked[0] == {("1", 1): "OSLO bye", ("1", 3): "bye", ("2", 1): "no", ("2", 3): ""}
-    assert scores.said["1", 1] == "no"
+    assert scores.ranked.utterances == {("1", 1): "OSLO bye", ("1", 3): "bye", ("2", 1): "no", ("2", 3): ""}
+    assert scores.utterances["1", 1] == "no"
     # One point each, so the likelihood decides; of equal ones the first is taken.
     ties = (Candidate("there", -0.2), Candidate("bye", -0.1), Candidate("there", -0.1))
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "no", ties)), Table(**TRUTH))
     assert scores.ranked is not None
-    assert scores.ranked[0]["1", 1] == "bye"
+    assert scores.ranked.utterances["1", 1] == "bye"
 
 
 def test_ranking_does_not_look_at_the_ground_truth() -> None:
@@ -222,7 +222,7 @@ def test_ranking_does_not_look_at_the_ground_truth() -> None:
     ]
     assert chosen[0] is not None
     assert chosen[1] is not None
-    assert chosen[0][0] == chosen[1][0]
+    assert chosen[0].utterances == chosen[1].utterances
 
 
 def test_values_missing() -> None:

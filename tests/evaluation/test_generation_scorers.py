@@ -74,7 +74,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, line: str) -> No
     if line.startswith("["):
         Cached(Counting(), str(path))
         return
-    with pytest.raises(InputError, match="line 2: is no line of a cache of judgements"):
+    with pytest.raises(InputError, match="line 2: is not a line of a cache of judgements"):
         Cached(Counting(), str(path))
     assert path.read_text() == f"{good}\n{line}\n"
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from parapet.evaluation.intent import scores
+from parapet.evaluation import intent as scores
+from parapet.evaluation.intent import Confusion
 
 LABELS = st.sampled_from(["a", "b", "c", "d", "only predicted"])
 
@@ -25,7 +26,7 @@ def test_equal_to_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     assert found["macro_f1"] == pytest.approx(sk.f1_score(truth, said, average="macro", **options), abs=1e-12)
     assert found["macro_precision"] == pytest.approx(precision.mean(), abs=1e-12)
     assert found["macro_recall"] == pytest.approx(recall.mean(), abs=1e-12)
-    of_classes = scores.by_class(counts)
+    of_classes = scores.by_intent(counts)
     assert list(of_classes) == classes
     for i, label in enumerate(classes):
         one = of_classes[label]
@@ -39,5 +40,5 @@ def test_a_class_that_is_only_predicted_is_in_no_mean_but_costs_recall() -> None
     assert scores.overall(counts) == pytest.approx(
         {"accuracy": 0.4, "macro_f1": (2 / 3 + 1 / 2) / 2, "macro_precision": 1.0, "macro_recall": (1 / 2 + 1 / 3) / 2}
     )
-    assert scores.most_confused(counts) == [("a", "x", 1), ("b", "x", 1), ("b", "y", 1)]
-    assert scores.most_confused(counts, 1) == [("a", "x", 1)]
+    assert scores.most_confused(counts) == [Confusion("a", "x", 1), Confusion("b", "x", 1), Confusion("b", "y", 1)]
+    assert scores.most_confused(counts, 1) == [Confusion("a", "x", 1)]

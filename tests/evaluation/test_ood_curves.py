@@ -10,7 +10,7 @@ from sklearn import metrics as sk
 
 from parapet.evaluation.ood import curves
 from parapet.evaluation.ood.reading import Turn
-from parapet.evaluation.ood.scoring import Settings, metrics_of, tuned
+from parapet.evaluation.ood.task import Orientation, Threshold, metrics_of, tune
 
 # Few different scores, so that ties are many.
 SCORES = st.one_of(st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0]), st.floats(-1e6, 1e6))
@@ -68,24 +68,24 @@ TURNS = [
 
 
 def test_the_positive_class_and_the_direction_of_scores() -> None:
-    as_ood = metrics_of(TURNS, Settings("ood", "ood", 0.4))
+    as_ood = metrics_of(TURNS, Orientation(), 0.4)
     assert as_ood == pytest.approx(
         {"accuracy": 0.8, "precision": 2 / 3, "recall": 1.0, "f1": 0.8, "auroc": 5 / 6, "aupr": 5 / 6, "fpr95": 1 / 3}
     )
     turned = [Turn(turn.ood, -(turn.score or 0.0), None, "") for turn in TURNS]
-    assert metrics_of(turned, Settings("ood", "in_domain", 0.4)) == as_ood
-    in_domain = metrics_of(TURNS, Settings("in_domain", "ood", -0.2))
+    assert metrics_of(turned, Orientation("ood", "in_domain"), 0.4) == as_ood
+    in_domain = metrics_of(TURNS, Orientation("in_domain", "ood"), -0.2)
     assert in_domain == pytest.approx(
         {"accuracy": 0.8, "precision": 1.0, "recall": 2 / 3, "f1": 0.8, "auroc": 5 / 6, "aupr": 11 / 12, "fpr95": 0.5}
     )
-    assert tuned(TURNS, Settings()) == (0.4, 0.8)
-    assert tuned(TURNS[2:], Settings()) is None
+    assert tune(TURNS, Orientation()) == Threshold(0.4, 0.8, 5)
+    assert tune(TURNS[2:], Orientation()) is None
 
 
 def test_what_is_not_defined_is_none() -> None:
-    assert metrics_of(TURNS[:2], Settings()) == {
+    assert metrics_of(TURNS[:2], Orientation(), None) == {
         "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
     }  # fmt: skip
     said = [Turn(turn.ood, None, True, "") for turn in TURNS]
-    found = metrics_of(said, Settings())
+    found = metrics_of(said, Orientation(), None)
     assert (found["precision"], found["recall"], found["auroc"]) == (0.4, 1.0, None)

@@ -7,9 +7,19 @@ from pathlib import Path
 import pytest
 
 from parapet.evaluation.lines import ALL
-from parapet.evaluation.ranking.outputs import by_task, details_of
-from parapet.evaluation.ranking.reading import Response, pair_up, read_test
-from parapet.evaluation.ranking.scoring import METRICS, call_values, evaluate, means, values_of
+from parapet.evaluation.ranking import (
+    METRICS,
+    Answers,
+    Response,
+    by_task,
+    call_values,
+    details_of,
+    evaluate,
+    means,
+    pair_up,
+    read_test,
+    values_of,
+)
 from parapet.schemas.errors import InputError
 
 TEST = """\
@@ -88,21 +98,21 @@ def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
         "api_call_location": 1.0, "api_call_number": 0.0, "api_call_price": 1.0,
     }  # fmt: skip
     assert metrics[ALL]["api_call"] == metrics["#MEAN"]["api_call"] == 0.5
-    assert [key for key, _, _ in rows][:5] == [
+    assert [row.key for row in rows][:5] == [
         ("task1-API-calls-tst", "task1-API-calls-tst/0", 0), ("task1-API-calls-tst", "task1-API-calls-tst/0", 1),
         ("task1-API-calls-tst", "task1-API-calls-tst/1", 0), ("task1-API-calls-tst", "task1-API-calls-tst/1", 1),
         ("task1-API-calls-tst-OOV", "task1-API-calls-tst-OOV/0", 0),
     ]  # fmt: skip
-    details = details_of(files, frozenset({"hello"}))
+    details = details_of(Answers(files, frozenset({"hello"})))
     assert by_task(metrics, details) == [["Task 1", "75.0 (50.0)", "75.0 (50.0)"]]
-    assert details["files"]["task1-API-calls-tst"]["not_among_candidates"] == 2
+    assert details.files["task1-API-calls-tst"].not_among_candidates == 2
 
 
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
         ("a.jsonl", answers("hello", "bye", "hello"), "no answer for dialogue 1 turn 1"),
-        ("a.jsonl", answers("hello", "bye", "hello", "bye") * 2, "line 5: dialogue 0 turn 0 stands twice"),
+        ("a.jsonl", answers("hello", "bye", "hello", "bye") * 2, "line 5: dialogue 0 turn 0 appears twice"),
         ("a.jsonl", '{"dialogue": 2, "turn": 0, "answer": ""}', "line 1: there is no dialogue 2: they are 0 to 1"),
         ("a.jsonl", '{"dialogue": 1, "turn": -1, "answer": ""}', "dialogue 1 has no turn -1: the bot has 0 to 1"),
         ("a.jsonl", '{"dialogue": 1, "turn": 0, "answer": null}', "line 1: answer: Expected `str`"),
@@ -128,5 +138,5 @@ def test_every_file_has_its_answers(tmp_path: Path) -> None:
     write(tmp_path / "x", "t.jsonl", "")
     with pytest.raises(InputError, match="keep one"):
         pair_up([one], [str(tmp_path / "x")])
-    with pytest.raises(InputError, match="1 of --reference and 2 of --predictions"):
+    with pytest.raises(InputError, match="2 files for 1 of --reference"):
         pair_up([one], [one, other])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parapet.evaluation.response.goals import Goal, Request, Said, Search, judge
+from parapet.evaluation.response.goals import Goal, Request, Response, Search, judge
 from parapet.evaluation.response.knowledge import Knowledge, is_said, placeholders, placeholders_of, satisfies
 
 ROWS = [
@@ -16,8 +16,8 @@ KNOWN = Knowledge({"Inns_1": ROWS}, [("Inns_1", "city", "Rome", "the eternal cit
 ROMAN = Search("Inns_1", {"city": ("Rome",)}, ("name",))
 
 
-def met(search: Search, *said: Said | str) -> bool:
-    turns = [Said(2 * i + 1, one) if isinstance(one, str) else one for i, one in enumerate(said)]
+def met(search: Search, *said: Response | str) -> bool:
+    turns = [Response(2 * i + 1, one) if isinstance(one, str) else one for i, one in enumerate(said)]
     return judge(Goal((search,)), turns, KNOWN).searches[0]
 
 
@@ -44,12 +44,12 @@ def test_a_search_with_results_of_its_own() -> None:
     assert not met(Search("Inns_1", {"city": ("Rome",)}, ("name",), (late,)), "Bell?")  # another user's
     assert not met(Search("Inns_1", {"city": ("Rome",)}, ("name",), ()), "Anchor?")
     state = {"Inns_1": {"city": ("Rome",), "price": ("10",)}}
-    assert met(own, Said(1, "[name]?", state))
+    assert met(own, Response(1, "[name]?", state))
 
 
 def test_placeholders_speak_of_the_entities_of_the_state() -> None:
-    def said(text: str, city: str, *services: str) -> Said:
-        return Said(1, text, {"Inns_1": {"city": (city,)}}, services or None)
+    def said(text: str, city: str, *services: str) -> Response:
+        return Response(1, text, {"Inns_1": {"city": (city,)}}, services or None)
 
     assert met(ROMAN, said("[name] is nice", "Rome"))
     assert met(ROMAN, said("[Inns-name] is nice", "the eternal city"))
@@ -58,12 +58,12 @@ def test_placeholders_speak_of_the_entities_of_the_state() -> None:
     assert not met(ROMAN, said("[name] is nice", "dontcare"))  # Castle might be meant
     assert not met(ROMAN, said("[name] is nice", "Rome", "Taxis_1"))
     assert not met(ROMAN, said("[taxi_name] is nice", "Rome"))
-    assert not met(ROMAN, Said(1, "[name] is nice"))
+    assert not met(ROMAN, Response(1, "[name] is nice"))
 
 
 def test_the_last_offer_counts() -> None:
-    def said(turn: int, text: str, **slots: str) -> Said:
-        return Said(turn, text, {"Inns_1": {slot: (value,) for slot, value in slots.items()}})
+    def said(turn: int, text: str, **slots: str) -> Response:
+        return Response(turn, text, {"Inns_1": {slot: (value,) for slot, value in slots.items()}})
 
     assert met(ROMAN, said(1, "[name]", city="Bonn"), said(3, "[name]", city="Rome"))
     assert not met(ROMAN, said(1, "[name]", city="Rome"), said(3, "[name]", city="Bonn"))
@@ -75,7 +75,7 @@ def test_what_needs_no_offer() -> None:
     assert met(Search("Inns_1", {}, (), given=True), "Hello")
     optional = Search("Inns_1", {"city": ("Rome",)}, ("name",), optional=True)
     assert met(optional, "Hello")
-    assert not met(optional, Said(1, "[name]", {"Inns_1": {"city": ("Bonn",)}}))
+    assert not met(optional, Response(1, "[name]", {"Inns_1": {"city": ("Bonn",)}}))
 
 
 @pytest.mark.parametrize(
@@ -95,18 +95,18 @@ def test_what_needs_no_offer() -> None:
 )
 def test_what_answers_a_request(text: str, answered: bool) -> None:
     goal = Goal((ROMAN,), (Request("Inns_1", "phone", ("555-1",), 3),))
-    found = judge(goal, [Said(1, "Anchor or Bell? 555-1"), Said(3, text)], KNOWN)
+    found = judge(goal, [Response(1, "Anchor or Bell? 555-1"), Response(3, text)], KNOWN)
     assert found.requests == (answered,)
     assert (found.inform, found.success) == (1.0, float(answered))
 
 
 def test_success_needs_inform_and_is_of_dialogues_with_a_goal() -> None:
     request = Request("Inns_1", "phone", ("555-1",))
-    failed = judge(Goal((ROMAN,), (request,)), [Said(1, "555-1")], KNOWN)
+    failed = judge(Goal((ROMAN,), (request,)), [Response(1, "555-1")], KNOWN)
     assert (failed.inform, failed.success) == (0.0, 0.0)
-    alone = judge(Goal((), (request,)), [Said(1, "No.")], KNOWN)
+    alone = judge(Goal((), (request,)), [Response(1, "No.")], KNOWN)
     assert (alone.inform, alone.success) == (1.0, 0.0)
-    nothing = judge(Goal(), [Said(1, "Hi")], KNOWN)
+    nothing = judge(Goal(), [Response(1, "Hi")], KNOWN)
     assert (nothing.inform, nothing.success) == (None, None)
 
 

@@ -12,9 +12,8 @@ import pytest
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.response.goals import END, Goal, Request, Search
 from parapet.evaluation.response.multiwoz import read_entities, read_reference
-from parapet.evaluation.response.outputs import evaluate
-from parapet.evaluation.response.predictions import own_responses, read_responses
 from parapet.evaluation.response.sgd import naming_slots, reference_of
+from parapet.evaluation.response.task import evaluate, own_responses, read_responses
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, parse_service
@@ -114,7 +113,7 @@ def test_what_the_schema_lacks() -> None:
     strange = [TURNS[0], system("?", **search(ROMAN, method="Fly"))]
     with pytest.raises(InputError, match=r"1_00000 turns\[1\]: the schema has no intent 'Fly' of service 'Inns_1'"):
         reference_of(dialogues(strange), SERVICES)
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="appears twice"):
         reference_of(dialogues() * 2, SERVICES)
 
 
@@ -205,9 +204,9 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     reference = read_reference(**files)
     for text, reason in (
         ('{"dialogue_id": "x", "turn": 0, "response": ""}', "line 1: the reference has no dialogue 'x'"),
-        ('{"dialogue_id": "sng2", "turn": 4, "response": ""}', "line 1: turn 4 of 'sng2' is none of the system's"),
-        ('{"dialogue_id": "sng2", "turn": 0, "response": ""}\n' * 2, "line 2: dialogue 'sng2' turn 0 stands twice"),
-        ('{"dialogue_id": "sng2", "turn": 0, "response": ""}', "no response of dialogue 'mul1' turn 0; 2 are missing"),
+        ('{"dialogue_id": "sng2", "turn": 4, "response": ""}', "line 1: turn 4 of 'sng2' is not a turn of the system"),
+        ('{"dialogue_id": "sng2", "turn": 0, "response": ""}\n' * 2, "line 2: dialogue 'sng2' turn 0 appears twice"),
+        ('{"dialogue_id": "sng2", "turn": 0, "response": ""}', "no response for dialogue 'mul1' turn 0; 2 are missing"),
         ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
     ):
         (tmp_path / "said.jsonl").write_text(text)
@@ -215,7 +214,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
             read_responses(str(tmp_path / "said.jsonl"), reference.responses)
         assert reason in str(caught.value)
     (tmp_path / "goals.json").write_text(json.dumps({**GOALS, "more": {}}))
-    with pytest.raises(InputError, match="no response of dialogue 'more'"):
+    with pytest.raises(InputError, match="no response for dialogue 'more'"):
         read_reference(**files)
     (tmp_path / "goals.json").write_text('{"a": {"b": {"informable": []}}}')
     with pytest.raises(InputError, match="Expected `object`"):

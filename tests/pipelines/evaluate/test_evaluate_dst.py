@@ -252,7 +252,7 @@ def first_frame(dialogues: Any) -> Any:
 BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "a dialogue is missing": (edit(lambda of: of.pop(0)), "there is no prediction for dialogue '"),
     "a stranger": (edit(lambda of: of[0].update(dialogue_id="99_99999")), "99_99999"),
-    "twice": (edit(lambda of: of.append(of[0])), "stands twice"),
+    "twice": (edit(lambda of: of.append(of[0])), "appears twice"),
     "a turn is missing": (edit(lambda of: of[0]["turns"].pop()), "turns, and the reference has"),
     "another utterance": (edit(lambda of: of[0]["turns"][0].update(utterance="Hm")), "the utterance is not"),
     "no frame": (edit(lambda of: of[0]["turns"][0].update(frames=[])), "no frame of this service"),
@@ -260,8 +260,8 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
     "an unknown slot": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(hue=["red"])), "no slot 'hue'"),
     "an empty list": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(city=[])), "has an empty list"),
     "a wrong type": (edit(lambda of: first_frame(of)["state"].update(active_intent=3)), "Expected `str`, got `int`"),
-    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "this is no JSON"),
-    "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "this is no JSON"),
+    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "this is not JSON"),
+    "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "this is not JSON"),
     "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions of original"),
 }
 

@@ -180,15 +180,15 @@ def _changed(lines: list[Line], **fields: Any) -> list[Line]:
 
 BAD: dict[str, tuple[Callable[[list[Line]], list[Line]], str]] = {
     "missing": (lambda lines: lines[2:], "there is no prediction for dialogue "),
-    "twice": (lambda lines: [*lines, lines[0]], " stands twice"),
+    "twice": (lambda lines: [*lines, lines[0]], " appears twice"),
     "unknown dialogue": (lambda lines: _changed(lines, dialogue_id="nobody"), "line 1: test has no dialogue 'nobody'"),
-    "user's turn": (lambda lines: _changed(lines, turn=0), "is none of the system's: these are 1, 3, 5"),
+    "user's turn": (lambda lines: _changed(lines, turn=0), "is not a turn of the system, which has 1, 3, 5"),
     "no utterance": (lambda lines: [{"dialogue_id": "1", "turn": 1}], "line 1: Object missing required field `utter"),
     "a number": (lambda lines: _changed(lines, utterance=7), "line 1: utterance: Expected `str`, got `int`"),
     "a turn in words": (lambda lines: _changed(lines, turn="one"), "turn: Expected `int`, got `str`"),
     "no candidates": (lambda lines: _changed(lines, candidates=[]), "line 1: the list of candidates is empty"),
     "half a candidate": (lambda lines: _changed(lines, candidates=[{"utterance": "x"}]), "missing required field"),
-    "NaN": (lambda lines: _changed(lines, candidates=[{"utterance": "x", "score": math.nan}]), "line 1: this is no J"),
+    "NaN": (lambda lines: _changed(lines, candidates=[{"utterance": "x", "score": math.nan}]), "line 1: this is not J"),
     "empty": (lambda lines: [], "there is no prediction for dialogue "),
 }  # fmt: skip
 
@@ -212,7 +212,7 @@ def test_bad_predictions(
     [
         (["--predictions", "none.jsonl"], "none.jsonl: --predictions: there is no such file or folder"),
         (["--predictions", "reference", "--scorer", "nli"], "--nli_model: a folder with a model is needed"),
-        (["--predictions", "reference", "--nli_model", "x"], "--nli_model: is of --scorer nli: add it"),
+        (["--predictions", "reference", "--nli_model", "x"], "--nli_model: needs --scorer nli"),
         (["--predictions", "reference", "--scorer", "nli", "--nli_model", "org/name"], "org/name: --nli_model: "),
         (["--predictions", "reference", "--variants", "none"], "none: --variants: there is no such folder"),
         (["--predictions", "reference", "--split", "prod"], "there are no dialogues in 'prod'"),
@@ -255,7 +255,7 @@ def test_a_corpus_that_cannot_be_scored(sample: Path, tmp_path: Path, capfd: Any
 
     assert "no system turn has an action" in told(no_actions)
     assert "turns[1].frames[0]: the schema of the split has no service 'Nobody_1'" in told(strange_service)
-    assert "stands twice in the split" in told(lambda dialogues: [*dialogues, dialogues[0]])
+    assert "appears twice in the split" in told(lambda dialogues: [*dialogues, dialogues[0]])
     assert "[0]: not_unicode" in told(surrogate)
     assert "[1]" in told(lambda dialogues: [dialogues[0], {"dialogue_id": 3}])
 

@@ -176,11 +176,11 @@ def test_out_of_domain_turns_that_do_not_fit(tmp_path: Path, foreign: Path, capf
         ),
         ([*reference, "--predictions", good, "--split", "train"], "no turns of split 'train'; there are: dev, test"),
         ([*reference, "--predictions", good, "--dev", good, "--dev_split", "test"], "not tuned on what is scored"),
-        (["--predictions", good, "--sets", "a"], "--sets: is of a folder"),
+        (["--predictions", good, "--sets", "a"], "--sets: needs a folder"),
         (["--predictions", good], "line 1: has no label"),
         (
             [*reference, "--predictions", lines(tmp_path / "2.jsonl", [{**row, "set": ""} for row in rows])],
-            "stands twice",
+            "appears twice",
         ),
         (
             [*reference, "--predictions", lines(tmp_path / "3.jsonl", [{**row, "label": "ood"} for row in rows])],
@@ -269,11 +269,11 @@ def test_responses_of_the_sample(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert json.loads(poor["run.json"])["options"]["bleu_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
     out = str(tmp_path / "out")
     for flags, reason in (
-        (["--goals", ".", "--reference", str(sample)], "give one of the two"),
+        (["--goals", ".", "--reference", str(sample)], "give only one of them"),
         (["--goals", "."], "go together"),
         (
             ["--reference", str(sample), "--split", "dev", "--predictions", str(tmp_path / "p.jsonl")],
-            "none of the system's, which has 1, 3, 5, 7, 9\n",
+            "not a turn of the system, which has 1, 3, 5, 7, 9\n",
         ),
     ):
         status, told = failure(capfd, "--task", "response", "--predictions", "reference", *flags, "--output", out)
@@ -309,7 +309,7 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for flags, reason in (
         (["--systems", f"good={tmp_path / 'good'}"], "give two systems or more"),
         (["--systems", "good", "bad=x"], "expected NAME=OUT, found 'good'"),
-        ([*systems, "--baseline", "best"], "no such system: 'best'"),
+        ([*systems, "--baseline", "best"], "there is no system 'best', only good, bad, twin"),
         ([*systems, "--metrics", "f1"], "no such metric: 'f1'; there are: accuracy, macro_f1"),
         ([*systems, "--replicates", "-1"], "0 to 1000000"),
         (["--systems", f"a={tmp_path / 'good'}", f"b={tmp_path}"], "no run.json here"),

@@ -1,0 +1,286 @@
+"""Intents: predictions beside the reference's, scored by accuracy and macro-F1, by set and by intent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from parapet.evaluation.lines import ALL, Key, Keyed, check_same, groups_of, read_keyed, with_mean
+from parapet.evaluation.pages import Table, bars, page, percent
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.writing import rows_bytes
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
+from parapet.transforms import text
+
+METRICS = ("accuracy", "macro_f1", "macro_precision", "macro_recall")
+EXAMPLES = 40
+MOST_CONFUSED = 20
+
+TERMS = {
+    "Accuracy": "The share of items whose predicted intent is the reference's.",
+    "Macro-F1": "The unweighted mean of F1 over the intents that the reference of the set has. An intent that is only "
+    "predicted is not among them: such a prediction is wrong, and lowers the recall of the right intent.",
+    "#ALL": "All items together, whatever their set.",
+    "#MEAN": "The unweighted mean over the sets.",
+}
+
+
+class Reference(Keyed, kw_only=True):
+    """A row of the reference."""
+
+    label: str
+    utterance: str = ""
+
+
+class Prediction(Keyed, kw_only=True):
+    """A row of the predictions; where it has a label too, no reference is needed."""
+
+    predicted: str
+    label: str | UnsetType = UNSET
+    utterance: str = ""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """An utterance with its intent, and the predicted one."""
+
+    label: str
+    predicted: str
+    utterance: str
+
+
+class IntentScores(msgspec.Struct, frozen=True):
+    """The scores of an intent of the reference: ``support`` items have it, for ``predicted`` it was predicted."""
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+    predicted: int
+
+
+class Confusion(msgspec.Struct, frozen=True):
+    """How many items of an intent were taken for another."""
+
+    label: str
+    predicted: str
+    items: int
+
+
+class GroupDetails(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of a group: all items, or those of a set."""
+
+    items: int
+    classes: dict[str, IntentScores]
+    only_predicted: dict[str, int]
+    most_confused: list[Confusion]
+
+
+class Intent(Task[dict[Key, Item]], frozen=True, kw_only=True):
+    """``parapet evaluate --task intent``.
+
+    Attributes:
+      predictions: JSON lines with ``predicted``; and ``label`` if there is no reference.
+      reference: JSON lines with ``label``.
+      intents: a text file with an intent a line; there may be no others.
+    """
+
+    name = "evaluate_intent"
+
+    predictions: str
+    reference: str | None = None
+    intents: str | None = None
+
+    def inputs(self) -> dict[str, str | None]:
+        """The files."""
+        return {"predictions": self.predictions, "reference": self.reference, "intents": self.intents}
+
+    def read(self) -> dict[Key, Item]:
+        """The items by key."""
+        return read_items(self.predictions, self.reference, self.intents)
+
+    def score(self, inputs: dict[Key, Item], stage: Stage) -> Result:
+        """Accuracy and macro-F1."""
+        metrics, details = evaluate(inputs)
+        keys = sorted(inputs)
+        items = [inputs[key] for key in keys]
+        rows = rows_bytes(
+            keys,
+            {"accuracy": [float(item.label == item.predicted) for item in items]},
+            {
+                "label": [item.label for item in items],
+                "predicted": [item.predicted for item in items],
+                "utterance": [item.utterance for item in items],
+            },
+        )
+        return Result(
+            files=files_of(metrics, details, rows, report(inputs, metrics, details)),
+            summary=_summary(metrics, details),
+            options={},
+            counts={"items": len(items)},
+        )
+
+
+def _summary(metrics: Metrics, details: Mapping[str, GroupDetails]) -> list[str]:
+    lines = []
+    for name, values in metrics.items():
+        items = f" of {text.counted(details[name].items, 'item')}" if name in details else ""
+        accuracy, f1 = (text.percent(values[metric], 2) for metric in ("accuracy", "macro_f1"))
+        if name == ALL or len(metrics) > 1:
+            lines.append(f"{name}: accuracy {accuracy}, macro-F1 {f1}{items}")
+    return lines
+
+
+def read_items(predictions: str, reference: str | None, intents: str | None) -> dict[Key, Item]:
+    """The items by key; the arguments are those of :class:`Intent`.
+
+    Raises:
+      InputError: items missing, twice, or in one file alone; no label, two that differ, one that is none of the
+        intents.
+    """
+    predicted = read_keyed(predictions, Prediction)
+    labels = read_keyed(reference, Reference) if reference else {}
+    if reference:
+        check_same(labels, predicted, predictions)
+    known = read_intents(intents) if intents else None
+    items = {}
+    for key, (number, row) in predicted.items():
+        line = f"line {number}"
+        if not reference and row.label is UNSET:
+            raise InputError("has no label: give it here, or give --reference", predictions, line)
+        at, label = (labels[key][0], labels[key][1].label) if reference else (number, str(row.label))
+        if reference and row.label not in (UNSET, label):
+            raise InputError(f"the label is {row.label!r} here and {label!r} in the reference", predictions, line)
+        for name, path, place in ((label, reference or predictions, at), (row.predicted, predictions, number)):
+            if not name.strip():
+                raise InputError("an intent is empty", path, f"line {place}")
+            if known is not None and name not in known:
+                raise InputError(f"{name!r} is none of the intents in {intents}", path, f"line {place}")
+        utterance = labels[key][1].utterance if reference else ""
+        items[key] = Item(label, row.predicted, utterance or row.utterance)
+    return items
+
+
+def read_intents(path: str) -> frozenset[str]:
+    """The intents of a file, one a line. Raises InputError where there are none."""
+    place = as_path(path)
+    if not is_there(path) or not place.is_file():
+        raise InputError("there is no such file", path)
+    try:
+        lines = place.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 at byte {error.start}", path) from None
+    intents = frozenset(line.strip() for line in lines if line.strip())
+    if not intents:
+        raise InputError("there are no intents in it", path)
+    return intents
+
+
+def evaluate(items: Mapping[Key, Item]) -> tuple[Metrics, dict[str, GroupDetails]]:
+    """(``metrics.json``, ``details.json``) of the items."""
+    metrics: Metrics = {}
+    details = {}
+    for name, keys in groups_of(items).items():
+        counts = confusion((items[key].label, items[key].predicted) for key in keys)
+        metrics[name] = overall(counts)
+        details[name] = GroupDetails(len(keys), by_intent(counts), only_predicted(counts), most_confused(counts))
+    return with_mean(metrics), details
+
+
+def confusion(pairs: Iterable[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Counts of (intent of the reference, predicted intent)."""
+    return Counter(pairs)
+
+
+def by_intent(counts: Mapping[tuple[str, str], int]) -> dict[str, IntentScores]:
+    """The scores of the reference's intents, sorted. Precision is 0 where an intent is never predicted."""
+    support: Counter[str] = Counter()
+    predicted: Counter[str] = Counter()
+    for (label, prediction), n in counts.items():
+        support[label] += n
+        predicted[prediction] += n
+    scores = {}
+    for label in sorted(support):
+        right, n_label, n_predicted = counts.get((label, label), 0), support[label], predicted[label]
+        precision = right / n_predicted if n_predicted else 0.0
+        scores[label] = IntentScores(
+            precision, right / n_label, 2 * right / (n_label + n_predicted), n_label, n_predicted
+        )
+    return scores
+
+
+def only_predicted(counts: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """Intents that no item of the reference has, with how often they were predicted.
+
+    They are not part of the macro-average, which is over the intents of the reference. Each such prediction is wrong,
+    and lowers the recall of the right intent.
+    """
+    known = {label for label, _ in counts}
+    unknown: Counter[str] = Counter()
+    for (_, prediction), n in counts.items():
+        if prediction not in known:
+            unknown[prediction] += n
+    return dict(sorted(unknown.items()))
+
+
+def overall(counts: Mapping[tuple[str, str], int]) -> dict[str, float | None]:
+    """``METRICS`` of items, of which there is at least one; macro-averages are unweighted means over intents."""
+    intents = by_intent(counts).values()
+    right = sum(n for (label, prediction), n in counts.items() if label == prediction)
+    return {
+        "accuracy": right / sum(counts.values()),
+        "macro_f1": sum(scores.f1 for scores in intents) / len(intents),
+        "macro_precision": sum(scores.precision for scores in intents) / len(intents),
+        "macro_recall": sum(scores.recall for scores in intents) / len(intents),
+    }
+
+
+def most_confused(counts: Mapping[tuple[str, str], int], most: int = MOST_CONFUSED) -> list[Confusion]:
+    """The most frequent mistakes, by number; ties by name."""
+    wrong = [Confusion(label, prediction, n) for (label, prediction), n in counts.items() if label != prediction]
+    return sorted(wrong, key=lambda pair: (-pair.items, pair.label, pair.predicted))[:most]
+
+
+def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, GroupDetails]) -> bytes:
+    """The page: by set, by intent, what is most confused, some wrong items."""
+    everything, of_all = details[ALL], metrics[ALL]
+    by_set = [
+        [name, *(percent(values[metric]) for metric in METRICS), f"{details[name].items:,}" if name in details else ""]
+        for name, values in metrics.items()
+    ]
+    ranked = sorted(everything.classes.items(), key=lambda pair: (pair[1].f1, pair[0]))
+    intents = [
+        [name, *map(percent, (scores.precision, scores.recall, scores.f1)),
+         f"{scores.support:,}", f"{scores.predicted:,}"]
+        for name, scores in ranked
+    ]  # fmt: skip
+    unknown = [[name, f"{n:,}"] for name, n in everything.only_predicted.items()]
+    confused = [[pair.label, pair.predicted, f"{pair.items:,}"] for pair in everything.most_confused]
+    wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
+    examples = [
+        [f"{key[1]}, {key[2]}", key[0], items[key].utterance, items[key].label, items[key].predicted]
+        for key in wrong[:EXAMPLES]
+    ]
+    columns = ["Set", "Accuracy", "Macro-F1", "Macro-precision", "Macro-recall", "Items"]
+    tables = [
+        Table("By set, in %", columns, by_set, "The sets"),
+        Table("The most frequent mistakes", ["Intent", "Predicted", "Items"], confused, "Confused", 1),
+        Table("By intent, the lowest F1 first, in %", ["Intent", "Precision", "Recall", "F1", "Items", "Predicted"],
+              intents, "The intents"),
+        Table("Intents that the reference does not have", ["Intent", "Predicted"], unknown, "Only predicted"),
+        Table(f"The first {len(examples):,} of {len(wrong):,}", ["Item", "Set", "Utterance", "Intent", "Predicted"],
+              examples, "Wrong items", 4),
+    ]  # fmt: skip
+    f1 = {name: None if (value := values["macro_f1"]) is None else 100 * value for name, values in metrics.items()}
+    return page(
+        title="Intents",
+        headline=f"{percent(of_all['accuracy'], 1)}% of intents are right",
+        lead=f"{everything.items:,} items of {len(everything.classes):,} intents.",
+        tiles={"accuracy, %": percent(of_all["accuracy"]), "macro-F1, %": percent(of_all["macro_f1"])},
+        tables=[table for table in tables if table.rows],
+        plots=[bars("Macro-F1 by set", "%", f1)] if len(metrics) > 1 else [],
+        terms=TERMS,
+    )

@@ -1,1 +1,0 @@
-"""Intents of utterances: accuracy and macro-F1."""

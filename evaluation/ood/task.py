@@ -1,0 +1,314 @@
+"""Detection of out-of-domain turns: metrics by set, with a threshold tuned on other turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from parapet.evaluation.lines import ALL, MEAN, Key, groups_of, with_mean
+from parapet.evaluation.ood import curves
+from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, Truth, Turn, read_truth, read_turns
+from parapet.evaluation.pages import Table, bars, page, percent
+from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.writing import rows_bytes, sha256_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.transforms import text
+
+Class = Literal["ood", "in_domain"]
+
+EXAMPLES = 25
+
+HEADINGS = {
+    "accuracy": "Accuracy",
+    "precision": "Precision",
+    "recall": "Recall",
+    "f1": "F1",
+    "auroc": "AUROC",
+    "aupr": "AUPR",
+    "fpr95": "FPR95",
+}
+METRICS = tuple(HEADINGS)
+TERMS = {
+    "Positive": "The class to be found; precision, recall, F1, AUPR and FPR95 are those of this class.",
+    "AUROC": "How often a positive turn scores above a negative one, ties being half: 50 is chance.",
+    "AUPR": "Average precision: the area under the precision-recall curve, without interpolation. Chance is the share "
+    "of positive turns.",
+    "FPR95": "The share of negative turns that are taken for positive at the highest threshold that finds 95% of the "
+    "positive. Low is good.",
+    "#ALL": "All turns together, whatever their set.",
+    "#MEAN": "The unweighted mean over the sets, as RADDLE reports OOD F1.",
+}
+
+
+class Orientation(msgspec.Struct, frozen=True):
+    """Which class is positive, and which one a high score speaks for."""
+
+    positive: Class = "ood"
+    high: Class = "ood"
+
+    def is_positive(self, turn: Turn) -> bool:
+        """Whether a turn is of the positive class."""
+        return turn.ood == (self.positive == OOD)
+
+    def score(self, turn: Turn) -> float:
+        """The turn's score for the positive class. The turn must have one."""
+        assert turn.score is not None
+        # Not -0.0, which would look different in the outputs.
+        return turn.score if self.positive == self.high else 0.0 - turn.score
+
+    def predicted_positive(self, turn: Turn, threshold: float | None) -> bool | None:
+        """Whether a turn is taken for positive: by the threshold, else by its predicted label, None without either."""
+        if threshold is not None:
+            return self.score(turn) >= threshold
+        return None if turn.predicted is None else turn.predicted == (self.positive == OOD)
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """The threshold from which on a turn is positive.
+
+    Attributes:
+      value: in terms of the positive class's score.
+      f1: that it has on the turns on which it was tuned; ``turns`` how many they are.
+    """
+
+    value: float
+    f1: float
+    turns: int
+
+
+class Detections(msgspec.Struct, frozen=True):
+    """The turns by key, with their labels and scores, and the threshold if one was tuned."""
+
+    turns: dict[Key, Turn]
+    threshold: Threshold | None = None
+
+    @property
+    def cut(self) -> float | None:
+        """The threshold's value."""
+        return None if self.threshold is None else self.threshold.value
+
+
+class GroupSize(msgspec.Struct, frozen=True):
+    """The turns of a group, and how many of them are out-of-domain."""
+
+    turns: int
+    ood: int
+
+
+class Details(msgspec.Struct, frozen=True):
+    """``details.json``: the groups' sizes, the threshold, and whether there are predicted labels."""
+
+    groups: dict[str, GroupSize]
+    threshold: Threshold | None
+    predicted: bool
+
+
+class OodDetection(Task[Detections], frozen=True, kw_only=True):
+    """``parapet evaluate --task ood``.
+
+    Attributes:
+      predictions: JSON lines with scores or predicted labels.
+      reference: what ``parapet ood`` wrote, or JSON lines; None where the predictions have the labels.
+      split: of a reference that is a folder; ``sets`` those that are scored, all where none is named.
+      dev: predictions on other turns, on which a threshold is tuned; ``dev_split`` their split.
+      orientation: the positive class, and that of high scores.
+    """
+
+    name = "evaluate_ood"
+
+    predictions: str
+    reference: str | None = None
+    split: str = "test"
+    sets: tuple[str, ...] = ()
+    dev: str | None = None
+    dev_split: str = "dev"
+    orientation: Orientation = Orientation()
+
+    def inputs(self) -> dict[str, str | None]:
+        """The files."""
+        return {"predictions": self.predictions, "reference": self.reference, "dev": self.dev}
+
+    def read(self) -> Detections:
+        """Reads the turns, and tunes the threshold. Raises InputError where that is not possible or not fair."""
+        in_folder = self.reference is not None and as_path(self.reference).is_dir()
+        if self.sets and not in_folder:
+            raise InputError("needs a folder that 'parapet ood' wrote: give one with --reference", "--sets")
+        turns = read_turns(self.predictions, self._truth(self.split))
+        if not self.dev:
+            return Detections(turns)
+        if in_folder and self.dev_split == self.split:
+            reason = f"--dev is of {self.dev_split} too: a threshold is not tuned on what is scored"
+            raise InputError(reason, "--dev_split")
+        if not in_folder and sha256_of(as_path(self.dev)) == sha256_of(as_path(self.predictions)):
+            reason = "is the same as --predictions: a threshold is not tuned on what is scored"
+            raise InputError(reason, self.dev, "--dev")
+        if any(turn.score is None for turn in turns.values()):
+            raise InputError("the rows have no score to compare with a threshold", self.predictions)
+        dev = list(read_turns(self.dev, self._truth(self.dev_split) if in_folder else None).values())
+        if any(turn.score is None for turn in dev):
+            raise InputError("the rows have no score to tune a threshold on", self.dev)
+        threshold = tune(dev, self.orientation)
+        if threshold is None:
+            raise InputError(f"no turn is {self.orientation.positive}: no threshold can be tuned on it", self.dev)
+        return Detections(turns, threshold)
+
+    def _truth(self, split: str) -> dict[Key, Truth] | None:
+        return read_truth(self.reference, split, self.sets) if self.reference else None
+
+    def score(self, inputs: Detections, stage: Stage) -> Result:
+        """Precision, recall, F1 and areas, by set."""
+        metrics, sizes = evaluate(inputs, self.orientation)
+        predicted = any(turn.predicted is not None for turn in inputs.turns.values())
+        details = Details(sizes, inputs.threshold, predicted)
+        rows = _rows(inputs, self.orientation)
+        return Result(
+            files=files_of(metrics, details, rows, report(inputs, metrics, details, self.orientation)),
+            summary=_summary(metrics, details),
+            options={
+                "positive": self.orientation.positive,
+                "high": self.orientation.high,
+                "split": self.split,
+                "dev_split": self.dev_split,
+            },
+            counts={"turns": len(inputs.turns)},
+        )
+
+
+def tune(turns: Sequence[Turn], orientation: Orientation) -> Threshold | None:
+    """The threshold of the highest F1 over turns that all have a score; None where no turn is positive."""
+    items = _scored(turns, orientation)
+    value = curves.best_threshold(curves.points_of(items))
+    if value is None:
+        return None
+    f1 = curves.precision_recall_f1((positive, score >= value) for score, positive in items)[2]
+    return Threshold(value, f1, len(turns))
+
+
+def _scored(turns: Iterable[Turn], orientation: Orientation) -> list[curves.Scored]:
+    return [(orientation.score(turn), orientation.is_positive(turn)) for turn in turns]
+
+
+def evaluate(detections: Detections, orientation: Orientation) -> tuple[Metrics, dict[str, GroupSize]]:
+    """(``metrics.json``, the size of each group)."""
+    metrics: Metrics = {}
+    sizes = {}
+    for name, keys in groups_of(detections.turns).items():
+        turns = [detections.turns[key] for key in keys]
+        metrics[name] = metrics_of(turns, orientation, detections.cut)
+        sizes[name] = GroupSize(len(turns), sum(turn.ood for turn in turns))
+    return with_mean(metrics), sizes
+
+
+def metrics_of(turns: Sequence[Turn], orientation: Orientation, threshold: float | None) -> dict[str, float | None]:
+    """``METRICS`` of turns, of which there is at least one; None where one is not defined."""
+    metrics: dict[str, float | None] = dict.fromkeys(METRICS)
+    truth = [orientation.is_positive(turn) for turn in turns]
+    predicted = [orientation.predicted_positive(turn, threshold) for turn in turns]
+    if predicted[0] is not None:
+        pairs = [(positive, bool(guess)) for positive, guess in zip(truth, predicted, strict=True)]
+        metrics["accuracy"] = sum(positive == guess for positive, guess in pairs) / len(turns)
+        metrics["precision"], metrics["recall"], metrics["f1"] = curves.precision_recall_f1(pairs)
+    if turns[0].score is not None:
+        points = curves.points_of(_scored(turns, orientation))
+        metrics |= {"auroc": curves.auroc(points), "aupr": curves.aupr(points), "fpr95": curves.fpr95(points)}
+    return metrics
+
+
+def _rows(detections: Detections, orientation: Orientation) -> bytes:
+    keys = sorted(detections.turns)
+    turns = [detections.turns[key] for key in keys]
+    predicted = [orientation.predicted_positive(turn, detections.cut) for turn in turns]
+    right = [
+        None if guess is None else float(guess == orientation.is_positive(turn))
+        for turn, guess in zip(turns, predicted, strict=True)
+    ]
+    negative = IN_DOMAIN if orientation.positive == OOD else OOD
+    names = {True: orientation.positive, False: negative, None: None}
+    return rows_bytes(
+        keys,
+        {"accuracy": right, "score": [turn.score for turn in turns]},
+        {
+            "label": [OOD if turn.ood else IN_DOMAIN for turn in turns],
+            "predicted": [names[guess] for guess in predicted],
+            "utterance": [turn.utterance for turn in turns],
+        },
+    )
+
+
+def _summary(metrics: Metrics, details: Details) -> list[str]:
+    lines = []
+    for name, values in metrics.items():
+        shown = ", ".join(f"{HEADINGS[metric]} {text.percent(values[metric])}" for metric in METRICS[3:])
+        size = details.groups.get(name)
+        lines.append(f"{name}: {shown}" + (f"; {text.counted(size.turns, 'turn')}" if size else ""))
+    return [*lines, about_threshold(details)]
+
+
+def about_threshold(details: Details) -> str:
+    """Where precision, recall and F1 come from, in a sentence."""
+    threshold = details.threshold
+    if threshold is not None:
+        return (
+            f"Positive from a score of {threshold.value:.6g}, the threshold of the highest F1 "
+            f"({text.percent(threshold.f1, 2)}) on the {threshold.turns:,} turns of --dev; of equal ones the highest."
+        )
+    if details.predicted:
+        return "Precision, recall and F1 are those of the predicted labels."
+    return "No precision, recall or F1: there is neither a file to tune a threshold on (--dev) nor a predicted label."
+
+
+def report(detections: Detections, metrics: Metrics, details: Details, orientation: Orientation) -> bytes:
+    """The page: by set, and the turns that were furthest off."""
+    shown = [name for name in METRICS if any(values[name] is not None for values in metrics.values())]
+    sizes = details.groups
+    rows = [
+        [name, *(percent(values[one]) for one in shown),
+         *([f"{sizes[name].turns:,}", f"{sizes[name].ood:,}"] if name in sizes else ["", ""])]
+        for name, values in metrics.items()
+    ]  # fmt: skip
+    columns = ["Set", *(HEADINGS[name] for name in shown), "Turns", "Out-of-domain"]
+    plotted = "f1" if "f1" in shown else "auroc"
+    bar = {name: None if (value := values[plotted]) is None else 100 * value for name, values in metrics.items()}
+    by_set = Table(f"By set, in %; positive: {orientation.positive}", columns, rows, "The sets")
+    return page(
+        title="Out-of-domain detection",
+        headline="Out-of-domain detection",
+        lead=f"{sizes[ALL].turns:,} turns, of which {sizes[ALL].ood:,} out-of-domain. "
+        f"Positive is {orientation.positive}; a high score speaks for {orientation.high}.",
+        tiles={f"{HEADINGS[name]}, %": percent(metrics.get(MEAN, metrics[ALL])[name]) for name in shown},
+        tables=[table for table in (by_set, *worst(detections, orientation)) if table.rows],
+        plots=[bars(f"{HEADINGS[plotted]} by set", "%", bar)] if len(metrics) > 1 else [],
+        notes=[about_threshold(details)],
+        terms=TERMS,
+    )
+
+
+def worst(detections: Detections, orientation: Orientation) -> list[Table]:
+    """The turns of each class whose scores are furthest on the wrong side; without scores, some that are wrong."""
+    tables = []
+    turns: Mapping[Key, Turn] = detections.turns
+    for ood in (True, False):
+        keys = [key for key in sorted(turns) if turns[key].ood == ood]
+        wrong = [
+            key
+            for key in keys
+            if orientation.predicted_positive(turns[key], detections.cut)
+            not in (None, orientation.is_positive(turns[key]))
+        ]
+        if keys and turns[keys[0]].score is not None:
+            sign = 1 if ood == (orientation.high == OOD) else -1
+            keys = sorted(keys, key=lambda key: (turns[key].score or 0.0) * sign)
+        else:
+            keys = wrong
+        rows = [
+            [f"{key[1]}, {key[2]}", key[0], turns[key].utterance, "yes" if key in set(wrong) else "",
+             "" if (score := turns[key].score) is None else f"{score:.6g}"]
+            for key in keys[:EXAMPLES]
+        ]  # fmt: skip
+        caption = f"The first {len(rows):,} of {len(keys):,}, the worst scores first; {len(wrong):,} are wrong"
+        title = "Out-of-domain turns" if ood else "In-domain turns"
+        tables.append(Table(caption, ["Turn", "Set", "Utterance", "Wrong", "Score"], rows, title, 3))
+    return tables

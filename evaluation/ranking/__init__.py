@@ -1,1 +1,0 @@
-"""Answers chosen among candidates, as in the bAbI dialog tasks (Bordes et al. 2017)."""
