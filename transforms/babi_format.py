@@ -31,7 +31,7 @@ FACTS = "dialog-babi-kb-all.txt"
 _NUMBERED = re.compile(r"([1-9][0-9]{0,8})(?: |(?=\t))(.+)", re.DOTALL)
 
 
-# Kind of a deviation to what the warning says of one, and of several.
+# Kind of deviation to the warning for one, and for several.
 _DEVIATIONS = {
     "empty_user": (f"empty user turn, read as {SILENCE}", f"empty user turns, read as {SILENCE}"),
     "spaces": ("line with stray blanks, dropped", "lines with stray blanks, dropped"),
@@ -50,7 +50,7 @@ class Fact(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """What the user says, or :data:`SILENCE`, and what the bot answers."""
+    """An utterance of the user, or :data:`SILENCE`, and the answer of the bot."""
 
     user: str
     bot: str
@@ -79,7 +79,7 @@ class BabiDialogue(msgspec.Struct, frozen=True):
 
 
 class Deviations:
-    """What a file has that the format does not, and that was accepted."""
+    """Accepted deviations of a file from the format."""
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[int, int]] = {}  # how many, and the line of the first
@@ -90,12 +90,12 @@ class Deviations:
         self._counts[kind] = count + 1, first
 
     def cut_off(self, line: int) -> str:
-        """What an error about the line adds, where the file may be cut off in it."""
+        """An addition to errors about the line, where the file may be cut off in it."""
         ends_here = self._counts.get("no_newline") == (1, line)
         return "; the file ends inside this line: is it cut off?" if ends_here else ""
 
     def messages(self) -> list[str]:
-        """Of each kind how many there are and where the first is."""
+        """A message for each kind: how many there are, and where the first is."""
         return [
             f"accepted {count:,} {_DEVIATIONS[kind][count > 1]}; {'the first is in ' if count > 1 else ''}line {first}"
             for kind, (count, first) in self._counts.items()
@@ -108,34 +108,34 @@ class Deviations:
 
 
 def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
-    """The dialogues of a file's bytes, one by one; what deviates from the format is said after the last.
+    """The dialogues of a file's bytes, one by one; deviations from the format are reported after the last.
 
     Raises:
       InputError: a line that breaks the format, with its number, possibly after dialogues.
     """
-    found: list[Fact | Exchange] = []
+    current: list[Fact | Exchange] = []
     first = 1
     deviations = Deviations()
     number = 0
     for number, line in _lines(data, path, deviations):
         if not line:
-            if found:
-                yield BabiDialogue(tuple(found), first)
-            found = []
+            if current:
+                yield BabiDialogue(tuple(current), first)
+            current = []
             continue
         place, parsed = _parse(line, path, number, deviations)
-        if place == 1 and found:  # numbers that begin again are enough
-            yield BabiDialogue(tuple(found), first)
-            found = []
-        if place != len(found) + 1:
-            reason = f"is numbered {place}, and {len(found) + 1} was expected: is something missing?"
+        if place == 1 and current:  # numbers that begin again are enough
+            yield BabiDialogue(tuple(current), first)
+            current = []
+        if place != len(current) + 1:
+            reason = f"is numbered {place}, and {len(current) + 1} was expected: is something missing?"
             raise InputError(reason, path, f"line {number}")
         first = number if place == 1 else first
-        found.append(parsed)
-    if found:
+        current.append(parsed)
+    if current:
         if not deviations.cut_off(number):
             deviations.note("no_blank_line", number)
-        yield BabiDialogue(tuple(found), first)
+        yield BabiDialogue(tuple(current), first)
     deviations.warn(path)
 
 
@@ -153,7 +153,7 @@ def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
 
 
 def parse_candidates(data: bytes, path: object = "") -> list[str]:
-    """What the bot may say, one text a line, ``1 text``. Raises InputError with the line."""
+    """The candidates for the answers of the bot, one per line, ``1 text``. Raises InputError with the line."""
     deviations = Deviations()
     texts = [
         _stripped(_content(line, path, f"line {number}")[1], number, deviations)[0]
@@ -190,7 +190,7 @@ def _content(line: str, path: object, where: str) -> tuple[int, str]:
 
 
 def _stripped(content: str, number: int, deviations: Deviations) -> list[str]:
-    """What tabs separate, without blanks around; a tab at the end separates nothing."""
+    """The parts between tabs, stripped; tabs at the end are ignored."""
     raw = content.split("\t")
     parts = [part.strip() for part in raw]
     while len(parts) > 2 and not parts[-1]:

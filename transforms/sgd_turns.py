@@ -1,4 +1,4 @@
-"""Turns of made dialogues in the SGD layout: a filled pattern, and a frame with its acts, spans and state."""
+"""Turns in the SGD layout, for simulated and converted dialogues: text with spans, and frames with acts and states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GAP = re.compile(r"\{(\w+)\}")
 
 
 class Line(msgspec.Struct, frozen=True):
-    """What is said, and where its values stand.
+    """An utterance with the places of its values.
 
     Attributes:
       utterance: the text.
@@ -43,12 +43,12 @@ def filled(pattern: str, values: Mapping[str, str]) -> Line:
 
 
 def slots_of(pattern: str) -> list[str]:
-    """The slots that a pattern says, in order."""
+    """The slots of a pattern, in order."""
     return _GAP.findall(pattern)
 
 
 def joined(*lines: Line) -> Line:
-    """Lines said after each other, a space between."""
+    """Lines joined by spaces."""
     text = ""
     spans: list[tuple[str, int, int]] = []
     for line in lines:
@@ -59,7 +59,7 @@ def joined(*lines: Line) -> Line:
 
 
 def act(name: str, slot: str = "", *values: str, canonical: Sequence[str] | None = None) -> dict[str, Any]:
-    """An action of a frame; the values as said are the canonical ones, unless others are given."""
+    """An action of a frame; the values are canonical, too, unless canonical ones are given."""
     forms = values if canonical is None else canonical
     return {"act": name, "canonical_values": list(forms), "slot": slot, "values": list(values)}
 
@@ -69,18 +69,18 @@ def state(intent: str, values: Mapping[str, Sequence[str]], requested: Sequence[
     return {
         "active_intent": intent,
         "requested_slots": sorted(requested),
-        "slot_values": {slot: list(found) for slot, found in sorted(values.items())},
+        "slot_values": {slot: list(texts) for slot, texts in sorted(values.items())},
     }
 
 
 def user_turn(service: str, line: Line, acts: Sequence[dict[str, Any]], after: dict[str, Any]) -> dict[str, Any]:
-    """A turn of the user's.
+    """A turn of the user.
 
     Args:
-      service: whose frame it is.
-      line: what is said.
-      acts: of :func:`act`.
-      after: the :func:`state` after it.
+      service: of the frame.
+      line: the utterance.
+      acts: made by :func:`act`.
+      after: the :func:`state` after the turn.
     """
     frame = {"actions": list(acts), "service": service, "slots": _slots(line), "state": after}
     return {"frames": [frame], "speaker": "USER", "utterance": line.utterance}
@@ -93,19 +93,19 @@ def system_turn(
     call: tuple[str, Mapping[str, str]] | None = None,
     results: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """A turn of the system's.
+    """A turn of the system.
 
     Args:
-      service: whose frame it is.
-      line: what is said.
-      acts: of :func:`act`.
-      call: of the service before it speaks: intent, and values for its slots.
-      results: what the service has answered.
+      service: of the frame.
+      line: the utterance.
+      acts: made by :func:`act`.
+      call: the call of the service before the turn, intent and values of slots; None where there is none.
+      results: of the call.
     """
     frame: dict[str, Any] = {"actions": list(acts), "service": service, "slots": _slots(line)}
     if call is not None:
         frame["service_call"] = {"method": call[0], "parameters": dict(sorted(call[1].items()))}
-        frame["service_results"] = [dict(sorted(one.items())) for one in results]
+        frame["service_results"] = [dict(sorted(result.items())) for result in results]
     return {"frames": [frame], "speaker": "SYSTEM", "utterance": line.utterance}
 
 

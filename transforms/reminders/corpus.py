@@ -155,7 +155,7 @@ def count(counts: Counter[tuple[str, str]], dialogue: Mapping[str, Any], goal: G
     counts["tasks_of_a_dialogue", str(len(goal.tasks))] += 1
     for task in goal.tasks:
         counts["intents", task.intent] += 1
-        for name, is_so in ((task.astray, task.astray), ("retry", task.retry), ("found", task.found)):
+        for name, is_so in ((task.deviation, task.deviation), ("retry", task.retry), ("found", task.looked_up)):
             if is_so:
                 counts["users", name] += 1
     for turn in turns:

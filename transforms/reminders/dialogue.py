@@ -1,4 +1,4 @@
-"""A dialogue of user and system in the SGD layout, and what must hold of it."""
+"""Simulation of a dialogue between user and system in the SGD layout, and a check of the result."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from parapet.transforms.reminders.wording import SYSTEM, USER, Act, say
 from parapet.transforms.seeding import SeededRng
 from parapet.transforms.sgd_turns import state, system_turn, user_turn
 
-LONGEST = 80  # turns; what takes longer goes round in circles
+LONGEST = 80  # turns; a longer dialogue goes round in circles
 
 
 def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict[str, Any], Goal]:
-    """A dialogue, and what its user wants. Nothing else than the arguments decides what it is.
+    """Simulates a dialogue; gives it with the goal of its user. It depends on the arguments only.
 
     Args:
       seed: any text.
       split: such as ``train``.
       number: of the dialogue in its split.
-      attempt: how often it has come out as another one did.
+      attempt: how many earlier attempts were the same as another dialogue.
 
     Raises:
       RuntimeError: it does not end.
@@ -42,13 +42,15 @@ def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict
     while not any(act.name == "GOODBYE" for act in heard):
         if len(turns) >= LONGEST:
             raise RuntimeError(f"dialogue {number} of {split} does not end")
-        said = user.speak(heard)
-        system.hear(said)
-        values = {slot: [value.said] for slot, value in system.values.items()}
-        asked = [act.slot for act in said if act.name == "REQUEST"]
-        line = say(USER, said, system.intent, rng)
-        turns.append(user_turn(SERVICE, line, [act.as_action() for act in said], state(system.intent, values, asked)))
-        reply = system.reply(said)
+        acts = user.speak(heard)
+        system.hear(acts)
+        values = {slot: [value.text] for slot, value in system.values.items()}
+        requested = [act.slot for act in acts if act.name == "REQUEST"]
+        line = say(USER, acts, system.intent, rng)
+        turns.append(
+            user_turn(SERVICE, line, [act.as_action() for act in acts], state(system.intent, values, requested))
+        )
+        reply = system.reply(acts)
         heard = reply.acts
         line = say(SYSTEM, heard, system.intent, rng)
         turns.append(system_turn(SERVICE, line, [act.as_action() for act in heard], reply.call, reply.results))
@@ -57,9 +59,9 @@ def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict
 
 
 def digest_of(dialogue: dict[str, Any]) -> bytes:
-    """Of all that is said; dialogues with the same are the same."""
-    said = "\0".join(turn["utterance"] for turn in dialogue["turns"])
-    return hashlib.blake2b(said.encode(), digest_size=16).digest()
+    """A digest of the utterances: equal dialogues have equal digests."""
+    text = "\0".join(turn["utterance"] for turn in dialogue["turns"])
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 _SERVICES: dict[str, Service] = {SERVICE: parse_service(SCHEMA)}
@@ -72,10 +74,10 @@ def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
 
     Args:
       raw: the dialogue as it goes into a file.
-      goal: what its user wants.
+      goal: of its user.
 
     Raises:
-      RuntimeError: something does not hold: a fault of the simulator's.
+      RuntimeError: the dialogue is inconsistent: a bug of the simulator.
     """
     dialogue = msgspec.convert(raw, Dialogue)
     problems = [f"{where}: {reason}" for where, reason in problems_of(dialogue, _SERVICES)]
@@ -87,7 +89,7 @@ def check_dialogue(raw: Mapping[str, Any], goal: Goal) -> None:
 
 
 def _span_problems(turn: Mapping[str, Any]) -> list[str]:
-    """Each value of an action stands where a span says, and no span marks anything else."""
+    """Spans are the places of the values of actions, neither more nor less."""
     frame = turn["frames"][0]
     marked = sorted((span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"])
     spoken = sorted(
@@ -100,7 +102,7 @@ def _span_problems(turn: Mapping[str, Any]) -> list[str]:
 
 
 def _state_problems(turns: list[Mapping[str, Any]]) -> list[str]:
-    """States follow from the actions: they are worked out again here."""
+    """States follow from the actions: they are derived again here."""
     problems = []
     intent, values, offered = "NONE", dict[str, list[str]](), ""
     before: list[Mapping[str, Any]] = []
@@ -122,15 +124,15 @@ def _state_problems(turns: list[Mapping[str, Any]]) -> list[str]:
         if "NEGATE" in acts and not confirmed:
             intent = "NONE"
         values.update((a["slot"], a["values"]) for a in frame["actions"] if a["act"] == "INFORM")
-        asked = sorted(action["slot"] for action in frame["actions"] if action["act"] == "REQUEST")
-        expected = {"active_intent": intent, "requested_slots": asked, "slot_values": values}
+        requested = sorted(action["slot"] for action in frame["actions"] if action["act"] == "REQUEST")
+        expected = {"active_intent": intent, "requested_slots": requested, "slot_values": values}
         if frame["state"] != expected:
-            problems.append(f"turn {i}: the state is {frame['state']}, and follows as {expected}")
+            problems.append(f"turn {i}: the state is {frame['state']}, expected {expected}")
     return problems
 
 
 def _goal_problems(turns: list[Mapping[str, Any]], goal: Goal) -> list[str]:
-    """The service was called as the goal wants, what was asked for was told, and what was looked for was offered."""
+    """The calls are those of the goal, requested slots were informed, and the reminder looked for was offered."""
     problems = []
     calls = []
     for turn in turns:
@@ -138,22 +140,22 @@ def _goal_problems(turns: list[Mapping[str, Any]], goal: Goal) -> list[str]:
         if "service_call" in frame:
             call = frame["service_call"]
             calls.append((call["method"], call["parameters"], bool(frame["service_results"])))
-    wanted = [(call.method, call.parameters, call.succeeds) for call in goal.calls]
-    if calls != wanted:
-        problems.append(f"the calls are {calls}, and the goal wants {wanted}")
+    expected = [(call.method, call.parameters, call.succeeds) for call in goal.calls]
+    if calls != expected:
+        problems.append(f"the calls are {calls}, expected {expected}")
     for i, turn in enumerate(turns):
         actions = turn["frames"][0]["actions"]
-        asked = {action["slot"] for action in actions if action["act"] == "REQUEST"}
-        if turn["speaker"] == "USER" and asked:
+        requested = {action["slot"] for action in actions if action["act"] == "REQUEST"}
+        if turn["speaker"] == "USER" and requested:
             answers = turns[i + 1]["frames"][0]["actions"]
-            told = {action["slot"] for action in answers if action["act"] == "INFORM"}
-            if told != asked:
-                problems.append(f"turn {i}: {sorted(asked)} are asked for, and {sorted(told)} told")
+            informed = {action["slot"] for action in answers if action["act"] == "INFORM"}
+            if informed != requested:
+                problems.append(f"turn {i}: requested {sorted(requested)}, informed {sorted(informed)}")
     done = Counter((action["act"], action["slot"]) for turn in turns for action in turn["frames"][0]["actions"])
-    if done["REQUEST_ALTS", ""] != sum(task.wanted for task in goal.tasks if task.intent == FIND):
-        problems.append("what the user looks for was not offered")
-    wished = Counter(slot for task in goal.tasks for slot in task.requests)
-    for slot, n in wished.items():
+    if done["REQUEST_ALTS", ""] != sum(task.target for task in goal.tasks if task.intent == FIND):
+        problems.append("the reminder that the user looks for was not offered")
+    requests = Counter(slot for task in goal.tasks for slot in task.requests)
+    for slot, n in requests.items():
         if (times := done["INFORM", slot] + done["OFFER", slot]) < n:
-            problems.append(f"the user wants to know {slot!r} {n} times, and is told {times} times")
+            problems.append(f"the goal requests {slot!r} {n} times, informed {times} times")
     return problems

@@ -1,4 +1,4 @@
-"""What a user wants: a calendar to begin with, and tasks, each with its values and where the user goes astray."""
+"""The goal of a user: the calendar at the start, and tasks, each with its values and how the user deviates from it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from parapet.transforms.reminders.service import (
     Calendar,
     Reminder,
 )
-from parapet.transforms.reminders.wording import Value, a_day, a_name, a_time, said_day, said_often, said_time
+from parapet.transforms.reminders.wording import Value, a_day, a_name, a_time, day_value, repeats_value, time_value
 from parapet.transforms.seeding import SeededRng
 
-SLIP, MIND = "slip", "mind"  # told wrongly and corrected; told, and another wish when it is to be confirmed
+SLIP, MIND = "slip", "mind"  # a wrong value that is corrected; a value that the user changes on confirmation
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call of the service: intent, canonical values of its slots, and whether it does anything."""
+    """A call of the service: intent, canonical values of its slots, and whether it succeeds."""
 
     method: str
     parameters: dict[str, str]
@@ -34,36 +34,36 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One thing that a user wants done.
+    """A task of the user.
 
     Attributes:
-      intent: which.
-      values: what is wanted in the end; of a task about the reminder that was found without its name.
-      found: it is about the reminder that the task before has found.
-      astray: how the user goes astray, ``slip`` or ``mind``; nothing where not.
-      told: slot to the value that is told then.
-      retry: the time to be tried where another reminder comes at the first; none where the user gives up.
-      wanted: of those that are found the one that is looked for, by its place.
-      requests: slots that the user asks for when it is done.
+      intent: the intent.
+      values: the values that the user wants in the end; without the name where the reminder was looked up.
+      looked_up: whether it is about the reminder that the previous task has looked up.
+      deviation: how the user deviates, ``slip`` or ``mind``; empty where not at all.
+      initial: slot to the value that the user gives at first, where there is a deviation.
+      retry: the time to try where the first one is taken; None where the user gives up.
+      target: the position of the reminder that the user looks for among the results.
+      requests: slots that the user asks for in the end.
     """
 
     intent: str
     values: dict[str, Value]
-    found: bool = False
-    astray: str = ""
-    told: dict[str, Value] = {}
+    looked_up: bool = False
+    deviation: str = ""
+    initial: dict[str, Value] = {}
     retry: Value | None = None
-    wanted: int = 0
+    target: int = 0
     requests: tuple[str, ...] = ()
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """All that a user wants in a dialogue.
+    """The goal of a user in a dialogue.
 
     Attributes:
-      reminders: of the calendar as the dialogue begins.
+      reminders: the calendar at the start.
       tasks: in order.
-      calls: of the service, as they must be for the tasks.
+      calls: the calls of the service that the tasks require.
     """
 
     reminders: tuple[Reminder, ...]
@@ -72,7 +72,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 def draw_goal(rng: SeededRng) -> Goal:
-    """A goal that can be reached, or fails where that is meant."""
+    """A random goal. It can be reached, but for calls that are meant to fail."""
     draw = _Drawing(rng)
     reminders = tuple(draw.calendar.by_name.values())
     for _ in range(1 + rng.chance(0.4) + rng.chance(0.15)):
@@ -89,7 +89,7 @@ def draw_goal(rng: SeededRng) -> Goal:
 
 
 class _Drawing:
-    """Draws tasks one by one, and does them in a calendar of its own, so that the next one fits."""
+    """Draws tasks one by one and carries them out in a calendar of its own, so that the next one is consistent."""
 
     def __init__(self, rng: SeededRng) -> None:
         self.rng = rng
@@ -104,56 +104,56 @@ class _Drawing:
             self.calendar.by_name[one.name] = one
 
     def set(self) -> None:
-        """A new reminder."""
+        """Sets a new reminder."""
         day, time = self._free([a_day(self.rng)])
-        values = {NAME: self._new_name(), DATE: said_day(self.rng, day), TIME: said_time(self.rng, time)}
+        values = {NAME: self._new_name(), DATE: day_value(self.rng, day), TIME: time_value(self.rng, time)}
         if self.rng.chance(0.35):
-            values[REPEATS] = said_often(self.rng, self.rng.choice(OFTEN))
-        self._add(self._astray(Task(SET, values)))
+            values[REPEATS] = repeats_value(self.rng, self.rng.choice(OFTEN))
+        self._add(self._deviating(Task(SET, values)))
 
     def find(self) -> None:
-        """The reminders of a day, none in a few cases; then perhaps what is to be done with one of them."""
+        """Looks up the reminders of a day, in a few cases none; then perhaps moves or cancels one of them."""
         rng = self.rng
         days = sorted({one.date for one in self.calendar.by_name.values()})
         day = a_day(rng) if rng.chance(0.15) or not days else rng.choice(days)
-        found = self.calendar.call(FIND, {DATE: day}).results
-        wanted = rng.below(len(found)) if found else 0
-        self._add(Task(FIND, {DATE: said_day(rng, day)}, wanted=wanted, requests=self._some(TIME, REPEATS)))
-        if found and rng.chance(0.55):
-            name = found[wanted][NAME]
+        results = self.calendar.call(FIND, {DATE: day}).results
+        target = rng.below(len(results)) if results else 0
+        self._add(Task(FIND, {DATE: day_value(rng, day)}, target=target, requests=self._some(TIME, REPEATS)))
+        if results and rng.chance(0.55):
+            name = results[target][NAME]
             if rng.chance(0.5):
                 self.move(name)
             else:
                 self.cancel(name)
 
-    def move(self, found: str = "") -> None:
-        """A reminder to another day and time; the one that was found, if there is one."""
+    def move(self, looked_up: str = "") -> None:
+        """Moves a reminder to another day and time; the one that was looked up, if there is one."""
         day, time = self._free([a_day(self.rng)])
-        name = Value(found, found) if found else self._old_name()
-        values = {NAME: name, DATE: said_day(self.rng, day), TIME: said_time(self.rng, time)}
-        self._add(self._astray(Task(MOVE, values, bool(found), requests=self._some(REPEATS))))
+        name = Value(looked_up, looked_up) if looked_up else self._old_name()
+        values = {NAME: name, DATE: day_value(self.rng, day), TIME: time_value(self.rng, time)}
+        self._add(self._deviating(Task(MOVE, values, bool(looked_up), requests=self._some(REPEATS))))
 
-    def cancel(self, found: str = "") -> None:
-        """A reminder that is not needed any more; the one that was found, if there is one."""
-        name = Value(found, found) if found else self._old_name()
-        self._add(Task(CANCEL, {NAME: name}, bool(found), requests=() if found else self._some(DATE, TIME)))
+    def cancel(self, looked_up: str = "") -> None:
+        """Cancels a reminder; the one that was looked up, if there is one."""
+        name = Value(looked_up, looked_up) if looked_up else self._old_name()
+        self._add(Task(CANCEL, {NAME: name}, bool(looked_up), requests=() if looked_up else self._some(DATE, TIME)))
 
-    def _astray(self, task: Task) -> Task:
-        """The same task, of a user who in some cases tells another day or time first, or another name."""
+    def _deviating(self, task: Task) -> Task:
+        """The task, in some cases with a deviation: another day, time or name at first."""
         rng = self.rng
         kind = rng.below(100)
         if kind >= 22:
             return task
-        astray = SLIP if kind < 12 else MIND
-        slot = rng.choice((DATE, TIME, NAME) if astray == SLIP and task.intent == SET else (DATE, TIME))
+        deviation = SLIP if kind < 12 else MIND
+        slot = rng.choice((DATE, TIME, NAME) if deviation == SLIP and task.intent == SET else (DATE, TIME))
         value = task.values[slot]
         while value.canonical == task.values[slot].canonical:
             value = another(rng, slot)
-        return msgspec.structs.replace(task, astray=astray, told={slot: value})
+        return msgspec.structs.replace(task, deviation=deviation, initial={slot: value})
 
     def _add(self, task: Task) -> None:
-        """Notes a task, and the calls that it must lead to."""
-        if task.intent in (SET, MOVE) and not task.astray and self.rng.chance(0.12):
+        """Adds a task, and the calls that it requires."""
+        if task.intent in (SET, MOVE) and not task.deviation and self.rng.chance(0.12):
             task = self._clashing(task)
         done = self._call(task.intent, task.values)
         if task.retry is not None:
@@ -161,15 +161,15 @@ class _Drawing:
         self.tasks.append(task if done else msgspec.structs.replace(task, requests=()))
 
     def _clashing(self, task: Task) -> Task:
-        """The same task at a time at which another reminder comes."""
+        """The task at a time that is taken by another reminder."""
         name = task.values[NAME].canonical
         others = [one for one in self.calendar.by_name.values() if one.name != name]
         if not others or (task.intent == MOVE and name not in self.calendar.by_name):
             return task
         other = self.rng.choice(others)
         day, time = self._free([other.date])
-        values = {**task.values, DATE: said_day(self.rng, day), TIME: said_time(self.rng, other.time)}
-        retry = said_time(self.rng, time) if self.rng.chance(0.7) else None
+        values = {**task.values, DATE: day_value(self.rng, day), TIME: time_value(self.rng, other.time)}
+        retry = time_value(self.rng, time) if self.rng.chance(0.7) else None
         return msgspec.structs.replace(task, values=values, retry=retry)
 
     def _call(self, intent: str, values: dict[str, Value]) -> bool:
@@ -180,7 +180,7 @@ class _Drawing:
         return self.calls[-1].succeeds
 
     def _some(self, *slots: str) -> tuple[str, ...]:
-        """Some of the slots, often none."""
+        """A random selection of the slots, often none."""
         return tuple(slot for slot in slots if self.rng.chance(0.3))
 
     def _new_name(self) -> Value:
@@ -189,14 +189,14 @@ class _Drawing:
         return name
 
     def _old_name(self) -> Value:
-        """A name of the calendar; in a few cases, or where it is empty, another one."""
+        """The name of a reminder in the calendar; in a few cases, or where it is empty, another name."""
         if not self.calendar.by_name or self.rng.chance(0.1):
             return self._new_name()
         name = self.rng.choice(sorted(self.calendar.by_name))
         return Value(name, name)
 
     def _free(self, days: Sequence[str]) -> tuple[str, str]:
-        """One of these days, and a time of it at which no reminder comes."""
+        """One of these days, and a time that is free."""
         while True:
             day, time = self.rng.choice(days), a_time(self.rng)
             if self.calendar.is_free(day, time):
@@ -207,4 +207,4 @@ def another(rng: SeededRng, slot: str) -> Value:
     """Any value of a slot."""
     if slot == NAME:
         return a_name(rng)
-    return said_day(rng, a_day(rng)) if slot == DATE else said_time(rng, a_time(rng))
+    return day_value(rng, a_day(rng)) if slot == DATE else time_value(rng, a_time(rng))

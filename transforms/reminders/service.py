@@ -14,16 +14,16 @@ NAME, DATE, TIME, REPEATS = "reminder_name", "date", "time", "repeats"
 SLOTS = (NAME, DATE, TIME, REPEATS)
 
 REQUIRED = {SET: (NAME, DATE, TIME), FIND: (DATE,), MOVE: (NAME, DATE, TIME), CANCEL: (NAME,)}
-# What is confirmed before it is done; to find reminders changes nothing.
+# What is confirmed before the call; finding reminders changes nothing.
 CONFIRMED = {SET: SLOTS, MOVE: (NAME, DATE, TIME), CANCEL: (NAME,)}
 OFTEN = ("once", "daily", "weekly", "monthly")
 
-# Why a call of the service does nothing.
+# Why a call of the service fails.
 CLASH, UNKNOWN, NOTHING = "clash", "unknown", "nothing"
 
 
 class Reminder(msgspec.Struct, frozen=True):
-    """A reminder of the calendar, in canonical forms. One that repeats has its first day."""
+    """A reminder in the calendar, with canonical values; the date of one that repeats is its first day."""
 
     name: str
     date: str
@@ -31,7 +31,7 @@ class Reminder(msgspec.Struct, frozen=True):
     repeats: str
 
     def is_on(self, day: str) -> bool:
-        """Whether it comes on a day."""
+        """Whether it is due on a day."""
         if day < self.date:
             return False
         if self.repeats == "weekly":
@@ -41,25 +41,25 @@ class Reminder(msgspec.Struct, frozen=True):
         return self.repeats == "daily" or day == self.date
 
     def as_result(self, day: str = "") -> dict[str, str]:
-        """As the service answers; of one that repeats with the day that was asked for."""
+        """As a result of the service; with the requested day where it repeats."""
         return {NAME: self.name, DATE: day or self.date, TIME: self.time, REPEATS: self.repeats}
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the service answers: reminders as slots and values; of a call that failed none, and why."""
+    """The answer of the service: reminders as slots and values, or why the call failed."""
 
     results: tuple[dict[str, str], ...] = ()
     failure: str = ""
 
 
 class Calendar:
-    """The reminders of one user. No two have the same name, and none is set for a time at which another comes."""
+    """The reminders of one user. Names are unique, and no two reminders are due at the same time."""
 
     def __init__(self, reminders: tuple[Reminder, ...]) -> None:
         self.by_name = {one.name: one for one in reminders}
 
     def is_free(self, day: str, time: str, but: str = "") -> bool:
-        """Whether no reminder comes then, of others than ``but``."""
+        """Whether no reminder is due then, other than ``but``."""
         return not any(one.time == time and one.is_on(day) for one in self.by_name.values() if one.name != but)
 
     def call(self, method: str, parameters: Mapping[str, str]) -> Answer:

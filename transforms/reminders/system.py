@@ -1,4 +1,4 @@
-"""The system: tracks what the user wants, asks for what it lacks, confirms, calls the service, and tells."""
+"""The system: tracks the state, requests missing slots, confirms, calls the service and reports the result."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from parapet.transforms.reminders.service import (
     TIME,
     Calendar,
 )
-from parapet.transforms.reminders.wording import Act, Value, said_day, said_often, said_time, values_of
+from parapet.transforms.reminders.wording import Act, Value, day_value, repeats_value, time_value, values_of
 from parapet.transforms.seeding import SeededRng
 
 NO_INTENT = "NONE"
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The system's turn.
+    """A turn of the system.
 
     Attributes:
-      acts: what it says.
-      call: of the service before it: intent, and canonical values; none where there is no call.
-      results: what the service has answered.
+      acts: its dialogue acts.
+      call: the call of the service before it, intent and canonical values; None where there is none.
+      results: the results of the call.
     """
 
     acts: list[Act]
@@ -40,32 +40,32 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class System:
-    """A system beside a calendar.
+    """A system with a calendar.
 
-    A new intent begins with no values: those of a reminder before it are not those of the next one. Selecting a
-    reminder that was offered brings its name along.
+    A new intent starts without values: those of one reminder are not those of the next. Selecting a reminder that was
+    offered sets its name.
 
     Args:
       calendar: the service.
-      rng: how it goes about things.
+      rng: of its choices.
 
     Attributes:
-      intent: what the user wants done, or ``NONE``.
-      values: of its slots, as the user has said or affirmed them.
+      intent: the active intent, or ``NONE``.
+      values: slot to value, as the user has given or affirmed it.
     """
 
     def __init__(self, calendar: Calendar, rng: SeededRng) -> None:
         self.calendar, self.rng = calendar, rng
         self.intent, self.values = NO_INTENT, dict[str, Value]()
-        self._said: list[Act] = []  # in the turn before
-        self._found: list[dict[str, str]] = []  # the reminders to speak of, the one spoken of first
+        self._said: list[Act] = []  # in the previous turn
+        self._found: list[dict[str, str]] = []  # the results of the last call, the current one first
         self._has_misheard = False
 
     def hear(self, acts: Sequence[Act]) -> None:
         """Tracks the state."""
         names = {act.name for act in acts}
         if "INFORM_INTENT" in names:
-            self.intent = next(act.value.said for act in acts if act.name == "INFORM_INTENT" and act.value)
+            self.intent = next(act.value.text for act in acts if act.name == "INFORM_INTENT" and act.value)
             self.values = {NAME: self._say(NAME)} if "SELECT" in names else {}
             self._has_misheard = False
         if "AFFIRM" in names:
@@ -75,18 +75,18 @@ class System:
         self.values |= values_of([act for act in acts if act.name == "INFORM"])
 
     def reply(self, acts: Sequence[Act]) -> Reply:
-        """What the system does and says, given what it has heard."""
+        """The next turn of the system, given the acts of the user."""
         reply = self._reply({act.name for act in acts}, [act.slot for act in acts if act.name == "REQUEST"])
         self._said = reply.acts
         return reply
 
-    def _reply(self, names: set[str], asked: list[str]) -> Reply:
+    def _reply(self, names: set[str], requested: list[str]) -> Reply:
         if "GOODBYE" in names or self.intent == NO_INTENT:
             return Reply([Act("GOODBYE")])
         if "THANK_YOU" in names:
             return Reply([Act("REQ_MORE")])
-        if asked:
-            return Reply([Act("INFORM", slot, self._say(slot)) for slot in SLOTS if slot in asked])
+        if requested:
+            return Reply([Act("INFORM", slot, self._say(slot)) for slot in SLOTS if slot in requested])
         if "REQUEST_ALTS" in names:
             del self._found[0]
             return Reply(self._offer("next"))
@@ -98,13 +98,13 @@ class System:
         return self._do() if self.intent == FIND else Reply(self._confirm())
 
     def _ask(self, missing: list[str]) -> list[Act]:
-        """Asks for what is missing: for one slot, or for two that go together."""
+        """Requests one missing slot, or two."""
         two = len(missing) > 1 and self.rng.chance(0.35)
         return [Act("REQUEST", slot) for slot in missing[: 1 + two]]
 
     def _confirm(self) -> list[Act]:
-        """Says what it has understood; of what nobody has said, the default. Now and then it has misheard a value."""
-        values = {slot: self.values.get(slot) or said_often(self.rng, OFTEN[0]) for slot in CONFIRMED[self.intent]}
+        """Confirms the values, defaults included. Now and then a value has been misheard."""
+        values = {slot: self.values.get(slot) or repeats_value(self.rng, OFTEN[0]) for slot in CONFIRMED[self.intent]}
         if not self._has_misheard and self.rng.chance(0.08):
             self._has_misheard = True
             slot = self.rng.choice([slot for slot in values if slot != REPEATS])
@@ -114,7 +114,7 @@ class System:
         return [Act("CONFIRM", slot, value) for slot, value in values.items()]
 
     def _do(self) -> Reply:
-        """Calls the service, and tells what came of it."""
+        """Calls the service and reports the result."""
         parameters = {slot: value.canonical for slot, value in self.values.items()}
         answer = self.calendar.call(self.intent, parameters)
         self._found = list(answer.results)
@@ -135,9 +135,9 @@ class System:
         return [Act("OFFER", slot, self._say(slot), note) for slot in slots]
 
     def _say(self, slot: str) -> Value:
-        """A slot of the reminder that is spoken of."""
+        """The value of a slot of the current reminder."""
         canonical = self._found[0][slot]
         if slot == NAME:
             return Value(canonical, canonical)
-        say = {DATE: said_day, TIME: said_time, REPEATS: said_often}[slot]
+        say = {DATE: day_value, TIME: time_value, REPEATS: repeats_value}[slot]
         return say(self.rng, canonical)

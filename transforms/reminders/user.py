@@ -1,9 +1,8 @@
 """The user: an agenda of dialogue acts, a stack that the system's acts push onto (Schatzmann et al. 2007).
 
-The agenda is filled from the goal at the start: for each task what begins it, what must be told, what is to be
-asked when it is done; at the bottom thanks and goodbye. What the system says pushes acts onto it, an answer to a
-question or the denial of a wrong value, and takes off what is settled. A turn is what is popped: one act, and those
-that go with it.
+At the start the agenda is filled from the goal: for each task its intent, the values to give and the slots to ask for
+in the end; at the bottom thanks and goodbye. The system's acts push acts onto it (the answer to a question, the denial
+of a wrong value) and remove what is settled. A turn of the user is popped off it: one act, and those that go with it.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from parapet.transforms.reminders.service import NAME, OFTEN, SLOTS, TIME
 from parapet.transforms.reminders.wording import Act, Value, values_of
 from parapet.transforms.seeding import SeededRng
 
-AGAIN, DENY = "again", "deny"  # notes of what is corrected by the way, and of what the system has got wrong
+AGAIN, DENY = "again", "deny"  # notes: a slip that is corrected in passing, a value that the system got wrong
 
 
 class User:
     """A user with a goal.
 
     Args:
-      goal: what is wanted.
-      rng: how it is gone about.
+      goal: the goal.
+      rng: of the user's choices.
 
     Attributes:
       agenda: the acts to come, the next one last.
-      task: the one that the user is at.
+      task: the current task.
     """
 
     def __init__(self, goal: Goal, rng: SeededRng) -> None:
@@ -35,23 +34,23 @@ class User:
         self.agenda = [Act("GOODBYE"), Act("THANK_YOU")]
         for task in reversed(goal.tasks):
             self.agenda += [Act("REQUEST", slot) for slot in reversed(task.requests)]
-            told = self._told_of(task)
-            self.agenda += [Act("INFORM", slot, told[slot]) for slot in reversed(SLOTS) if slot in told]
-            if task.found:
+            given = self._given_in(task)
+            self.agenda += [Act("INFORM", slot, given[slot]) for slot in reversed(SLOTS) if slot in given]
+            if task.looked_up:
                 self.agenda.append(Act("SELECT"))
             self.agenda.append(Act("INFORM_INTENT", "intent", Value(task.intent, task.intent)))
         self._coming = iter(goal.tasks)
         self.task = goal.tasks[0]
-        self._values: dict[str, Value] = {}  # as they are wanted now
-        self._wrong: set[str] = set()  # slots of which another value has been told
-        self._seen = 0  # of what was found
+        self._values: dict[str, Value] = {}  # that the user wants now
+        self._wrong: set[str] = set()  # slots with a wrong value so far
+        self._seen = 0  # results that were offered
 
-    def _told_of(self, task: Task) -> dict[str, Value]:
-        told = {**task.values, **task.told}
-        return {slot: value for slot, value in told.items() if not (task.found and slot == NAME)}
+    def _given_in(self, task: Task) -> dict[str, Value]:
+        given = {**task.values, **task.initial}
+        return {slot: value for slot, value in given.items() if not (task.looked_up and slot == NAME)}
 
     def speak(self, heard: Sequence[Act]) -> list[Act]:
-        """The user's turn, given the acts of the system's before it."""
+        """The next turn of the user, given the acts of the system."""
         rules: dict[str, Callable[[Sequence[Act]], None]] = {
             "REQUEST": self._answer,
             "CONFIRM": self._confirm,
@@ -64,12 +63,12 @@ class User:
                 rules[name]([act for act in heard if act.name == name])
         return self._pop()
 
-    # What the system's acts push onto the agenda, and take off it.
+    # What the system's acts push onto the agenda and remove from it.
 
-    def _answer(self, asked: Sequence[Act]) -> None:
-        """Tells what is asked for; a slip that has been told may be corrected by the way."""
-        slots = [act.slot for act in asked]
-        if self.task.astray == SLIP and self._wrong and self.rng.chance(0.6):
+    def _answer(self, requested: Sequence[Act]) -> None:
+        """Gives what is requested; a slip may be corrected in passing."""
+        slots = [act.slot for act in requested]
+        if self.task.deviation == SLIP and self._wrong and self.rng.chance(0.6):
             for slot in sorted(self._wrong):
                 self.agenda.append(Act("INFORM", slot, self._values[slot], AGAIN))
             self._wrong.clear()
@@ -79,16 +78,16 @@ class User:
             self.agenda.append(self.agenda.pop(place))
 
     def _confirm(self, confirmed: Sequence[Act]) -> None:
-        """Affirms what is wanted and denies what is not; then, or before, the user's mind may change."""
+        """Affirms right values and denies wrong ones, also where the user has changed a value."""
         values = values_of(confirmed)
         wrong = [slot for slot in values if values[slot].canonical != self._wanted(slot)]
-        while self.agenda[-1].name == "INFORM":  # what was not told yet is confirmed, or denied now
+        while self.agenda[-1].name == "INFORM":  # values not given yet are affirmed or denied now
             self.agenda.pop()
         if not wrong:
             self.agenda.append(Act("AFFIRM"))
             return
         note = SLIP if self._wrong.intersection(wrong) else DENY
-        if self.task.astray == MIND and self._wrong == set(wrong):
+        if self.task.deviation == MIND and self._wrong == set(wrong):
             note = MIND
         for slot in reversed(wrong):
             self.agenda.append(Act("INFORM", slot, self._values[slot], note))
@@ -99,13 +98,13 @@ class User:
         return self._values[slot].canonical if slot in self._values else OFTEN[0]
 
     def _look(self, offered: Sequence[Act]) -> None:
-        """Goes on to the next reminder until the one that is looked for is offered."""
-        if self._seen < self.task.wanted:
+        """Asks for the next reminder until the target is offered."""
+        if self._seen < self.task.target:
             self.agenda.append(Act("REQUEST_ALTS"))
             self._seen += 1
         else:
             while self.agenda[-1].name == "REQUEST" and self.agenda[-1].slot in values_of(offered):
-                self.agenda.pop()  # told already
+                self.agenda.pop()  # the offer has answered it
 
     def _fail(self, _: Sequence[Act]) -> None:
         if self.task.retry is not None and self._values.get(TIME) != self.task.retry:
@@ -113,11 +112,11 @@ class User:
             self.agenda.append(Act("INFORM", TIME, self.task.retry, "retry"))
 
     def _go_on(self, _: Sequence[Act]) -> None:
-        """Whoever is asked for more and wants nothing more says no."""
+        """Declines the offer of more help where there is nothing left to do."""
         if self.agenda[-1].name in ("THANK_YOU", "GOODBYE"):
             self.agenda.append(Act("NEGATE", note="more"))
 
-    # What is popped.
+    # What is popped off the agenda.
 
     def _pop(self) -> list[Act]:
         first = self.agenda.pop()
@@ -137,8 +136,8 @@ class User:
             self._pop_while(acts, lambda act: act.name == "GOODBYE" and self.rng.chance(0.55))
         elif first.name == "REQUEST":
             self._pop_while(acts, lambda act: act.name == "REQUEST" and self.rng.chance(0.4))
-        told = self.task.told
-        self._wrong |= {act.slot for act in acts if act.slot in told and told[act.slot] == act.value}
+        initial = self.task.initial
+        self._wrong |= {act.slot for act in acts if act.slot in initial and initial[act.slot] == act.value}
         return acts
 
     def _volunteers(self, act: Act) -> bool:

@@ -1,4 +1,4 @@
-"""How users and system put things: templates, days and times, and the acts of a turn."""
+"""How acts and values are put into words: templates, days and times, turns."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Value(msgspec.Struct, frozen=True):
     """A value of a slot.
 
     Attributes:
-      said: as it stands in an utterance, and in the state.
+      text: as in utterances and states.
       canonical: as the service has it.
-      before: of a date, the preposition that it takes: ``"on "`` or nothing.
-      phrase: of a slot without spans, the words for it: ``every day`` for ``daily``.
+      before: the preposition of a date: ``"on "`` or nothing.
+      phrase: the words for a value without a span: ``every day`` for ``daily``.
     """
 
-    said: str
+    text: str
     canonical: str
     before: str = ""
     phrase: str = ""
@@ -42,8 +42,8 @@ class Pattern(msgspec.Struct, frozen=True):
 
     Attributes:
       text: as the file has it.
-      always: the slots that it always says.
-      slots: those that it can say.
+      always: the slots that are not optional.
+      slots: all its slots.
     """
 
     text: str
@@ -51,24 +51,24 @@ class Pattern(msgspec.Struct, frozen=True):
     slots: frozenset[str]
 
     def says(self, slots: Iterable[str]) -> bool:
-        """Whether it can say just these slots."""
+        """Whether it can express exactly these slots."""
         return self.always <= set(slots) <= self.slots
 
     def line(self, values: Mapping[str, Value], count: str = "") -> Line:
         """The text with these values, and their spans.
 
         Args:
-          values: of the slots that are said.
+          values: slot to value.
           count: how many there are, in words.
         """
         text = _OPTIONAL.sub(lambda part: part[1] if _slots(part[1]) <= values.keys() else "", self.text)
         text = text.replace(_ON, values[DATE].before if DATE in values else "").replace(_COUNT, count)
         text = text.replace(_OFTEN, values[REPEATS].phrase if REPEATS in values else "")
-        return filled(text, {slot: value.said for slot, value in values.items()})
+        return filled(text, {slot: value.text for slot, value in values.items()})
 
 
 def pattern_of(text: str) -> Pattern:
-    """The pattern that a text of the file is."""
+    """The pattern of a text in the file."""
     return Pattern(text, _slots(_OPTIONAL.sub("", text)), _slots(text))
 
 
@@ -80,7 +80,7 @@ class Templates(msgspec.Struct, frozen=True):
     """The file.
 
     Attributes:
-      texts: ``USER`` or ``SYSTEM`` to what is said (``INFORM @SetReminder``) to its patterns.
+      texts: ``USER`` or ``SYSTEM`` to acts (``INFORM @SetReminder``) to their patterns.
       often: value of ``repeats`` to words for it.
       names: what reminders are about.
     """
@@ -92,7 +92,7 @@ class Templates(msgspec.Struct, frozen=True):
 
 @cache
 def templates() -> Templates:
-    """What ``templates.toml`` has."""
+    """The content of ``templates.toml``."""
     found = tomllib.loads((resources.files(__package__) / "templates.toml").read_text(encoding="utf-8"))
     names = [
         f"{verb} {what}"
@@ -116,46 +116,46 @@ MINUTES = tuple(range(6 * 60, 22 * 60 + 1, 5))
 
 
 def a_name(rng: SeededRng) -> Value:
-    """What a reminder is about."""
+    """The name of a reminder: what it is about."""
     name = rng.choice(templates().names)
     return Value(name, name)
 
 
 def a_day(rng: SeededRng) -> str:
-    """A day, soon more often than late, as the service has it."""
+    """A canonical day, more often soon than late."""
     return (TODAY + timedelta(days=rng.below(14 if rng.chance(0.6) else DAYS))).isoformat()
 
 
 def a_time(rng: SeededRng) -> str:
-    """A time of the day, on the quarter of an hour more often than not, as the service has it."""
+    """A canonical time of the day, mostly on the quarter of an hour."""
     minutes = rng.choice(MINUTES[::3] if rng.chance(0.75) else MINUTES)
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
-def said_day(rng: SeededRng, canonical: str) -> Value:
-    """A day in one of the ways in which it can be said; half of the time by the month, if there are others."""
+def day_value(rng: SeededRng, canonical: str) -> Value:
+    """A day in one of its wordings; relative to today in about half of the cases, where possible."""
     relative, absolute = ways_of_day(canonical)
-    said, before = rng.choice(relative if relative and rng.chance(0.55) else absolute)
-    return Value(said, canonical, before)
+    text, before = rng.choice(relative if relative and rng.chance(0.55) else absolute)
+    return Value(text, canonical, before)
 
 
-def said_time(rng: SeededRng, canonical: str) -> Value:
-    """A time in one of the ways in which it can be said."""
+def time_value(rng: SeededRng, canonical: str) -> Value:
+    """A time in one of its wordings."""
     return Value(rng.choice(ways_of_time(canonical)), canonical)
 
 
-def said_often(rng: SeededRng, canonical: str) -> Value:
-    """How often; the slot is categorical, so what it is called is its value."""
+def repeats_value(rng: SeededRng, canonical: str) -> Value:
+    """How often; the slot is categorical, so its text is its value."""
     return Value(canonical, canonical, phrase=rng.choice(templates().often[canonical]))
 
 
 @cache
 def ways_of_day(canonical: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-    """(what is said, its preposition) of a day: the ways that hang on today, and those that do not."""
+    """The wordings of a day, each with its preposition: those relative to today, and the others."""
     day = date.fromisoformat(canonical)
     ahead = (day - TODAY).days
     month, weekday, nth = f"{day:%B}", f"{day:%A}", ordinal(day.day)
-    relative = [(said, "") for said in _BY_DISTANCE.get(ahead, ())]
+    relative = [(text, "") for text in _BY_DISTANCE.get(ahead, ())]
     if 1 < ahead < 7:
         relative += [(weekday, "on "), (f"this {weekday}", ""), (f"this coming {weekday}", "")]
     if 3 <= ahead <= 9:  # today is a Friday: next week begins on the third day from now
@@ -180,7 +180,7 @@ _BY_DISTANCE = {
 
 @cache
 def ways_of_time(canonical: str) -> tuple[str, ...]:
-    """What is said for a time such as ``17:15``."""
+    """The wordings of a time such as ``17:15``."""
     hour, minute = int(canonical[:2]), int(canonical[3:])
     clock, half = (hour + 11) % 12 + 1, "am" if hour < 12 else "pm"
     ways = [f"{clock}:{minute:02} {half}"]
@@ -206,10 +206,10 @@ class Act(msgspec.Struct, frozen=True):
     """A dialogue act.
 
     Attributes:
-      name: as SGD calls it.
-      slot: or nothing.
-      value: of the slot; none where it is asked for.
-      note: what tells it from others of its name when it is said: ``deny``, ``again``.
+      name: as in SGD.
+      slot: its slot, if any.
+      value: of the slot; None where it is requested.
+      note: distinguishes wordings of acts with the same name: ``deny``, ``again``.
     """
 
     name: str
@@ -219,34 +219,34 @@ class Act(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """How ``templates.toml`` calls it."""
+        """Its key in ``templates.toml``."""
         note = self.note or (self.slot if self.name == "REQUEST" else "")
         return f"{self.name}:{note}" if note else self.name
 
     def as_action(self) -> dict[str, Any]:
-        """As a frame of SGD has it."""
+        """The action of a frame in SGD."""
         if self.value is None:
             return act(self.name, self.slot)
-        return act(self.name, self.slot, self.value.said, canonical=[self.value.canonical])
+        return act(self.name, self.slot, self.value.text, canonical=[self.value.canonical])
 
 
 def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> Line:
-    """One of the ways in which a turn's acts can be said.
+    """One of the wordings of the acts of a turn.
 
     Args:
       speaker: ``USER`` or ``SYSTEM``.
-      acts: of the turn, in the order in which they are said.
-      intent: what the turn is about.
-      rng: which way.
+      acts: of the turn, in order.
+      intent: of the turn.
+      rng: of the choice.
     """
     return joined(*(_line(patterns, part, rng) for part, patterns in parts_of(speaker, acts, intent)))
 
 
 def parts_of(speaker: str, acts: Sequence[Act], intent: str) -> Iterator[tuple[Sequence[Act], list[Pattern]]]:
-    """The acts of a turn cut into parts, each with the patterns that say it: the longest part first that has some.
+    """The acts of a turn cut into parts, each with the patterns that express it: the longest possible parts.
 
     Raises:
-      LookupError: an act that no pattern says.
+      LookupError: no pattern expresses an act.
     """
     at = 0
     while at < len(acts):
@@ -259,14 +259,14 @@ def parts_of(speaker: str, acts: Sequence[Act], intent: str) -> Iterator[tuple[S
                 at = end
                 break
         else:
-            raise LookupError(f"no pattern of {speaker} says {acts[at:]} of {intent}")
+            raise LookupError(f"no pattern of {speaker} expresses {acts[at:]} of {intent}")
 
 
 @cache
 def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent: str) -> list[Pattern]:
-    """The patterns that say these acts and slots, and no others."""
+    """The patterns that express exactly these acts and slots."""
     texts = templates().texts[speaker]
-    # One sentence says what is wanted, and its values.
+    # One sentence expresses an intent with its values.
     key = " ".join(one for one in keys if one != "INFORM" or keys[0] != "INFORM_INTENT")
     return [one for one in texts.get(f"{key} @{intent}", texts.get(key, ())) if one.says(slots)]
 
@@ -277,5 +277,5 @@ def _line(patterns: Sequence[Pattern], acts: Sequence[Act], rng: SeededRng) -> L
 
 
 def values_of(acts: Sequence[Act]) -> dict[str, Value]:
-    """Slot to the value that acts have for it."""
+    """Slot to value, of acts."""
     return {one.slot: one.value for one in acts if one.value is not None and one.slot not in ("intent", "count")}

@@ -78,10 +78,10 @@ def test_what_users_do_is_there() -> None:
     made = [simulate("0", "train", number) for number in range(300)]
     goals = [goal for _, goal in made]
     tasks = [task for goal in goals for task in goal.tasks]
-    assert {task.astray for task in tasks} == {"", "slip", "mind"}
+    assert {task.deviation for task in tasks} == {"", "slip", "mind"}
     assert {task.intent for task in tasks} == {SET, FIND, MOVE, CANCEL}
     assert any(task.retry for task in tasks)
-    assert any(task.found for task in tasks)
+    assert any(task.looked_up for task in tasks)
     assert {1, 2, 3} <= {len(goal.tasks) for goal in goals}
     acts = {act for dialogue, _ in made for turn in acts_of(dialogue, "USER") for act, _, _ in turn}
     assert acts >= {"INFORM_INTENT", "INFORM", "AFFIRM", "NEGATE", "REQUEST", "REQUEST_ALTS", "SELECT", "THANK_YOU"}
@@ -167,7 +167,7 @@ def test_every_text_can_be_said() -> None:
             for turn in (told, begun, denied, *([] if intent == CANCEL else [slipped])):
                 line = say("USER", turn, intent, SeededRng(intent, str(chosen)))
                 said = {line.utterance[start:end] for _, start, end in line.spans}
-                assert said == {one.value.said for one in told if one.value and one.slot != REPEATS}
+                assert said == {one.value.text for one in told if one.value and one.slot != REPEATS}
 
 
 def test_an_action_has_both_forms() -> None:
