@@ -245,11 +245,11 @@ def test_other_pipelines_take_it(made: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--tasks", "6"], "--tasks: '6' is no task: there are 1 to 5"),
+        (["--tasks", "6"], "--tasks: '6' is no task: choose from 1 to 5"),
         (["--tasks", "1,1"], "--tasks: give each task once"),
         (["--sizes", "train=x"], "--sizes: 'x' is no size"),
-        (["--sizes", "training=5"], "--sizes: 'training' is no split: there are train, dev, test, oov"),
-        (["--sizes", "0"], "--sizes: nothing is asked for"),
+        (["--sizes", "training=5"], "--sizes: 'training' is no split: choose from train, dev, test, oov"),
+        (["--sizes", "0"], "--sizes: all sizes are 0"),
         (["--formats", "json"], "--formats: 'json' is no format"),
         (["--dialogues_per_file", "0"], "--dialogues_per_file: 0: give 1 to 1,000,000"),
         (["--least_options", "9"], "--least_options: 9: give 1 to 8"),

@@ -1,9 +1,9 @@
-"""DSTC2 (Henderson et al. 2014) as it unpacks: its lists of calls, its ontology, and its calls."""
+"""The DSTC2 corpus (Henderson et al. 2014): its lists of calls, its ontology and its calls."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,13 @@ class CallTurn(msgspec.Struct, frozen=True):
     """A turn of DSTC2: the system speaks, then the caller.
 
     Attributes:
-      system: the prompt, as the log's transcript has it.
-      system_acts: of the prompt.
-      user: what the caller said, one line without surplus white space; nothing where the caller was silent.
-      user_acts: the label's semantics.
-      goals: slot to value: the label's state after the turn.
-      method: how the caller asks: ``byconstraints``, ``byname``, ``byalternatives``, ``finished``, ``none``.
-      requested: slots the caller asks for.
+      system: the prompt, from the transcript in the log.
+      system_acts: the acts of the prompt.
+      user: the utterance of the caller in one line, white space normalised; empty where the caller was silent.
+      user_acts: the semantics of the label.
+      goals: (slot, value): the labelled state after the turn.
+      method: of the caller's search: ``byconstraints``, ``byname``, ``byalternatives``, ``finished``, ``none``.
+      requested: the slots that the caller asks for.
     """
 
     system: str
@@ -50,7 +50,7 @@ class CallTurn(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call: its folder's name as the list has it, and its turns."""
+    """A call: the name of its folder, as in the list, and its turns."""
 
     name: str
     turns: tuple[CallTurn, ...]
@@ -111,10 +111,10 @@ def read_call(folder: str, name: str, recognised: bool = False) -> Call:
     Args:
       folder: where the calls are.
       name: the call's folder below it.
-      recognised: whether the caller's words are what the recogniser heard first, not the transcription.
+      recognised: whether utterances of the caller are the recogniser's first hypotheses, not the transcriptions.
 
     Raises:
-      InputError: a path that leaves the folder, a file missing or broken, log and label that do not fit each other.
+      InputError: the path leaves the folder, a file is missing or broken, log and label do not match.
     """
     try:
         place = join(folder, name)
@@ -127,7 +127,7 @@ def read_call(folder: str, name: str, recognised: bool = False) -> Call:
     if len(log.turns) != len(label.turns):
         raise InputError(f"mismatch: the log has {len(log.turns)} turns, the label {len(label.turns)}", LABEL)
     if not log.turns:
-        raise InputError("no_turns: nothing is said", LOG)
+        raise InputError("no_turns: there are no turns", LOG)
     turns = [
         _turn(said, meant, recognised, f"turns[{t}]")
         for t, (said, meant) in enumerate(zip(log.turns, label.turns, strict=True))
@@ -162,7 +162,7 @@ def _turn(said: _LogTurn, meant: _LabelTurn, recognised: bool, where: str) -> Ca
     user = meant.transcription
     if recognised:
         if said.input is None:
-            raise InputError("not_dstc2: has no input, so nothing was recognised", LOG, where)
+            raise InputError("not_dstc2: has no input, so there is no hypothesis of the recogniser", LOG, where)
         user = said.input.live.hypotheses[0].text if said.input.live.hypotheses else ""
     return CallTurn(
         system=one_line(said.output.transcript),
@@ -181,17 +181,17 @@ def _acts(acts: Sequence[_RawAct]) -> tuple[Act, ...]:
 
 
 def one_line(text: str) -> str:
-    """A text without tabs, line breaks and half surrogates, none of which a line of a file can have."""
+    """A text without tabs, line breaks and lone surrogates, none of which a line of a file can have."""
     return " ".join(text.encode("utf-8", "backslashreplace").decode().split())
 
 
-PAPER_DEV = 500  # Bordes et al. 2017, Table 1: DSTC2's 506 less six, which train has
-BATCH = 128  # calls, and so dialogues of a file in the SGD layout
+PAPER_DEV = 500  # Bordes et al. 2017, Table 1; DSTC2 has 506, of which six go to train
+BATCH = 128  # calls, and so dialogues per file in the SGD layout
 _PLACES = ("scripts/config", "")
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Calls that are read together, and fill one dialogue file.
+    """Calls that are read together and written to one dialogue file.
 
     Attributes:
       split: ``train``, ``dev`` or ``test``.
@@ -205,12 +205,12 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def relative(self) -> str:
-        """The dialogue file below the corpus."""
+        """The path of the dialogue file in the corpus."""
         return f"{self.split}/dialogues_{self.index + 1:03}.json"
 
 
 class Ontology(msgspec.Struct, frozen=True):
-    """``ontology_dstc2.json``: values of the slots a caller can give, and the slots that can be asked for."""
+    """``ontology_dstc2.json``: the values of informable slots, and the requestable slots."""
 
     informable: dict[str, list[str]]
     requestable: list[str]
@@ -220,9 +220,9 @@ class Logs(msgspec.Struct, frozen=True):
     """The calls of a run.
 
     Attributes:
-      folder: where they are.
-      splits: to the calls' folders, in the order of the lists, after the split rule.
-      moved: calls that went from dev to train.
+      folder: that has them.
+      splits: split to the folders of its calls, in the order of the lists, after the split rule.
+      moved: number of calls moved from dev to train.
     """
 
     folder: str
@@ -240,14 +240,14 @@ class Logs(msgspec.Struct, frozen=True):
 
 
 def read_logs(root: str, dev: int | None) -> Logs:
-    """Finds the calls by the lists of DSTC2, ``scripts/config/dstc2_train.flist`` and so on.
+    """Reads the lists of DSTC2, ``scripts/config/dstc2_train.flist`` and so on.
 
     Args:
-      root: DSTC2 as it unpacks: ``data`` and ``scripts``.
-      dev: how many calls the dev set keeps, the first of its list; the others go to train. None: as DSTC2 has it.
+      root: DSTC2, unpacked: ``data`` and ``scripts``.
+      dev: number of calls that the dev set keeps; those after them in its list go to train. None: all.
 
     Raises:
-      InputError: no list, a list that cannot be read, a call that is listed twice.
+      InputError: there is no list, a list cannot be read, or a call is listed twice.
     """
     if not is_there(root):
         raise InputError("there is no such folder", root, "--logs")
@@ -285,7 +285,7 @@ def _names(path: Path) -> list[str]:
 
 
 def read_ontology(root: str, given: str | None) -> Ontology:
-    """Reads ``ontology_dstc2.json``. Raises InputError where it is missing or none."""
+    """Reads ``ontology_dstc2.json``. Raises InputError where it is missing or invalid."""
     path = as_path(given) if given else _found(root, "ontology_dstc2.json")
     if path is None or not is_there(path):
         reason = "no ontology here: expected scripts/config/ontology_dstc2.json, or give --ontology FILE"
@@ -300,8 +300,3 @@ def read_ontology(root: str, given: str | None) -> Ontology:
         if slot not in ontology.informable:
             raise InputError(f"is no ontology of DSTC2: informable has no {slot!r}", path)
     return ontology
-
-
-def sizes(splits: Mapping[str, Sequence[str]]) -> str:
-    """``train 1,618, dev 500, test 1,117``."""
-    return ", ".join(f"{split} {len(names):,}" for split, names in splits.items())

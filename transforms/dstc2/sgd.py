@@ -1,4 +1,4 @@
-"""A call in the SGD layout: service, slots, states from the labels, spans, acts, API calls with their results."""
+"""A call in the SGD layout: the service, states from the labels, spans, acts, API calls with their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parapet.transforms.dstc2.task6 import Round, Search
 from parapet.transforms.sgd_turns import Line, act, state, system_turn, user_turn
 
 SERVICE, INTENT, RATING = "Restaurants_dstc2", "FindRestaurants", "rating"
-_CATEGORICAL = 10  # values at most
+_CATEGORICAL = 10  # maximum number of values
 
 _DESCRIPTIONS = {
     "food": "Cuisine of the restaurant",
@@ -45,7 +45,7 @@ def slots_of(ontology: Ontology) -> list[str]:
 
 
 def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
-    """The schema file's services: one."""
+    """The services of the schema file: one."""
     slots = []
     for name in slots_of(ontology):
         values = [value for value in ontology.informable.get(name, []) if value != DONTCARE]
@@ -58,35 +58,35 @@ def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
                 "possible_values": sorted(values) if few else [],
             }
         )
-    given = [slot["name"] for slot in slots if slot["name"] in ontology.informable]
+    optional = [slot["name"] for slot in slots if slot["name"] in ontology.informable]
     intent = {
         "name": INTENT,
         "description": "Find a restaurant by cuisine, part of town and price range",
         "is_transactional": False,
         "required_slots": [],
-        "optional_slots": dict.fromkeys(given, DONTCARE),
+        "optional_slots": dict.fromkeys(optional, DONTCARE),
         "result_slots": [slot["name"] for slot in slots],
     }
     description = "Restaurants of a town, found by phone (DSTC2)"
     return [{"service_name": SERVICE, "description": description, "slots": slots, "intents": [intent]}]
 
 
-def dialogue_of(call: Call, found: Sequence[Round], known: frozenset[str]) -> dict[str, Any]:
-    """The dialogue. The user begins, as in SGD: the welcome, which is the same in all calls, is left out.
+def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> dict[str, Any]:
+    """The dialogue. The user begins, as in SGD: the welcome, the same in all calls, is left out.
 
     Args:
       call: the call.
-      found: its rounds.
-      known: the service's slots.
+      of_call: its rounds.
+      slots: of the service.
 
     Raises:
       InputError: a label has a slot that the service does not have.
     """
     turns = []
-    for t, one in enumerate(found):
-        turns.append(_user_turn(one.asked, known, f"turns[{t}]"))
+    for t, one in enumerate(of_call):
+        turns.append(_user_turn(one.turn, slots, f"turns[{t}]"))
         if one.answer is not None:
-            turns.append(_system_turn(one.answer, one.search, known))
+            turns.append(_system_turn(one.answer, one.search, slots))
     return {"dialogue_id": call.name, "services": [SERVICE], "turns": turns}
 
 
@@ -95,7 +95,7 @@ def _user_turn(turn: CallTurn, known: frozenset[str], where: str) -> dict[str, A
         if slot not in known:
             raise InputError(f"unknown_slot: the ontology has no slot {slot!r}", "label.json", where)
     acts = _acts(turn.user_acts, _USER, known, asked_for(turn.system_acts))
-    # In a silent turn the label has no method, but what was asked for before still is.
+    # In a silent turn the label has no method, but the search goes on.
     intent = "NONE" if turn.method == "finished" or (turn.method == "none" and not turn.goals) else INTENT
     after = state(intent, {slot: [value] for slot, value in turn.goals}, turn.requested)
     return user_turn(SERVICE, _line(turn.user, acts), acts, after)
@@ -111,32 +111,32 @@ def _system_turn(turn: CallTurn, search: Search | None, known: frozenset[str]) -
 
 
 def result_of(restaurant: Restaurant, rating: int) -> dict[str, str]:
-    """A restaurant as the service gives it."""
+    """A restaurant as a result of the service."""
     return {"name": restaurant.name, **dict(restaurant.values), RATING: str(rating)}
 
 
 def asked_for(acts: Iterable[Act]) -> str:
-    """The slot that a prompt asks for: what ``inform(this=dontcare)`` is about. Nothing where there are several."""
+    """The slot that a prompt requests, meant by ``inform(this=dontcare)``; empty where there are several."""
     slots = {value for act in acts if act.act == "request" for slot, value in act.slots if slot == "slot"}
     return slots.pop() if len(slots) == 1 else ""
 
 
 def _acts(acts: Iterable[Act], names: dict[str, str], known: frozenset[str], this: str) -> list[dict[str, Any]]:
-    made = []
+    actions = []
     for one in acts:
         name = names.get(one.act, one.act.upper().replace(".", "_").replace("-", "_"))
         if one.act == "confirm-domain":
-            made.append(act(name, "intent", INTENT))
+            actions.append(act(name, "intent", INTENT))
         elif one.act == "select":  # "something in the north or in the south": one act with both values
-            made += [act(name, slot, *(v for s, v in one.slots if s == slot)) for slot in _slots(one.slots, known)]
+            actions += [act(name, slot, *(v for s, v in one.slots if s == slot)) for slot in _slots(one.slots, known)]
         elif one.act == "request":
-            made += [act(name, value) for slot, value in one.slots if slot == "slot" and value in known]
+            actions += [act(name, value) for slot, value in one.slots if slot == "slot" and value in known]
         else:
             pairs = [(this if slot == "this" else slot, value) for slot, value in one.slots]
-            made += [act(name, slot, value) for slot, value in pairs if slot in known or slot == "count"]
+            actions += [act(name, slot, value) for slot, value in pairs if slot in known or slot == "count"]
             if not pairs or pairs == [("", DONTCARE)]:
-                made.append(act(name))
-    return made
+                actions.append(act(name))
+    return actions
 
 
 def _slots(pairs: Slots, known: frozenset[str]) -> list[str]:
@@ -144,7 +144,7 @@ def _slots(pairs: Slots, known: frozenset[str]) -> list[str]:
 
 
 def _line(text: str, acts: Iterable[dict[str, Any]]) -> Line:
-    """Where the acts' values stand in the text, each once; the longest are placed first."""
+    """The text with the first span of each value of the acts; the longest values are placed first."""
     values = {
         (one["slot"], value)
         for one in acts

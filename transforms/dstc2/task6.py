@@ -1,4 +1,4 @@
-"""A call as dialog bAbI task 6 has it (Bordes et al. 2017, section 3.3): rounds with their searches, and lines."""
+"""A call as a dialogue of dialog bAbI task 6 (Bordes et al. 2017, section 3.3): rounds with searches, and lines."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from parapet.transforms.dstc2.knowledge import (
     token,
 )
 
-_ANSWERS = frozenset({"offer", "canthelp", "canthelp.exception"})  # that the system cannot give without a search
+_ANSWERS = frozenset({"offer", "canthelp", "canthelp.exception"})  # system acts that need a search
 
 
 class Search(msgspec.Struct, frozen=True):
-    """An API call: slot to value, without those that are unknown, and what it gives."""
+    """An API call: (slot, value) of the known slots, and its results."""
 
     query: Slots
     results: tuple[Rated, ...]
 
 
 class Round(msgspec.Struct, frozen=True):
-    """What follows the system's welcome, in order.
+    """An utterance of the caller, and the answer of the system.
 
     Attributes:
-      asked: the turn in which the caller speaks, after its prompt.
-      search: what the system looks up before it answers.
-      answer: the turn whose prompt answers; None after the caller's last words.
+      turn: the turn in which the caller speaks, after its prompt.
+      search: the search of the system before it answers; None where there is none.
+      answer: the turn whose prompt is the answer; None after the last words of the caller.
     """
 
-    asked: CallTurn
+    turn: CallTurn
     search: Search | None
     answer: CallTurn | None
 
@@ -48,12 +48,12 @@ class Round(msgspec.Struct, frozen=True):
 def rounds(call: Call, knowledge: Knowledge, seed: str) -> list[Round]:
     """The rounds of a call.
 
-    A search is made where the answer needs one and the state (its food, area and price range) is not that of the search
-    before, which the first never is. Who does not care does not restrict.
+    There is a search where the answer needs one and the state (food, area and price range) differs from that of the
+    previous search. Values of ``dontcare`` are no restriction.
 
     Args:
       call: the call.
-      knowledge: what is searched.
+      knowledge: the knowledge base.
       seed: of the ratings.
     """
     queries = _queries(call)
@@ -71,14 +71,14 @@ def rounds(call: Call, knowledge: Knowledge, seed: str) -> list[Round]:
 
 
 def _queries(call: Call) -> dict[int, Slots]:
-    """Turn to the query made after it, in order."""
-    made: dict[int, Slots] = {}
+    """Turn to the query after it, in order."""
+    queries: dict[int, Slots] = {}
     last: Slots | None = None
     for t, (turn, answer) in enumerate(zip(call.turns, call.turns[1:], strict=False)):
         query = query_of(turn.goals)
         if query != last and any(act.act in _ANSWERS for act in answer.system_acts):
-            made[t] = last = query
-    return made
+            queries[t] = last = query
+    return queries
 
 
 def query_of(goals: Slots) -> Slots:
@@ -88,25 +88,25 @@ def query_of(goals: Slots) -> Slots:
 
 
 def offers_of(found: Sequence[Round]) -> Iterator[tuple[str, bool]]:
-    """Each restaurant that the system offers, and whether the search before gave it."""
-    given: set[str] = set()
+    """Each restaurant that the system offers, and whether it is among the results of the previous search."""
+    results: set[str] = set()
     for one in found:
         if one.search is not None:
-            given = {rated.restaurant.name for rated in one.search.results}
+            results = {rated.restaurant.name for rated in one.search.results}
         if one.answer is not None:
-            yield from ((name, name in given) for name in offered(one.answer.system_acts))
+            yield from ((name, name in results) for name in offered(one.answer.system_acts))
 
 
-FAREWELL = "you are welcome"  # what task 6 has the bot answer to the last words, which DSTC2 leaves unanswered
+FAREWELL = "you are welcome"  # in task 6 the answer to the last words, which have none in DSTC2
 NO_RESULT = Fact("api_call", "no", "result")  # a line of three words, as facts are
 
 
 class Words:
-    """Values of several words, which task 6 writes as one: ``asian_oriental``.
+    """Values of several words, which task 6 joins: ``asian_oriental``.
 
     Args:
-      knowledge: its names and values.
-      others: the ontology's.
+      knowledge: for its names and values.
+      others: further values.
     """
 
     def __init__(self, knowledge: Knowledge, others: Iterable[str]) -> None:
@@ -116,12 +116,12 @@ class Words:
         self._pattern = _any_of(several)
 
     def joined(self, text: str) -> str:
-        """The text with these values as one word each."""
+        """The text with each of these values as one word."""
         return self._pattern.sub(lambda found: token(found[0]), text) if self._pattern else text
 
 
 def _any_of(values: Sequence[str]) -> re.Pattern[str] | None:
-    """Finds any of the values, as whole words in any case; the first given goes before those that follow."""
+    """A pattern of the values as whole words in any case; earlier ones take precedence."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, values))})(?!\w)", re.IGNORECASE) if values else None
 
 
@@ -130,7 +130,7 @@ def lines_of(call: Call, found: Sequence[Round], words: Words) -> list[Fact | Ex
     bot = _Bot(words)
     lines: list[Fact | Exchange] = [Exchange(SILENCE, bot.says(call.turns[0]))]
     for one in found:
-        user = words.joined(one.asked.user) or SILENCE
+        user = words.joined(one.turn.user) or SILENCE
         if one.search is not None:
             lines.append(Exchange(user, api_call(one.search)))
             lines += _facts(one.search)
@@ -141,8 +141,8 @@ def lines_of(call: Call, found: Sequence[Round], words: Words) -> list[Fact | Ex
 
 def api_call(search: Search) -> str:
     """``api_call chinese R_location cheap``."""
-    asked = dict(search.query)
-    return " ".join(["api_call", *(token(asked[slot]) if slot in asked else RELATIONS[slot] for slot in QUERY)])
+    query = dict(search.query)
+    return " ".join(["api_call", *(token(query[slot]) if slot in query else RELATIONS[slot] for slot in QUERY)])
 
 
 def _facts(search: Search) -> list[Fact]:
@@ -150,7 +150,7 @@ def _facts(search: Search) -> list[Fact]:
 
 
 class _Bot:
-    """The system's prompts in order: a phone number is that of the restaurant it offered last."""
+    """The prompts of the system in order; a phone number becomes that of the restaurant offered last."""
 
     def __init__(self, words: Words) -> None:
         self.words, self.name = words, ""

@@ -1,7 +1,7 @@
-"""A bot of rules that solves the tasks (Bordes et al. 2017, section 4.1).
+"""A rule-based bot that solves the tasks (Bordes et al. 2017, section 4.1).
 
-It knows the patterns of the domain, the names of its fields and extras, and what stands in the dialogue: no value, no
-entity, nothing of how the dialogue was made.
+It knows the patterns of the domain, the names of its fields and extras, and the dialogue so far. It knows no values, no
+entities, and nothing about how the dialogue was simulated.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _HEADS = ("request", "update")
 
 
 class Rules:
-    """The patterns of a domain, as the bot recognises them.
+    """The patterns of a domain, for recognition.
 
     Args:
-      ontology: the domain; of its fields and extras only the names are used.
+      ontology: the domain; only the names of its fields and extras are used.
     """
 
     def __init__(self, ontology: Ontology) -> None:
@@ -30,7 +30,7 @@ class Rules:
         ways = ontology.patterns.user_ways()
         self._plain = {text: act for act in SIMPLE if act not in _HEADS for text in ways[act]}
         self._plain |= {text: act for act in ways if act.startswith("question.") for text in ways[act]}
-        # Longest first, here and with phrases: one may begin as another does.
+        # Longest first, here and with phrases: one may be a prefix of another.
         heads = sorted(((text, act) for act in _HEADS for text in ways[act]), key=lambda head: -len(head[0]))
         self._heads = [(re.compile(rf"{re.escape(text)}(?![^ ])"), act) for text, act in heads]
         phrases = [(text, act.partition(".")[2]) for act in ways if act.startswith("phrase.") for text in ways[act]]
@@ -40,10 +40,10 @@ class Rules:
         self._options = [_matcher(self.texts[act]) for act in ("option", "next_option")]
 
     def understand(self, text: str, asked: str) -> tuple[str, dict[str, str]]:
-        """What the user does, with values by field or ``name``; ``("", {})`` where no pattern fits.
+        """The act of the user, with values by field or ``name``; ``("", {})`` where no pattern matches.
 
         Args:
-          text: what is said.
+          text: the utterance.
           asked: the field that the bot asked for, if any.
         """
         if text in self._plain:
@@ -58,7 +58,7 @@ class Rules:
         return "", {}
 
     def _phrase_values(self, text: str) -> dict[str, str] | None:
-        """The values of phrases one behind the other, each after a space; None where something else stands there."""
+        """The values of consecutive phrases, each after a space; None where there is anything else."""
         values: dict[str, str] = {}
         at = 0
         while at < len(text):
@@ -70,8 +70,8 @@ class Rules:
                 return None
         return values
 
-    def done(self, text: str) -> tuple[str, str]:
-        """What the bot did with a text of its own, and the entity that it offered, if any."""
+    def act_of(self, text: str) -> tuple[str, str]:
+        """The act of a text of the bot, and the entity that it offers, if any."""
         for option in self._options:
             if found := option.fullmatch(text):
                 return "option", found[1]
@@ -91,14 +91,14 @@ class Bot:
         self._wishes: dict[str, str] = {}
         self._offered: list[str] = []
         self._reserved = ""
-        self._last = ""  # what the bot did
+        self._last = ""  # act of the bot
 
     def read(self, fact: Fact) -> None:
-        """Takes a fact that stands in the dialogue."""
+        """Reads a fact in the dialogue."""
         self._facts.setdefault(fact.entity, {})[fact.relation] = fact.value
 
     def answer(self, user: str) -> str:
-        """What it says to what the user says; empty where it knows no rule."""
+        """The answer to an utterance of the user; empty where no rule applies."""
         if user == SILENCE:
             return self._go_on()
         act, values = self.rules.understand(user, self._last.removeprefix("ask."))
@@ -118,14 +118,14 @@ class Bot:
             return self._text("farewell" if self._last == "call" else "anything_else")
         return self._text(_ANSWERS.get(act, ""))
 
-    def hear(self, said: str) -> None:
-        """Takes what the bot did say: its own answer, or, where that was wrong, the right one."""
-        self._last, offered = self.rules.done(said)
+    def hear(self, text: str) -> None:
+        """Takes the right answer, whether it was the bot's own or not."""
+        self._last, offered = self.rules.act_of(text)
         if offered:
             self._offered.append(offered)
 
     def _go_on(self) -> str:
-        """The user is silent: what follows what the bot did last."""
+        """The next text where the user is silent."""
         if self._last == "acknowledge":
             return self._ask_or_search()
         left = {name: of for name, of in self._facts.items() if name not in self._offered}
@@ -147,7 +147,7 @@ class Bot:
         return text
 
 
-# What a thing that the user does is answered with, where that does not depend on what was before.
+# Acts of the user to the bot's answers, where these do not depend on the dialogue so far.
 _ANSWERS = {
     "greet": "greet",
     "update": "updated",
@@ -159,7 +159,7 @@ _ANSWERS = {
 
 
 def solve(rules: Rules, dialogue: BabiDialogue) -> list[bool]:
-    """Of each answer whether the bot finds it, given all that stands before it."""
+    """For each answer whether the bot finds it, given everything before it."""
     bot = Bot(rules)
     right = []
     for line in dialogue.lines:
@@ -172,5 +172,5 @@ def solve(rules: Rules, dialogue: BabiDialogue) -> list[bool]:
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """A pattern with one gap, which takes one word, up to a space or the end."""
+    """A regular expression of a pattern with one gap, which matches one word, up to a space or the end."""
     return re.compile(_GAP.sub(r"(\\S+)", re.escape(pattern)) + r"(?!\S)")

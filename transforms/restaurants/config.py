@@ -1,4 +1,4 @@
-"""What a run of ``restaurants`` is given: tasks, sizes, and the files that come of them."""
+"""The options of ``restaurants``: tasks, sizes, formats; and the shards that follow from them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Shard(msgspec.Struct, frozen=True):
       task: 1 to 5.
       split: train, dev, test or oov.
       first: the number of its first dialogue in the set, from 0.
-      dialogues: how many they are.
-      part: which file of the set it is, from 1.
-      parts: how many there are.
+      dialogues: number of dialogues.
+      part: number of the file in its set, from 1.
+      parts: number of files of the set.
     """
 
     task: int
@@ -37,17 +37,17 @@ class Shard(msgspec.Struct, frozen=True):
     parts: int
 
     def text_name(self, plus: bool) -> str:
-        """Of the file in the published format, below the output folder."""
+        """The path of the file in the published format."""
         name = dialogues_name(self.task, self.split, self.part, self.parts)
         return f"{PLUS}/{name}" if plus else name
 
     def corpus(self, plus: bool) -> str:
-        """The corpus in the SGD layout, below the output folder."""
+        """The folder of the corpus in the SGD layout."""
         return corpus_name(self.task, self.split, plus)
 
     @property
     def sgd_name(self) -> str:
-        """Of the file in the SGD layout, below its corpus."""
+        """The path of the file in its corpus."""
         return f"{'test' if self.split == 'oov' else self.split}/dialogues_{self.part:03}.json"
 
 
@@ -59,12 +59,12 @@ class Config(msgspec.Struct, frozen=True):
       ontology: the domain.
       ontology_path: its file; None where it is the built-in one.
       tasks: in order.
-      sizes: (split, dialogues of each task), without those of none.
-      per_file: dialogues of a file at most.
+      sizes: (split, dialogues of each task) of the splits that have any.
+      per_file: maximum number of dialogues of a file.
       formats: babi, sgd or both.
-      seed: of all that is drawn.
-      least: entities that a request finds at least, where they are offered.
-      plus: rates of disfluencies, where there are sets of them.
+      seed: of all random choices.
+      least: minimum number of results of a request of which entities are offered.
+      plus: rates of disfluencies; empty where there are none.
       solved: share of the dialogues that the rule-based bot must solve.
     """
 
@@ -114,18 +114,18 @@ class Config(msgspec.Struct, frozen=True):
 
     def shards(self) -> list[Shard]:
         """One for each file, in order."""
-        found = []
+        shards = []
         for task in self.tasks:
             for split, size in self.sizes:
                 parts = -(-size // self.per_file)
                 for i in range(parts):
                     first = i * self.per_file
                     shard = Shard(task, split, first, min(self.per_file, size - first), i + 1, parts)
-                    found.append(shard)
-        return found
+                    shards.append(shard)
+        return shards
 
     def schema_names(self) -> list[str]:
-        """Of the schema files in the SGD layout, below the output folder."""
+        """The paths of the schema files in the SGD layout."""
         if "sgd" not in self.formats:
             return []
         return sorted(
@@ -150,47 +150,47 @@ def check(config: Config) -> None:
     check_updates(world, config.tasks, splits, path)
 
 
-def parse_tasks(given: str) -> tuple[int, ...]:
-    """``1,2`` as tasks, in order. Raises InputError."""
-    parts = listed(given)
+def parse_tasks(text: str) -> tuple[int, ...]:
+    """Parses ``1,2``; gives the tasks in order. Raises InputError."""
+    parts = listed(text)
     for part in parts:
         if part not in map(str, TASKS):
-            raise InputError(f"{part!r} is no task: there are 1 to 5; task 6 is 'parapet babi_task6'", "--tasks")
+            raise InputError(f"{part!r} is no task: choose from 1 to 5; task 6 is 'parapet babi_task6'", "--tasks")
     if not parts or len(set(parts)) < len(parts):
         raise InputError("give each task once, such as 1,2,5", "--tasks")
     return tuple(sorted(map(int, parts)))
 
 
-def parse_sizes(given: str) -> tuple[tuple[str, int], ...]:
-    """``1000``, or ``train=5000,oov=0``: what is not named keeps its 1,000. Raises InputError."""
+def parse_sizes(text: str) -> tuple[tuple[str, int], ...]:
+    """Parses ``1000`` or ``train=5000,oov=0``, with a default of 1,000. Raises InputError."""
     sizes = dict.fromkeys(SPLITS, 1000)
-    parts = listed(given)
+    parts = listed(text)
     for part in parts:
-        name, equals, text = part.partition("=")
+        name, equals, size = part.partition("=")
         if not equals and len(parts) == 1:
             sizes = dict.fromkeys(SPLITS, _size(part))
         elif name not in sizes:
-            raise InputError(f"{name!r} is no split: there are {', '.join(SPLITS)}", "--sizes")
+            raise InputError(f"{name!r} is no split: choose from {', '.join(SPLITS)}", "--sizes")
         else:
-            sizes[name] = _size(text)
+            sizes[name] = _size(size)
     if not any(sizes.values()):
-        raise InputError("nothing is asked for: give a size above 0", "--sizes")
+        raise InputError("all sizes are 0: give one above 0", "--sizes")
     return tuple((split, size) for split, size in sizes.items() if size)
 
 
-def parse_formats(given: str) -> tuple[str, ...]:
-    """``babi,sgd``. Raises InputError."""
-    parts = listed(given)
+def parse_formats(text: str) -> tuple[str, ...]:
+    """Parses ``babi,sgd``. Raises InputError."""
+    parts = listed(text)
     for part in parts:
         if part not in FORMATS:
-            raise InputError(f"{part!r} is no format: there are {', '.join(FORMATS)}", "--formats")
+            raise InputError(f"{part!r} is no format: choose from {', '.join(FORMATS)}", "--formats")
     if not parts:
         raise InputError("give babi, sgd or both", "--formats")
-    return tuple(one for one in FORMATS if one in parts)
+    return tuple(name for name in FORMATS if name in parts)
 
 
 def check_numbers(per_file: int, least: int, solved: float, ratings: int) -> None:
-    """Raises InputError for numbers of flags that cannot work."""
+    """Raises InputError for numbers out of range."""
     if not 1 <= per_file <= 1_000_000:
         raise InputError(f"{per_file}: give 1 to 1,000,000", "--dialogues_per_file")
     if not 1 <= least <= ratings:

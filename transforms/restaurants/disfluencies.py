@@ -1,8 +1,8 @@
-"""Hesitations, self-corrections and restarts in what the user says: bAbI+ (Shalyminov, Eshghi and Lemon 2017).
+"""Hesitations, self-corrections and restarts in user turns: bAbI+ (Shalyminov, Eshghi and Lemon 2017).
 
-What is meant stays: the values behind a correction are those of before, their spans go with them, and what the bot
-says is the same. A word of hesitation stands before a word ("a table um somewhere in lima"); a correction has another
-value first ("somewhere in quito wait no lima"), or also the word before it ("somewhere in quito wait no in lima"); a
+The meaning is unchanged: the values after a correction are the original ones, their spans move along, and the bot says
+the same. A hesitation comes before a word ("a table um somewhere in lima"). A correction puts another value first
+("somewhere in quito wait no lima"), or also repeats the word before it ("somewhere in quito wait no in lima"). A
 restart breaks off and begins again ("let us have once more let us have a table").
 """
 
@@ -25,7 +25,7 @@ from parapet.transforms.seeding import StratifiedRng
 from parapet.transforms.sgd_turns import Line
 
 KINDS = ("hesitation", "correction", "restart")
-# Shares of the user's turns, after the paper's account of its corpus, which was not at hand; a turn may have several.
+# Shares of user turns, as the paper describes its corpus, which was not available; a turn may have several.
 RATES = {"hesitation": 0.40, "correction": 0.21, "restart": 0.05}
 
 _WORD = re.compile(r"\S+")
@@ -46,7 +46,7 @@ class Disfluent(msgspec.Struct, frozen=True):
 
 
 def parse_rates(given: str) -> tuple[tuple[str, float], ...]:
-    """``correction=0.3``: what is not named keeps its default. Raises InputError."""
+    """Parses ``correction=0.3``; other kinds keep their defaults. Raises InputError."""
     rates = dict(RATES)
     for part in listed(given):
         name, _, text = part.partition("=")
@@ -92,7 +92,7 @@ def _words() -> dict[str, tuple[str, ...]]:
 
 
 def _can(kind: str, line: Line) -> bool:
-    """Whether a turn can have a kind: a correction needs a value, a restart something before its last word."""
+    """Whether a turn can have a kind: a correction needs a value, a restart two words."""
     return bool(line.spans) if kind == "correction" else kind == "hesitation" or " " in line.utterance
 
 

@@ -1,4 +1,4 @@
-"""The ontology of a simulated domain: its fields with their values, and how its dialogues are drawn; read from TOML."""
+"""The ontology of a simulated domain, read from TOML: fields with values, and the structure of dialogues."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import msgspec
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.transforms.restaurants.patterns import Patterns, merged, patterns_for
 
-MAX_ENTITIES = 1_000_000  # of a half: the knowledge base is held in memory
+MAX_ENTITIES = 1_000_000  # of a half; the knowledge base is kept in memory
 RESERVED = ("name", "rating", "intent", "count")
-_FORBIDDEN = "_<>{}|"  # an underscore parts the pieces of an entity's name
+_FORBIDDEN = "_<>{}|"  # the underscore separates the parts of an entity's name
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A field of an API call.
 
     Attributes:
-      name: of the field; ``R_`` and the name is its relation in the knowledge base.
-      seen: values of training, dev and test.
-      unseen: those of the out-of-vocabulary test.
-      values: instead of these two: values of both.
-      one_each: each entity has one of the values, drawn, instead of there being entities for all of them.
+      name: of the field; ``R_NAME`` is its relation in the knowledge base.
+      seen: values of train, dev and test.
+      unseen: values of the out-of-vocabulary test.
+      values: values of both, instead of these two.
+      one_each: each entity has one random value, instead of an entity for each value.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A domain.
 
     Attributes:
-      domain: what is booked, such as ``restaurant``.
-      entity: what names of entities begin with.
+      domain: the kind of entity, such as ``restaurant``.
+      entity: prefix of the names of entities.
       fields: in the order in which the bot asks, which is that of ``api_call``.
-      ratings: entities are rated 1 to this.
-      extras: what a user may ask about an entity.
-      name: the fields in an entity's name, in order; by default all but those of ``one_each``.
-      patterns: what is said.
-      structure: how dialogues are drawn.
+      ratings: the highest rating; the lowest is 1.
+      extras: properties of an entity that users may ask for.
+      patterns: of the utterances.
+      structure: the random choices in dialogues.
+      name: the fields in the name of an entity, in order; by default all that are not ``one_each``.
     """
 
     domain: str
@@ -72,7 +72,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def crossed(self) -> tuple[Field, ...]:
-        """The fields of whose values all combinations are there, in the order of an entity's name."""
+        """The fields of which there is an entity for each combination of values, in the order of its name."""
         of_name = {field.name: field for field in self.fields}
         return tuple(of_name[name] for name in self.name)
 
@@ -83,7 +83,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Given(msgspec.Struct, forbid_unknown_fields=True):
-    """The file as it stands."""
+    """The content of the file."""
 
     domain: str
     entity: str
@@ -96,7 +96,7 @@ class _Given(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def default_ontology() -> Ontology:
-    """The restaurants of the paper under names of our own."""
+    """The restaurants of the paper, with other names."""
     folder = resources.files("parapet.transforms.restaurants")
     given = tomllib.loads((folder / "ontology.toml").read_text(encoding="utf-8"))
     patterns = tomllib.loads((folder / "patterns.toml").read_text(encoding="utf-8"))
@@ -104,10 +104,10 @@ def default_ontology() -> Ontology:
 
 
 def read_ontology(data: bytes, path: object) -> Ontology:
-    """An ontology of a user's.
+    """Parses a file.
 
     Raises:
-      InputError: no TOML, an unknown key, too few values, two equal ones, one with a space; with file and place.
+      InputError: no TOML, an unknown key, too few values, repeated values, or a value with a space; with the place.
     """
     try:
         given = tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
@@ -121,7 +121,7 @@ def read_ontology(data: bytes, path: object) -> Ontology:
 
 
 def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
-    """Types and checks an ontology. Raises InputError with the place."""
+    """Validates an ontology. Raises InputError with the place."""
     _check_keys(given, path)
     try:
         found = msgspec.convert(given, _Given)
@@ -138,7 +138,7 @@ def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
 
 
 def _check_keys(given: Mapping[str, Any], path: object) -> None:
-    """An unknown key is told with the nearest there is."""
+    """Raises InputError for an unknown key, with the nearest known one."""
     fields = given.get("fields")
     parts: list[tuple[str, Any, type[msgspec.Struct]]] = [("", given, _Given)]
     parts += [(f"fields[{i}].", one, Field) for i, one in enumerate(fields if isinstance(fields, list) else [])]
@@ -157,7 +157,7 @@ def _unknown(key: str, known: Sequence[str], path: object, where: str) -> NoRetu
 
 
 def _problems(given: _Given) -> Iterator[tuple[str, str]]:
-    """(place, reason) of what does not hold; places as ``fields[0].seen[2]``."""
+    """(place, reason) of each problem; places as ``fields[0].seen[2]``."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,49}", given.domain):
         yield (
             "domain",
@@ -176,7 +176,7 @@ def _problems(given: _Given) -> Iterator[tuple[str, str]]:
     for unseen in (False, True):
         crossed = [len(field.of_half(unseen)) for field in given.fields if not field.one_each]
         if (entities := math.prod(crossed) * given.ratings) > MAX_ENTITIES:
-            yield "fields", f"{entities:,} entities: at most {MAX_ENTITIES:,} are possible, give fewer values"
+            yield "fields", f"{entities:,} entities: at most {MAX_ENTITIES:,} are supported, give fewer values"
 
 
 def _name_problems(given: _Given) -> Iterator[tuple[str, str]]:
@@ -186,18 +186,18 @@ def _name_problems(given: _Given) -> Iterator[tuple[str, str]]:
         yield "extras", 'there is none: give one or more, such as ["phone", "address"]'
     names = [(f"fields[{i}].name", field.name) for i, field in enumerate(given.fields)]
     names += [(f"extras[{i}]", name) for i, name in enumerate(given.extras)]
-    known: set[str] = set()
+    seen: set[str] = set()
     for place, name in names:
         if not name.isidentifier() or not name.isascii():
             yield place, f"{name!r}: a name has letters, digits and _, and no digit first"
         if name in RESERVED:
             yield place, f"{name!r} has a meaning of its own: choose another name"
-        if name in known:
+        if name in seen:
             yield place, f"{name!r} stands twice"
-        known.add(name)
+        seen.add(name)
     crossed = [field.name for field in given.fields if not field.one_each]
     if not crossed:
-        yield "fields", "all are one_each: at least one must not be"
+        yield "fields", "all fields are one_each: at least one must not be"
     if given.name and sorted(given.name) != sorted(crossed):
         yield "name", f"must have the fields without one_each, each once: {', '.join(crossed)}"
 
@@ -215,7 +215,7 @@ def _value_problems(place: str, field: Field) -> Iterator[tuple[str, str]]:
 
 
 def _twins(given: _Given) -> Iterator[tuple[str, str]]:
-    """Values that are equal, of one field or two: one could not tell what is meant."""
+    """Equal values, in one field or two: they would be ambiguous."""
     first: dict[str, str] = {}
     for i, field in enumerate(given.fields):
         for key in ("values", "seen", "unseen"):
@@ -227,7 +227,7 @@ def _twins(given: _Given) -> Iterator[tuple[str, str]]:
 
 
 def _bad_word(word: str) -> str:
-    """Why a text cannot be one word of the published format; empty where it can."""
+    """Why a text cannot be a word of the published format; empty where it can."""
     if not word:
         return "is empty"
     if word.split() != [word] or not word.isprintable():
@@ -237,11 +237,11 @@ def _bad_word(word: str) -> str:
     return ""
 
 
-Range = tuple[int, int]  # the least and the most; each number of these and between is as likely
+Range = tuple[int, int]  # minimum and maximum; the numbers are uniformly distributed
 
 
 class Given(msgspec.Struct, frozen=True):
-    """How many fields the first request names, by task."""
+    """Number of fields in the first request, by task."""
 
     task1: Range
     task2: Range
@@ -250,22 +250,22 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class Updates(msgspec.Struct, frozen=True):
-    """How many fields are updated, by task."""
+    """Number of updated fields, by task."""
 
     task2: Range
     task5: Range
 
 
 class Structure(msgspec.Struct, frozen=True):
-    """How dialogues are drawn.
+    """The random choices in dialogues. The defaults are those of the paper, or of its files where it has none.
 
     Attributes:
       given: fields in the first request.
       updates: fields updated.
-      options: (how many entities there are to choose from, share of the dialogues of task 3); without any, a request
-        of task 3 is any that finds enough.
-      accepted: share of the proposals that the user accepts; the last one always.
-      all_extras: share of the dialogues of tasks 4 and 5 in which the user asks about all extras, not about one.
+      options: (number of entities to choose from, share of the dialogues of task 3); where empty, a request of task 3
+        is any with enough results.
+      accepted: share of the proposals that the user accepts; the last one is always accepted.
+      all_extras: share of the dialogues of tasks 4 and 5 in which the user asks about all extras, not just one.
     """
 
     given: Given
@@ -285,7 +285,7 @@ class Structure(msgspec.Struct, frozen=True):
 
 
 class _File(msgspec.Struct):
-    """The table as it stands in a file."""
+    """The table ``structure`` of a file."""
 
     given: Given
     updates: Updates
@@ -295,15 +295,15 @@ class _File(msgspec.Struct):
 
 
 def structure_for(fields: int, table: Mapping[str, Any], path: object) -> Structure:
-    """The structure that a table says; what it does not say is as published.
+    """The structure of a domain; defaults are as published.
 
     Args:
-      fields: how many the domain has.
+      fields: number of fields of the domain.
       table: ``structure`` of an ontology.
       path: the ontology's file, for messages.
 
     Raises:
-      InputError: an unknown key, a range or share that cannot be; with the place.
+      InputError: an unknown key, or a range or share that is out of bounds; with the place.
     """
     whole = merged(_published(fields), {**table, "options": {}}, path, "structure")
     whole["options"] = table.get("options", {})
@@ -319,7 +319,11 @@ def structure_for(fields: int, table: Mapping[str, Any], path: object) -> Struct
 
 
 def _published(fields: int) -> dict[str, Any]:
-    """Section 3.1.1 of the paper; of tasks 2 and 5 what the published files have, which is less than it says."""
+    """Section 3.1.1 of the paper; for tasks 2 and 5 the published files, which have less than the paper says.
+
+    The figures of the files are counts of 1,000 dialogues a task. Those for the four fields of the paper are carried
+    over to any number of fields.
+    """
     some = max(1, fields - 1)
     return {
         "given": {"task1": [0, fields], "task2": [fields, fields], "task3": [0, fields], "task5": [1, some]},
@@ -331,7 +335,7 @@ def _published(fields: int) -> dict[str, Any]:
 
 
 def _structure_problems(parsed: _File, fields: int) -> Iterator[tuple[str, str]]:
-    """(place, reason) of what cannot be."""
+    """(place, reason) of each problem."""
     for key, ranges, least in (("given", parsed.given, 0), ("updates", parsed.updates, 1)):
         for task, (low, high) in msgspec.structs.asdict(ranges).items():
             if not least <= low <= high <= fields:

@@ -1,4 +1,4 @@
-"""What users and bot say: sentence patterns with gaps, the paper's domain's or made of an ontology's words."""
+"""Sentence patterns of user and bot, with gaps for values: those of the paper's domain, or of any other one."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from parapet.transforms.sgd_turns import slots_of
 Ways = tuple[str, ...]
 ByName = tuple[tuple[str, Ways], ...]  # of a field or extra; in pairs, so that it can be hashed
 
-# What the user does without a field or an extra.
+# Acts of the user without a field or an extra.
 SIMPLE = ("greet", "request", "update", "no_more", "reject", "accept", "thank", "decline")
 CALLS = ("call", "call_again")
 
 
 class User(msgspec.Struct, frozen=True):
-    """The user's patterns; of each one is drawn.
+    """The patterns of the user; each act has one or more wordings.
 
     Attributes:
       greet: begins every dialogue.
-      request: what is to be booked; phrases of fields, or of a name, follow it.
-      update: a wish is changed; the phrase of a field follows it.
+      request: asks for an entity; phrases of fields, or of a name, follow.
+      update: changes a value; the phrase of a field follows.
       no_more: nothing else is to be changed.
-      reject: another option, please.
-      accept: this option, please.
-      thank: thanks, behind a reservation.
-      decline: nothing else is wanted.
-      phrase: field or ``name`` to what stands behind a request.
+      reject: asks for another option.
+      accept: accepts an option.
+      thank: thanks after a reservation.
+      decline: nothing else is needed.
+      phrase: field or ``name`` to phrases after a request.
       answer: field to answers to the bot's question.
-      question: extra to questions about what was reserved.
+      question: extra to questions about the reserved entity.
     """
 
     greet: Ways
@@ -53,7 +53,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class Bot(msgspec.Struct, frozen=True):
-    """The bot's patterns; ``api_call`` and its fields are two more, the first and an updated one.
+    """The patterns of the bot. ``api_call`` with its fields counts as two more, the first call and an updated one.
 
     Attributes:
       greet: answers a greeting.
@@ -86,13 +86,13 @@ class Bot(msgspec.Struct, frozen=True):
 
 
 class Patterns(msgspec.Struct, frozen=True):
-    """What both sides say."""
+    """The patterns of both sides."""
 
     user: User
     bot: Bot
 
     def user_ways(self) -> dict[str, Ways]:
-        """What the user does, such as ``greet`` or ``answer.price``, to the ways of saying it."""
+        """Act of the user, such as ``greet`` or ``answer.price``, to its wordings."""
         user = self.user
         ways: dict[str, Ways] = {key: getattr(user, key) for key in SIMPLE}
         for key, pairs in (("phrase", user.phrase), ("answer", user.answer), ("question", user.question)):
@@ -100,7 +100,7 @@ class Patterns(msgspec.Struct, frozen=True):
         return ways
 
     def bot_texts(self, fields: Sequence[str]) -> dict[str, str]:
-        """What the bot does, such as ``greet`` or ``ask.price``, to what it says; calls have the gaps of the fields."""
+        """Act of the bot, such as ``greet`` or ``ask.price``, to its text; calls have the gaps of the fields."""
         texts: dict[str, str] = {key: getattr(self.bot, key) for key in self.bot.__struct_fields__[:-2]}
         texts |= {f"ask.{name}": text for name, text in self.bot.ask}
         texts |= {f"give.{name}": text for name, text in self.bot.give}
@@ -109,24 +109,24 @@ class Patterns(msgspec.Struct, frozen=True):
 
 
 def counted_patterns(patterns: Patterns) -> tuple[int, int]:
-    """How many patterns the user has, and the bot with its two API calls."""
+    """The number of patterns of the user, and of the bot with its two API calls."""
     return sum(map(len, patterns.user_ways().values())), len(patterns.bot_texts(()))
 
 
 def patterns_for(
     domain: str, fields: Sequence[str], extras: Sequence[str], given: Mapping[str, Any], path: object
 ) -> Patterns:
-    """Patterns as given, what is not given made of the words of the ontology.
+    """The patterns of an ontology; defaults are filled with its words.
 
     Args:
-      domain: what is booked.
+      domain: the kind of entity.
       fields: their names.
       extras: their names.
-      given: the table ``patterns`` of an ontology.
+      given: the table ``patterns`` of the ontology.
       path: the ontology's file, for messages.
 
     Raises:
-      InputError: an unknown key, a gap that is missing or strange, one text for two things; with the place.
+      InputError: an unknown key, a missing or unknown gap, one text for two acts; with the place.
     """
     default = _default(domain, fields, extras)
     sides: dict[str, dict[str, Any]] = {}
@@ -153,29 +153,29 @@ def _any_domain() -> str:
 
 
 def _default(domain: str, fields: Sequence[str], extras: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The patterns of any domain, with these words."""
+    """The default patterns, filled with these words."""
 
     def expand(value: Any) -> Any:
         if isinstance(value, dict):
-            made: dict[str, Any] = {}
+            expanded: dict[str, Any] = {}
             for key, one in value.items():
                 names = {"FIELD": fields, "EXTRA": extras}.get(key)
-                made |= {name: fill(one, key, name) for name in names} if names is not None else {key: expand(one)}
-            return made
+                expanded |= {name: fill(one, key, name) for name in names} if names is not None else {key: expand(one)}
+            return expanded
         return fill(value, "DOMAIN", domain)
 
     def fill(value: Any, key: str, name: str) -> Any:
         if isinstance(value, list):
             return [fill(one, key, name) for one in value]
-        # In a gap the name stands as it is, said aloud with spaces.
-        said = name if key == "DOMAIN" else name.replace("_", " ")
-        return str(value).replace(f"{{{key}}}", f"{{{name}}}").replace(key, said)
+        # A gap has the name itself; a text has it with spaces.
+        words = name if key == "DOMAIN" else name.replace("_", " ")
+        return str(value).replace(f"{{{key}}}", f"{{{name}}}").replace(key, words)
 
     return {side: expand(of) for side, of in tomllib.loads(_any_domain()).items()}
 
 
 def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> dict[str, Any]:
-    """A table with defaults for what is not given, and tables in it likewise. Raises InputError with the place."""
+    """A table with defaults, and nested tables likewise. Raises InputError with the place."""
     if not isinstance(given, dict):
         raise InputError("expected a table", path, place)
     table = dict(default)
@@ -192,7 +192,7 @@ def _as_pairs(value: Any) -> Any:
 
 
 def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
-    """(place, what it is for, text, the gaps that it must have) of each pattern."""
+    """(place, act, text, required gaps) of each pattern."""
     for act, ways in patterns.user_ways().items():
         kind, _, name = act.partition(".")
         for i, text in enumerate(ways):
@@ -204,7 +204,7 @@ def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
             yield f"bot.{act}", f"bot.{_SAME.get(act, act)}", text, gaps
 
 
-# What may be said in the same words.
+# Acts that may have the same text.
 _SAME = {"search_again": "search", "next_option": "option", "reserve_by_name": "reserve"}
 
 
@@ -215,17 +215,17 @@ def _problems(patterns: Patterns) -> Iterator[tuple[str, str]]:
     first: dict[tuple[str, str], tuple[str, str]] = {}
     for place, what, text, gaps in _texts(patterns):
         if not text.strip() or text != " ".join(text.split()) or not text.isprintable():
-            yield place, f"{text!r}: words in one line, one space between, no tabs, please"
+            yield place, f"{text!r}: give one line, with single spaces and no tabs"
         if SILENCE in text or text.startswith("api_call"):
-            yield place, f"{text!r}: {SILENCE} and api_call belong to the format"
+            yield place, f"{text!r}: {SILENCE} and api_call are reserved by the format"
         if slots_of(text) != gaps or text.count("{") + text.count("}") != 2 * len(gaps):
             wanted = " and ".join(f"{{{gap}}}" for gap in gaps) or "no {gap}"
             yield place, f"{text!r} must have {wanted}{', once' if gaps else ''}"
         side = what.partition(".")[0]
-        # Which answer is meant is told by the question before it.
-        told = "user.answer" if what.startswith("user.answer") else what
+        # The question before it distinguishes answers.
+        act = "user.answer" if what.startswith("user.answer") else what
         for gap in gaps:
             text = text.replace(f"{{{gap}}}", "{}")
-        other, there = first.setdefault((side, text), (told, place))
-        if other != told:
-            yield place, f"says the same as {there}: one could not tell what is meant"
+        other, there = first.setdefault((side, text), (act, place))
+        if other != act:
+            yield place, f"says the same as {there}: it would be ambiguous"

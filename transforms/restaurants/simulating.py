@@ -1,14 +1,14 @@
-"""Dialogues of tasks 1 to 5 (Bordes et al. 2017, section 3.1.1), each of its own draws.
+"""Simulation of dialogues of tasks 1 to 5 (Bordes et al. 2017, section 3.1.1).
 
-1, issuing API calls: a request gives some of the fields, the bot asks for the others in their order and calls.
-2, updating API calls: after the call, fields are updated in a drawn order, the bot calls again, and the user thanks.
-3, displaying options: of what a request finds, which stands before the dialogue, the bot offers the best rated, then
-the next, until the user accepts: each with 25 %, and always the last.
+1, issuing API calls: a request gives some of the fields, the bot asks for the others in order and makes the call.
+2, updating API calls: after the call, fields are updated in random order, the bot makes another call, the user thanks.
+3, displaying options: the results of a request come before the dialogue; the bot offers the best rated one, then the
+next, until the user accepts: each with a probability of 25 %, the last one always.
 4, providing extra information: a table by name, then phone (25 %), address (25 %) or both.
-5, conducting full dialogues: all of these; the user thanks, and declines what else is offered.
+5, conducting full dialogues: all of these; the user thanks, and declines further help.
 
-How many fields are given and updated and how many entities are found is the domain's ``structure``. A request of task 5
-finds as much as one of task 3; the text has one entity or more, but its Table 1 has 24 results.
+The numbers of given and updated fields and of results are the domain's ``structure``. A request of task 5 has as many
+results as one of task 3: the paper's text has one or more, but its Table 1 has 24 lines of results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from parapet.transforms.sgd_turns import Line, filled, joined
 
 TASKS = (1, 2, 3, 4, 5)
 
-_TRIES = 10_000  # for a request at a distance from another; a few are enough where the values are not too few
+_TRIES = 10_000  # to find two requests that differ; a few are enough unless there are too few values
 
 
 class Utterance(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
 
 
 def check_updates(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
-    """Raises InputError where a split has no two requests that differ in so many fields as an update may change."""
+    """Raises InputError where a split has no two requests that differ in as many fields as are updated."""
     for task in sorted({2, 5} & set(tasks)):
         least, most = world.ontology.structure.updates_in(task)
         for split in splits:
@@ -130,7 +130,7 @@ class _Simulation:
 
     def _requests(self, task: int) -> tuple[Request, Request]:
         if task in (2, 5):
-            aside = self.rng.fork()  # what is drawn there may fit no two requests
+            aside = self.rng.fork()  # for choices that may be discarded: not all fit two requests
             n = _between(aside, self.structure.updates_in(task))
             pair = _updated_from(self.world, aside, self.split, n, task == 5)
             self.rng.enter(repr(pair))
@@ -143,7 +143,7 @@ class _Simulation:
         return request, request
 
     def _ask_for(self, request: Request, n: int) -> None:
-        """The user's request with ``n`` of the fields, and the bot's questions for the others."""
+        """The request with ``n`` of the fields, and the bot's questions for the others."""
         values = self._values(request)
         given = self.rng.sample(list(values), n)
         self._add(self._say("request", [(name, values[name]) for name in given]), "acknowledge")
@@ -167,7 +167,7 @@ class _Simulation:
         self._add(None, "call_again", values)
 
     def _offer(self, found: Sequence[Entity], results: Sequence[Entity]) -> Entity:
-        """Options until one is accepted, which it gives; ``results`` are those that stand before the first."""
+        """Offers options until one is accepted; gives that one. The facts of ``results`` come before the first."""
         ordered = sorted(found, key=lambda entity: -entity.rating)
         for i, entity in enumerate(ordered):
             self._add(None, "next_option" if i else "option", {"name": entity.name}, () if i else results)
@@ -185,7 +185,7 @@ class _Simulation:
         return entity.request
 
     def _inform(self, entity: Entity) -> None:
-        """Questions about what was reserved, and answers."""
+        """Questions about the reserved entity, and answers."""
         extras = self.world.ontology.extras
         asked = extras if self.rng.chance(self.structure.all_extras) else [self.rng.choice(extras)]
         known = self.world.facts(entity)
@@ -194,7 +194,7 @@ class _Simulation:
             self._add(question, f"give.{extra}", {extra: known[extra]})
 
     def _say(self, act: str, phrases: Sequence[tuple[str, str]] = ()) -> Utterance:
-        """One of the user's ways to do something, with a phrase for each of some values."""
+        """An utterance of the user, with a phrase for each of the values."""
         lines = [Line(self.rng.choice(self.user[act]))]
         for name, value in phrases:
             lines.append(filled(self.rng.choice(self.user[f"phrase.{name}"]), {name: value}))
@@ -216,7 +216,7 @@ def _between(rng: StratifiedRng, numbers: Range) -> int:
 
 
 def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bool) -> tuple[Request, Request]:
-    """Two requests of a split that differ in ``n`` fields; the second finds enough to offer, where ``rich``."""
+    """Two requests of a split that differ in ``n`` fields; the second has enough results to offer if ``rich``."""
     part, fields = world.parts[split], world.ontology.fields
     for _ in range(_TRIES):
         last = rng.choice(part.rich if rich else part.requests)

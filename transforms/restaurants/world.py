@@ -1,9 +1,9 @@
-"""The knowledge base in its two halves, and which requests belong to which split (Bordes et al. 2017, section 3.1).
+"""The knowledge base in two halves, and the split of each request (Bordes et al. 2017, section 3.1).
 
-The halves share no value of a field that has seen and unseen ones, and so no entity and nothing asked about one. In the
-seen half every request, that is a value for each field, belongs to one split: half of them to train, a quarter to dev
-and to test each, and so of those that find one entity, two, and so on. So no two splits share a request, and as an
-entity belongs to the request that finds it, no entity either; whoever makes a dialogue needs to know of no other.
+The halves share no value of a field with seen and unseen values, so no entity and no property of one. In the seen half
+every request, that is a value for each field, belongs to one split: half of them to train, a quarter each to dev and
+test, also among the requests with one result, with two, and so on. So no two splits share a request, nor an entity,
+which belongs to the request that finds it; and each dialogue can be simulated on its own.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from parapet.transforms.restaurants.patterns import CALLS
 from parapet.transforms.seeding import stable_hash
 
 SPLITS = ("train", "dev", "test", "oov")
-_DEALT = ("train", "test", "train", "dev")  # to which requests are dealt in turn
+_DEALT = ("train", "test", "train", "dev")  # requests are assigned to these in turn
 
 Request = tuple[str, ...]  # a value for each field, in order
 
 
 class Entity(msgspec.Struct, frozen=True):
-    """What can be booked: its name, its values in the order of the fields, and its rating."""
+    """An entity that can be booked: name, values in the order of the fields, and rating."""
 
     name: str
     request: Request
@@ -34,13 +34,13 @@ class Entity(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What a split's dialogues are about.
+    """The subjects of the dialogues of a split.
 
     Attributes:
-      requests: all of them.
-      rich: those that find enough entities to choose from.
-      options: (those of them that find so many entities as has a share, the share) for task 3; may be none.
-      entities: of all requests.
+      requests: all requests.
+      rich: those with enough results to choose from.
+      options: for task 3, (those of them with a certain number of results, their share); may be empty.
+      entities: the results of all requests.
     """
 
     requests: list[Request]
@@ -54,16 +54,16 @@ class World:
 
     Args:
       ontology: the domain.
-      seed: of what is drawn.
-      least: entities that a request must find to be offered.
+      seed: of random choices.
+      least: minimum number of results of a request of which entities are offered.
 
     Attributes:
       names: of the fields.
-      user_ways: what the user does to the ways of saying it.
-      bot_texts: what the bot does to what it says.
-      halves: the entities seen in training, and those that are not.
-      found: request to its entities.
-      parts: split to what its dialogues are about.
+      user_ways: act of the user to its wordings.
+      bot_texts: act of the bot to its text.
+      halves: the entities seen in training, and the unseen ones.
+      found: request to its results.
+      parts: split to the subjects of its dialogues.
     """
 
     def __init__(self, ontology: Ontology, seed: str, least: int) -> None:
@@ -85,7 +85,7 @@ class World:
         self.of_request = {request: split for split, requests in cut.items() for request in requests}
 
     def facts(self, entity: Entity) -> dict[str, str]:
-        """All that is known of an entity: extras, fields and rating, by name."""
+        """The facts about an entity by name: extras, fields and rating."""
         values = dict(zip(self.names, entity.request, strict=True))
         extras = {extra: f"{entity.name}_{extra}" for extra in self.ontology.extras}
         return {**values, "rating": str(entity.rating), **extras}
@@ -114,12 +114,12 @@ class World:
 
 
 def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
-    """Raises InputError where a split has too little to talk about."""
+    """Raises InputError where a split has too few requests or entities."""
     fewer = "give the fields more values" + ("" if world.least < 2 else ", more ratings, or a lower --least_options")
     for split in splits:
         part = world.parts[split]
         if not part.requests or len(part.entities) < 2:
-            raise InputError(f"too few values: too little is left for {split} to ask for; {fewer}", path)
+            raise InputError(f"too few values: {split} has too few requests or entities; {fewer}", path)
         if not part.rich and {3, 5} & set(tasks):
             reason = f"no request of {split} finds {world.least} or more of the knowledge base; {fewer}"
             raise InputError(reason, path)
@@ -131,9 +131,8 @@ def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path:
             raise InputError(reason, path, "structure.options")
 
 
-# The published order of the facts, in dialogues and in the knowledge base; ontologies of others fit themselves in.
 def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
-    """The facts of an entity as dialogues list them."""
+    """The facts about an entity in the order of the published dialogues."""
     known = world.facts(entity)
     extras, fields = world.ontology.extras, world.names
     mixed = [name for pair in itertools.zip_longest(extras, fields[: len(extras)]) for name in pair if name]
@@ -142,7 +141,7 @@ def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
 
 
 def knowledge_base(world: World) -> Iterator[Fact]:
-    """All facts, the seen half first, as the file of the knowledge base lists them."""
+    """All facts, the seen half first, in the order of the published knowledge base."""
     ontology = world.ontology
     crossed = [field.name for field in ontology.fields if not field.one_each]
     drawn = [field.name for field in ontology.fields if field.one_each]
@@ -153,7 +152,7 @@ def knowledge_base(world: World) -> Iterator[Fact]:
 
 
 def candidates(world: World) -> list[str]:
-    """All that the bot may say, each once: API calls, options, extras of each entity, and phrases without a value."""
+    """All texts of the bot, each once: API calls, options, extras of each entity, and texts without values."""
     entities = list(itertools.chain(*world.halves))
     texts = [" ".join(("api_call", *request)) for request in sorted(world.of_request)]
     for act, text in world.bot_texts.items():

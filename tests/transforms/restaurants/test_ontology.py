@@ -158,7 +158,7 @@ def test_too_few_values() -> None:
         "fields": [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}],
     }
     ontology = parse_ontology(small, "small.toml")
-    with pytest.raises(InputError, match=r"small\.toml: too few values: too little is left for dev"):
+    with pytest.raises(InputError, match=r"small\.toml: too few values: dev has too few requests"):
         check_world(World(ontology, "0", 1), [1], SPLITS, "small.toml")
     with pytest.raises(InputError, match="no request of train finds 3 or more"):
         check_world(World(ontology, "0", 3), [3], ["train"], "small.toml")
@@ -243,8 +243,8 @@ def put(*path: Any) -> Any:
         ),
         (put("patterns", "user", "thank", []), "patterns.user.thank: there is none"),
         (put("patterns", "user", "thank", ["to {name}"]), "patterns.user.thank[0]: 'to {name}' must have no {gap}"),
-        (put("patterns", "user", "thank", ["a\tb"]), "patterns.user.thank[0]: 'a\\tb': words in one line"),
-        (put("patterns", "user", "thank", ["that was all"]), "says the same as user.no_more[0]: one could not tell"),
+        (put("patterns", "user", "thank", ["a\tb"]), "patterns.user.thank[0]: 'a\\tb': give one line"),
+        (put("patterns", "user", "thank", ["that was all"]), "says the same as user.no_more[0]: it would be ambiguous"),
         (put("patterns", "user", "thank", "thanks"), "patterns.user.thank: Expected `array`, got `str`"),
         (put("patterns", "user", "answer", "a"), "patterns.user.answer: expected a table"),
         (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),
