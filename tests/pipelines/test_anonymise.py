@@ -187,7 +187,7 @@ def test_what_cannot_work(given: Path, tmp_path: Path, capsys: pytest.CaptureFix
     chats = ["--chats", str(given / "chats.jsonl")]
     assert "there is no such file" in told("--chats", str(tmp_path / "none"))
     (tmp_path / "odd.txt").write_text("hello\n")
-    assert "is no chats: expected lines such as" in told("--chats", str(tmp_path / "odd.txt"))
+    assert "has no chats: expected lines such as" in told("--chats", str(tmp_path / "odd.txt"))
     assert "there is no kind 'NAME': choose from EMAIL" in told(*chats, "--keep", "name")
     assert "'XX' is no region" in told(*chats, "--phone_regions", "xx")
     assert "there is no trained model 'en_none': python -m spacy download en_none" in told(
@@ -215,7 +215,7 @@ def test_odd_files(tmp_path: Path) -> None:
         bye,
     ]
     apart = read(tmp_path / "a.csv", header + b"x,a,bot\nx,b,bot\nx,a,bot\n")
-    assert apart == ["00001: line 4: the rows of a chat do not stand together: sort the file by chat"]
+    assert apart == ["00001: line 4: the rows of a chat are not consecutive: sort the file by chat"]
     assert read(tmp_path / "a.csv", b"id,text\n1,x\n") == ["00001: line 1: the header has no column for speaker"]
     assert read(tmp_path / "a.tsv", b"id\tspeaker\ttext\n1\tuser\thi\n") == [Chat("1", (ChatTurn("user", "hi"),))]
     long = json.dumps({"turns": [{"speaker": "user", "text": "x" * 100_001}]}).encode()

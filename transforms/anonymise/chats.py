@@ -1,4 +1,4 @@
-"""Chats read one by one, from JSON lines, CSV or the format of dialog bAbI; who speaks is a user or a bot."""
+"""Reads chats one by one from JSON lines, CSV or the format of dialog bAbI; speakers are users or bots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from parapet.transforms.seeding import stable_hash
 JSON_LINES, CSV, BABI = "JSON lines", "CSV", "dialog bAbI"
 USER, BOT = "user", "bot"
 API_CALL = "api_call"
-MOST = 100_000  # characters of a turn: what is longer is no chat
+MAX_LENGTH = 100_000  # characters of a turn; a longer one is no chat
 
 _BOTS = frozenset({"agent", "assistant", "bot", "operator", "representative", "support", "sys", "system"})
 _ROLES = _BOTS | {"user", "customer", "client", "guest", "caller", "human", "usr", "visitor", "you", "me", ""}
@@ -35,7 +35,7 @@ _NUMBERED = re.compile(rb"[0-9]{1,9} [^\r\n]")
 
 
 class ChatFile(msgspec.Struct, frozen=True):
-    """A file of chats: its kind, its number among those given, its path. Outputs have the number, not the name."""
+    """A file of chats: its kind, its number among the inputs, its path. Outputs have the number, not the name."""
 
     kind: str
     number: int
@@ -43,17 +43,17 @@ class ChatFile(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Of what is written of it."""
+        """The name of its outputs."""
         return f"{self.number:05}"
 
 
 class ChatTurn(msgspec.Struct, frozen=True):
-    """What one side says.
+    """A turn.
 
     Attributes:
       speaker: ``user`` or ``bot``.
       text: as it was written.
-      called: what the speaker is called, where that is no role: somebody's name, perhaps.
+      called: the speaker as given, where it is no role: perhaps a person's name.
     """
 
     speaker: str
@@ -62,7 +62,7 @@ class ChatTurn(msgspec.Struct, frozen=True):
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """A chat: its id as the file has it, its turns, and how many facts it had, which are left out."""
+    """A chat: its id in the file, its turns, and its number of facts, which are left out."""
 
     chat_id: str
     turns: tuple[ChatTurn, ...]
@@ -70,7 +70,7 @@ class Chat(msgspec.Struct, frozen=True):
 
 
 def list_chats(paths: Iterable[str]) -> list[ChatFile]:
-    """The files, numbered as given. Raises InputError where one is missing, or of no kind we know."""
+    """The files, numbered in order. Raises InputError where one is missing or of an unknown kind."""
     return [ChatFile(_kind_of(as_path(path)), number, path) for number, path in enumerate(paths, 1)]
 
 
@@ -88,11 +88,11 @@ def _kind_of(path: Path) -> str:
         return BABI
     if head and path.suffix.lower() in (".csv", ".tsv"):
         return CSV
-    reason = 'is no chats: expected lines such as {"chat_id": ..., "turns": [{"speaker", "text"}]}, a .csv with the '
+    reason = 'has no chats: expected lines such as {"chat_id": ..., "turns": [{"speaker", "text"}]}, a .csv with the '
     raise InputError(reason + "columns chat_id, speaker and text, or the format of dialog bAbI", path, "--chats")
 
 
-Row = tuple[str, "Chat | InputError"]  # where it begins, the chat or why it is none
+Row = tuple[str, "Chat | InputError"]  # its place, and the chat or why it cannot be read
 
 
 def read_chats(file: ChatFile, bots: frozenset[str] = frozenset()) -> Iterator[Row]:
@@ -120,13 +120,15 @@ def _sound(chat: Chat | InputError) -> Chat | InputError:
         return chat
     for t, turn in enumerate(chat.turns):
         where = f"turns[{t}]"
-        if len(turn.text) > MOST:
-            return InputError(f"too_long: {len(turn.text):,} characters, and {MOST:,} are the most", "", where)
+        if len(turn.text) > MAX_LENGTH:
+            return InputError(
+                f"too_long: {len(turn.text):,} characters, more than the maximum of {MAX_LENGTH:,}", "", where
+            )
         try:
             f"{chat.chat_id}{turn.text}{turn.called}".encode()
         except UnicodeEncodeError:
-            return InputError("not_unicode: bytes that are no UTF-8, or half a surrogate pair", "", where)
-    return chat if chat.turns else InputError("no_turns: nothing is said")
+            return InputError("not_unicode: invalid UTF-8, or a lone surrogate", "", where)
+    return chat if chat.turns else InputError("no_turns: the chat has no turns")
 
 
 def _lines(file: ChatFile) -> Iterator[bytes]:
@@ -159,7 +161,7 @@ def _of_line(line: bytes, bots: frozenset[str]) -> Chat | InputError:
         reason, at = reason_and_place(error)
         return InputError(f"not_chat: {reason}", "", at)
     except ValueError:  # its message may quote the text
-        return InputError("not_json: the line is no JSON")
+        return InputError("not_json: the line is not JSON")
     return Chat(str(chat.chat_id), tuple(_turn(turn.speaker, turn.text, bots) for turn in chat.turns))
 
 
@@ -169,11 +171,11 @@ def _turn(speaker: str, text: str, bots: frozenset[str]) -> ChatTurn:
 
 
 def _csv(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
-    """A row a turn; the rows of a chat stand together."""
-    # A byte that is no UTF-8 becomes half a surrogate, so that only its chat is left out.
+    """A row per turn; the rows of a chat are consecutive."""
+    # A byte that is not UTF-8 becomes a lone surrogate, so that only its chat is left out.
     text = (line.decode("utf-8", "surrogateescape") for line in _lines(file))
     rows = csv.reader(text, delimiter="\t" if file.path.lower().endswith(".tsv") else ",")
-    csv.field_size_limit(max(csv.field_size_limit(), 4 * MOST))
+    csv.field_size_limit(max(csv.field_size_limit(), 4 * MAX_LENGTH))
     try:
         header = [name.strip().lower() for name in next(rows)]
         places = {
@@ -198,7 +200,7 @@ def _of_rows(
         same = list(of_chat)
         where = f"line {same[0][0]}"
         if stable_hash(chat_id) in seen:
-            raise InputError("the rows of a chat do not stand together: sort the file by chat", file.name, where)
+            raise InputError("the rows of a chat are not consecutive: sort the file by chat", file.name, where)
         seen.add(stable_hash(chat_id))
         if any(max(places.values()) >= len(row) for _, row in same):
             yield where, InputError("short_row: a row has fewer columns than the header")
@@ -208,7 +210,7 @@ def _of_rows(
 
 
 def _babi(file: ChatFile, _: frozenset[str]) -> Iterator[Row]:
-    # Errors of the reader say lines, and never what stands there.
+    # Errors of the reader have line numbers, and never text.
     for dialogue in parse_dialogues(read_bytes(file.path), file.name):
         turns = []
         for one in dialogue.exchanges:

@@ -1,4 +1,4 @@
-"""A mention of something that identifies somebody, and what becomes of mentions that overlap."""
+"""Mentions of what identifies people, and how overlapping mentions are resolved."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterable
 
 import msgspec
 
-# What can be replaced, and what it means; in the order in which one takes characters from those after it.
+# Kinds of mentions and their meanings, by precedence: where two overlap, the earlier kind takes the characters.
 KINDS = {
     "EMAIL": "e-mail addresses, also spelled out: ann at mail dot com",
     "URL": "web addresses",
-    "IP": "addresses of machines",
-    "IBAN": "account numbers whose check digits hold",
-    "CARD": "card numbers whose check digit holds",
+    "IP": "IP addresses",
+    "IBAN": "account numbers with valid check digits",
+    "CARD": "card numbers with a valid check digit",
     "ENTITY": "entries of --entities without a kind",
     "DATE": "dates, with a day or a year",
     "TIME": "times of day",
-    "ORDER": "numbers of orders, bookings, accounts and the like; codes of letters and digits",
+    "ORDER": "numbers of orders, bookings, accounts and so on; codes of letters and digits",
     "PHONE": "phone numbers, also spelled out",
     "NUMBER": "other numbers of seven digits or more",
     "ADDRESS": "streets with a house number, post codes",
     "HANDLE": "names on social media: @ann",
     "PERSON": "names of people",
     "LOCATION": "places",
-    "ORGANIZATION": "companies, restaurants and the like",
+    "ORGANIZATION": "companies, restaurants and so on",
 }
 _ORDER = {kind: i for i, kind in enumerate(KINDS)}
 _SAYS = re.compile(r"\w")
@@ -32,25 +32,25 @@ _FREE = re.compile(rb"\0+")
 
 
 class Mention(msgspec.Struct, frozen=True, order=True):
-    """Characters ``start`` to ``end`` (exclusive) of a text, of a kind."""
+    """A span of a text, ``end`` exclusive, and its kind."""
 
     start: int
     end: int
     kind: str
 
 
-def settled(text: str, found: Iterable[Mention], standing: Iterable[tuple[int, int]] = ()) -> list[Mention]:
-    """Mentions that do not overlap, in order; what is left of one that was cut still is a mention.
+def settled(text: str, found: Iterable[Mention], protected: Iterable[tuple[int, int]] = ()) -> list[Mention]:
+    """Resolves overlaps; gives mentions in order. The rest of one that was cut is a mention still.
 
-    Nothing that was found is let go: of "Ann Lee 555 0143" as a person and "555 0143" as a phone, "Ann Lee" stays.
+    Nothing that was found is dropped: of "Ann Lee 555 0143" as a person and "555 0143" as a phone, "Ann Lee" stays.
 
     Args:
-      text: in which they are.
-      found: mentions, in any order. Of two, the earlier kind of ``KINDS`` takes what both claim, then the longer.
-      standing: characters that are no part of any.
+      text: that has them.
+      found: mentions, in any order. Of two that overlap, the earlier kind of ``KINDS`` has precedence, then the longer.
+      protected: spans that are part of no mention.
     """
     taken = bytearray(len(text))
-    for start, end in standing:
+    for start, end in protected:
         taken[start:end] = b"\1" * (end - start)
     kept: list[Mention] = []
     for mention in sorted(found, key=lambda one: (_ORDER.get(one.kind, -1), one.start - one.end, one)):

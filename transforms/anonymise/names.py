@@ -1,4 +1,4 @@
-"""Names: those that the user lists, those that a spaCy model finds, and those that the words around them show."""
+"""Finds names: those on a list, those that a spaCy model finds, and those that the words around them reveal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Entry = tuple[str, str]  # kind, text
 
 
 def read_entities(path: str) -> list[Entry]:
-    """A file of entities, one a line, ``Blue Door`` or ``ORGANIZATION<TAB>Blue Door``. Raises InputError."""
+    """Reads entities, one per line, ``Blue Door`` or ``ORGANIZATION<TAB>Blue Door``. Raises InputError."""
     place = as_path(path)
     try:
         lines = place.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8").splitlines()
@@ -54,7 +54,7 @@ def read_entities(path: str) -> list[Entry]:
 
 
 class Gazetteer:
-    """Finds listed texts, as whole words in any case. What it costs does not grow with the list.
+    """Finds listed texts, as whole words in any case. Its time does not depend on the length of the list.
 
     Args:
       entries: (kind, text).
@@ -70,7 +70,7 @@ class Gazetteer:
             found.sort(key=lambda one: (-len(one[0]), one))
 
     def find(self, text: str) -> Iterator[Mention]:
-        """Mentions, the longest at each place; they do not overlap."""
+        """The longest mention at each place; mentions do not overlap."""
         places = [(found.group().casefold(), *found.span()) for found in _TOKEN.finditer(text)]
         words = tuple(word for word, _, _ in places)
         at = 0
@@ -84,7 +84,7 @@ class Gazetteer:
 
 
 def check_model(name: str) -> None:
-    """Raises InputError where there is no such model of spaCy, or it finds no entities."""
+    """Raises InputError where there is no such spaCy model, or it finds no entities."""
     try:
         pipes = _model(name).pipe_names
     except OSError:
@@ -93,19 +93,19 @@ def check_model(name: str) -> None:
     except Exception as error:  # a model's own
         raise InputError(f"the model {name!r} cannot be loaded: {error}", "--spacy_model") from None
     if not {"ner", "entity_ruler"} & set(pipes):
-        raise InputError(f"the model {name!r} finds no entities: it has no ner", "--spacy_model")
+        raise InputError(f"the model {name!r} finds no entities: it has no component ner", "--spacy_model")
 
 
 @cache
 def _model(name: str) -> Any:
-    """One for a process: a model takes a second to load."""
+    """Cached: a model takes a second to load."""
     import spacy
 
     return spacy.load(name)
 
 
 def recognised(texts: Sequence[str], model: str) -> list[list[Mention]]:
-    """Of each text the mentions that a model finds."""
+    """The mentions that a model finds in each text."""
     return [
         [Mention(one.start_char, one.end_char, _LABELS[one.label_]) for one in doc.ents if one.label_ in _LABELS]
         for doc in _model(model).pipe(texts)
@@ -118,14 +118,14 @@ _CAPITAL = r"[A-ZÀ-ÖØ-Þ](?:[^\W\d_]|['’-](?=[^\W\d_])){0,40}"
 _CAPITALS = rf"(?P<name>{_CAPITAL}(?: {_CAPITAL}){{0,3}})(?!\w)"
 
 _TITLE = re.compile(rf"(?<!\w)(?:mr|mrs|ms|miss|mx|dr|prof|professor|sir|madam|lady|lord)\b\.? {_NAME}", re.I)
-# After these a name follows however it is written.
+# After these a name follows, in any case.
 _STRONG = re.compile(
     r"(?<!\w)(?:(?:under |in |by )?(?:the |my |her |his |our |your |last |first |full |sur|middle ){0,4}name"
     r"(?:['’]?s| on (?:it|the (?:booking|reservation|account|card)))?(?: is| was| will be| would be| of)?[:,]?|"
     rf"named|known as|signed by) {_NAME}",
     re.I,
 )
-# After these one only where it is written with a capital.
+# After these a name follows only where it is capitalised.
 _WEAK = re.compile(
     r"(?<!\w)(?i:this is|i am|i['’]?m|it['’]s|call me|ask for|speak(?:ing)? (?:to|with)|talk(?:ing)? (?:to|with)|hi|"
     r"hello|hey|dear|thanks|thank you|cheers|regards|sincerely|yours|best|love|under|wife|husband|son|daughter|brother|"
@@ -136,7 +136,7 @@ _IS = re.compile(rf"(?<!\w){_CAPITALS},? (?:here|speaking)\b")
 _PLACE = re.compile(rf"(?<!\w)(?i:in|near|around|to|from|at|outside|downtown|visiting|of|by) {_CAPITALS}")
 _NAME_WORD = re.compile(_WORD)
 
-# Words that end a name, or are none: what people say after "I'm", "this is", "thanks".
+# Words that are no part of a name: what people say after "I'm", "this is", "thanks".
 _WORDS = """
 a able about address afraid african after again all allergic alright also always am american an and another any
 anyone anything april are around as asap asian at august available away awesome back bad be because been before
@@ -162,7 +162,7 @@ _NO_NAME = frozenset(_WORDS.split())
 
 
 def names_in(text: str) -> Iterator[Mention]:
-    """Mentions of people and places that the words before or after them tell; they may overlap."""
+    """Mentions of people and places by the words before or after them; they may overlap."""
     for pattern in (_TITLE, _STRONG):
         for found in pattern.finditer(text):
             yield from _name(text, *found.span("name"), "PERSON", sure=True)
@@ -174,7 +174,7 @@ def names_in(text: str) -> Iterator[Mention]:
 
 
 def _name(text: str, start: int, end: int, kind: str, sure: bool = False) -> Iterator[Mention]:
-    """The words of a name, up to the first that is none; where it is sure that one comes, a capital makes it one."""
+    """The words of a name, up to the first that is not part of one; where ``sure``, any capitalised word is."""
     at = start
     for word in _NAME_WORD.finditer(text, start, end):
         capital = word[0][0].isupper()
@@ -186,5 +186,5 @@ def _name(text: str, start: int, end: int, kind: str, sure: bool = False) -> Ite
 
 
 def is_no_name(word: str) -> bool:
-    """Whether a word is among those that are never taken for a name; "I'd" is as little as "I"."""
+    """Whether a word is never taken for a name; "I'd" is like "I"."""
     return re.split("['’]", word)[0].lower() in _NO_NAME

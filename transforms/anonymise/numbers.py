@@ -1,6 +1,6 @@
-"""What identifies by its form: addresses of mail, web and machines, numbers of phones, cards, accounts, orders, dates.
+"""Mentions by form: e-mail, web and IP addresses; numbers of phones, cards, accounts and orders; dates and times.
 
-All patterns begin where a word does, and so take time that grows with the text, whatever it is.
+All patterns start at the beginning of a word, so their time is linear in the length of any text.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ _CUED = re.compile(
 _HASH = re.compile(r"(?<!\w)#[a-z0-9][a-z0-9-]{3,40}(?!\w)", re.IGNORECASE)
 _MIXED = re.compile(r"(?<![\w-])(?=[a-z-]{0,40}[0-9])(?=[0-9-]{0,40}[a-z])[a-z0-9-]{5,41}(?![\w-])", re.IGNORECASE)
 _SSN = re.compile(r"(?<![\w-])[0-9]{3}-[0-9]{2}-[0-9]{4}(?![\w-])")
-# "10am", "2nd", "3pm-5pm", "30min", "5-star": numbers with their unit identify nobody.
+# "10am", "2nd", "3pm-5pm", "30min", "5-star": numbers with a unit identify nobody.
 _UNIT = re.compile(
     r"(?:[0-9]+-?(?:st|nd|rd|th|[ap]m|min(?:ute)?s?|hours?|hrs?|stars?|people|persons?|pax|k|ish|x|year|day)-?)+s?",
     re.I,
 )
 
-_FEWEST = 7  # digits of a phone number
+_MIN_DIGITS = 7  # of a phone number
 
 _STREET = (
     r"(?:street|st|road|rd|avenue|ave|av|lane|ln|drive|dr|boulevard|blvd|square|sq|court|ct|way|place|pl|terrace|close|"
@@ -114,7 +114,7 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
 
     Args:
       text: cleaned, see ``parapet.transforms.text.clean``.
-      regions: where phone numbers without a country code may be from: ``US``, ``GB``.
+      regions: of phone numbers without a country code: ``US``, ``GB``.
     """
     for kind, pattern in _SIMPLE:
         for found in pattern.finditer(text):
@@ -138,7 +138,7 @@ def _checked(kind: str, pattern: re.Pattern[str], text: str, holds: Callable[[st
 def _cued(kind: str, pattern: re.Pattern[str], text: str) -> Iterator[Mention]:
     for found in pattern.finditer(text):
         code = found["code"]
-        # "booking for", "account is": a code has a digit, or is shouted.
+        # "booking for", "account is": a code has a digit, or is in capitals.
         if (any(map(str.isdigit, code)) and len(code) > 3 and not _UNIT.fullmatch(code)) or (
             len(code) > 4 and code.isupper()
         ):
@@ -146,13 +146,13 @@ def _cued(kind: str, pattern: re.Pattern[str], text: str) -> Iterator[Mention]:
 
 
 def _phones(text: str, regions: Sequence[str]) -> Iterator[Mention]:
-    if sum(map(str.isdigit, text)) < _FEWEST:
+    if sum(map(str.isdigit, text)) < _MIN_DIGITS:
         return
     import phonenumbers
 
     for region in regions:
         for found in phonenumbers.PhoneNumberMatcher(text, region, phonenumbers.Leniency.POSSIBLE):
-            if sum(map(str.isdigit, found.raw_string)) >= _FEWEST:
+            if sum(map(str.isdigit, found.raw_string)) >= _MIN_DIGITS:
                 yield Mention(found.start, found.end, "PHONE")
 
 
@@ -165,7 +165,7 @@ def _is_ip(text: str) -> bool:
 
 
 def _is_iban(text: str) -> bool:
-    """ISO 13616: country and check digits go to the end, letters become numbers, and 1 is left of 97."""
+    """ISO 13616: with country and check digits at the end, and letters as numbers, it is 1 modulo 97."""
     code = text.replace(" ", "").upper()
     return code.isascii() and int("".join(str(int(one, 36)) for one in code[4:] + code[:4])) % 97 == 1
 
@@ -178,7 +178,7 @@ def _is_card(text: str) -> bool:
 
 
 def check_regions(regions: Sequence[str]) -> None:
-    """Raises InputError where one is no region that has phone numbers."""
+    """Raises InputError where one is not a region with phone numbers."""
     import phonenumbers
 
     for region in regions:

@@ -1,4 +1,4 @@
-"""A chat with its mentions replaced: the same thing has the same placeholder throughout the chat."""
+"""Replaces the mentions of a chat: the same person, place or number has the same placeholder throughout the chat."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from parapet.transforms.text import clean
 PLACEHOLDER = re.compile(r"<[A-Z]{2,20}_[0-9]{1,6}>")
 _TOKEN = re.compile(r"[^\W_]+")
 _NAMES = frozenset({"PERSON", "LOCATION", "ORGANIZATION", "ENTITY"})
-_COMMON = 5.4  # Zipf frequency of words that are far more than names: will, may
+_COMMON = 5.4  # Zipf frequency of words that are seldom names: will, may
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What is replaced.
+    """The rules of what is replaced.
 
     Attributes:
       entities: listed by the user.
-      model: of spaCy; None where rules alone find names.
+      model: the spaCy model; None where only rules find names.
       regions: of phone numbers.
       kept: kinds that are not replaced.
     """
@@ -39,14 +39,14 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 class Replaced(msgspec.Struct, frozen=True):
-    """A chat, anonymised.
+    """An anonymised chat.
 
     Attributes:
       texts: of its turns.
-      mentions: kind to how many were replaced.
-      things: kind to how many different ones.
-      parts: words of what was replaced, in lower case: where one still stands, something was missed.
-      names: those of them that are of names.
+      mentions: kind to the number of replaced mentions.
+      things: kind to the number of different people, places or numbers.
+      parts: words of what was replaced, in lower case: where one is left, something was missed.
+      names: those of them that are parts of people's names.
     """
 
     texts: tuple[str, ...]
@@ -57,29 +57,29 @@ class Replaced(msgspec.Struct, frozen=True):
 
 
 class Anonymiser:
-    """Replaces mentions. One is made for each worker's copy of a step."""
+    """Replaces mentions according to rules."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self._listed = Gazetteer(rules.entities)
 
     def of(self, chat: Chat) -> Replaced:
-        """The chat, anonymised. Texts are cleaned first: full-width digits are digits, what is invisible goes."""
+        """Anonymises a chat. Texts are cleaned first: full-width digits become digits, invisible characters go."""
         texts = [_plain(turn.speaker, clean(turn.text)) for turn in chat.turns]
         found = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])
         placeholders = _Placeholders()
         counts: Counter[str] = Counter()
-        made = []
+        replaced = []
         for text, mentions in zip(texts, found, strict=True):
             edits = []
             for one in mentions:
                 counts[one.kind] += 1
                 edits.append(Edit(one.start, one.end, placeholders.of(one.kind, text[one.start : one.end])))
-            made.append(edited(text, edits))
-        return Replaced(tuple(made), counts, placeholders.things, placeholders.parts(), placeholders.names())
+            replaced.append(edited(text, edits))
+        return Replaced(tuple(replaced), counts, placeholders.things, placeholders.parts(), placeholders.names())
 
     def _found(self, texts: Sequence[str], called: Sequence[Entry]) -> list[list[Mention]]:
-        """Of each text the mentions: by form, list, model, the words around; then what these found elsewhere."""
+        """The mentions of each text: by form, list, model and context; then further mentions of the same names."""
         chosen = [[*numbers_in(text, self.rules.regions), *self._listed.find(text), *names_in(text)] for text in texts]
         if self.rules.model:
             for mentions, more in zip(chosen, recognised(texts, self.rules.model), strict=True):
@@ -97,12 +97,12 @@ class Anonymiser:
 
 
 def _plain(speaker: str, text: str) -> str:
-    """An API call of the operator's without its arguments, as the paper's data have it."""
+    """The text; an API call of the operator without its arguments, as in the paper's data."""
     return API_CALL if speaker == BOT and text.split(" ")[0].lower() == API_CALL else text
 
 
 class _Again:
-    """Finds what is known of a chat wherever else it stands: "Ann" where "Ann Lee" was found."""
+    """Finds further mentions of the names of a chat: "Ann" where "Ann Lee" was found."""
 
     def __init__(self, known: Sequence[Entry]) -> None:
         entries = {(kind, value) for kind, value in known if kind in _NAMES}
@@ -120,18 +120,18 @@ class _Again:
         yield from self._whole.find(text)
         for one in self._parts.find(text):
             word = text[one.start : one.end]
-            # "will", where somebody is called Will, is most often no name.
+            # In a chat with somebody called Will, "will" is mostly no name.
             if word[0].isupper() or word_frequency(word.lower()) < _COMMON:
                 yield one
 
 
 class _Placeholders:
-    """Numbers the different things of each kind, as they come."""
+    """Numbers the different people, places and numbers of each kind, in order."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, str], str] = {}
-        self._of_word: dict[str, str] = {}  # of a person's name: who was last called so
-        self._words: dict[str, set[str]] = {}  # of a person
+        self._of_word: dict[str, str] = {}  # word of a name to the last person with it
+        self._words: dict[str, set[str]] = {}  # person to the words of their names
         self._values: set[Entry] = set()
         self.things: Counter[str] = Counter()
 
@@ -150,7 +150,7 @@ class _Placeholders:
         return same
 
     def _person(self, words: set[str]) -> str | None:
-        """Who of those before it is: "Ann" is "Ann Lee", and the other way round."""
+        """The person of earlier mentions: "Ann" is "Ann Lee", and vice versa."""
         called = {place for word in words if (place := self._of_word.get(word))}
         if len(called) != 1:
             return None
@@ -162,20 +162,20 @@ class _Placeholders:
         return frozenset(token.casefold() for _, value in self._values for token in _TOKEN.findall(value))
 
     def names(self) -> frozenset[str]:
-        """Those of people's names."""
+        """The words of people's names, in lower case."""
         values = (value for kind, value in self._values if kind == "PERSON")
         return frozenset(token.casefold() for value in values for token in _TOKEN.findall(value))
 
 
 def _key(kind: str, value: str) -> str:
-    """What two values of one thing have in common."""
+    """A key that the values of the same person, place or number share."""
     if kind == "PHONE" and sum(map(str.isdigit, value)) >= 7:
         return "".join(filter(str.isdigit, value))[-9:]  # with a country code or without
     return " ".join(_TOKEN.findall(value.casefold()))
 
 
 def normalised(text: str) -> str:
-    """A bot's text in lower case, placeholders as they are: as the utterances of dialog bAbI are written."""
+    """The text in lower case, as in dialog bAbI, with placeholders unchanged."""
     parts, at = [], 0
     for found in PLACEHOLDER.finditer(text):
         parts += [text[at : found.start()].lower(), found[0]]

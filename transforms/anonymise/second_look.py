@@ -1,6 +1,6 @@
-"""A second look at anonymised texts, by other means than the first: whatever may have been missed.
+"""A second look at anonymised texts, by other means than the replacing rules: what may have been missed.
 
-It asks nothing of the rules that replace, so that what they do not know does not escape it as well.
+It is independent of those rules, so that what they do not know does not escape it, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import msgspec
 
 from parapet.transforms.crowd.lexicon import word_frequency
 
-_TEXT = """
+# Common given names, which the replacing rules do not know. Names that are also words (will, mark, grace, rose) or months
+# are not among them: they would be everywhere.
+_GIVEN_NAMES_TEXT = """
 aaron abdul abigail adam adrian ahmed aisha alan albert alejandro alex alexander alexandra alexis alfred ali
 alice alison allison amanda amelia amy ana andre andrea andreas andrew angela anita ann anna anne annie anthony
 antonio arjun arthur ashley austin barbara ben benjamin bernard beth betty beverly billy bob bobby brandon
@@ -39,15 +41,15 @@ stephen steve steven stuart sue susan suzanne sven sylvia tamara tanya tara tayl
 tiffany tim timothy tina todd tom tommy tony tracy travis trevor tyler valerie vanessa vera victoria vincent
 virginia vivian walter wanda wayne wendy william yusuf yvonne zachary zoe
 """
-GIVEN_NAMES = frozenset(_TEXT.split())
+GIVEN_NAMES = frozenset(_GIVEN_NAMES_TEXT.split())
 
 
 DIGITS, AT, LINK, CAPITAL, GIVEN, CARRIED = "digits", "at", "link", "capital", "given_name", "carried"
 KINDS = {
-    DIGITS: "five digits or more, with whatever stands between them",
+    DIGITS: "five digits or more, whatever is between them",
     AT: "an at sign",
     LINK: "http, www or a domain",
-    CAPITAL: "a capital inside a sentence, of a word that English texts seldom have",
+    CAPITAL: "a capitalised word inside a sentence that is rare in English",
     GIVEN: "a common given name",
     CARRIED: "a word of what was replaced in the chat, or a name that was replaced in another",
 }
@@ -58,13 +60,13 @@ _DIGITS = re.compile(r"\d(?:[^\w<>]{0,2}\d){4,}")
 _AT = re.compile(r"(?<!\S)(?=\S{2})[^\s@]*@\S*")
 _LINK = re.compile(r"https?:|www\.|\w\.(?:com|org|net|info|co)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
-_ENDS = re.compile(r"(?:[.!?:;\n\"“(*-]|^)\s*$")  # after which a capital begins a sentence
+_ENDS = re.compile(r"(?:[.!?:;\n\"“(*-]|^)\s*$")  # after which a sentence starts
 _SELDOM = 4.0  # Zipf frequency: once in a hundred thousand words
 _COMMON = 4.5
 
 
 class Suspect(msgspec.Struct, frozen=True, order=True):
-    """Something that may identify: its turn from 0, why, its first character and its length; never the text."""
+    """Text that may identify somebody: turn from 0, kind, first character and length; never the text itself."""
 
     turn: int
     kind: str
@@ -77,11 +79,11 @@ def suspects_in(turn: int, text: str, parts: Container[str], names: Container[st
 
     Args:
       turn: its number.
-      text: anonymised.
+      text: the anonymised text.
       parts: words of what was replaced in the chat, in lower case.
       names: words of names that were replaced anywhere, in lower case.
     """
-    # A placeholder leaves nothing that could be seen, and keeps what is beside it apart.
+    # A placeholder has nothing to suspect, but still separates the words beside it.
     text = _PLACEHOLDER.sub("<>", text)
     for found in _DIGITS.finditer(_MONEY.sub("$", text)):
         yield _suspect(turn, DIGITS, found[0])
