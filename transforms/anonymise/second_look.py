@@ -12,8 +12,8 @@ import msgspec
 
 from parapet.transforms.crowd.lexicon import word_frequency
 
-# Common given names, which the replacing rules do not know. Names that are also words (will, mark, grace, rose) or months
-# are not among them: they would be everywhere.
+# Common given names, which the replacing rules do not know. Names that are also words (will, mark, grace, rose) or
+# months are not among them: they would be everywhere.
 _GIVEN_NAMES_TEXT = """
 aaron abdul abigail adam adrian ahmed aisha alan albert alejandro alex alexander alexandra alexis alfred ali
 alice alison allison amanda amelia amy ana andre andrea andreas andrew angela anita ann anna anne annie anthony
