@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from parapet.evaluation.lines import ALL, Key, Keyed, check_same, groups_of, read_keyed, with_mean
-from parapet.evaluation.pages import Table, bars, page, percent
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.lines import ALL, Key, Keyed, check_same, group_label, groups_of, read_keyed, with_mean
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import text
+from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
 
 METRICS = ("accuracy", "macro_f1", "macro_precision", "macro_recall")
 EXAMPLES = 40
@@ -24,8 +24,8 @@ TERMS = {
     "Accuracy": "The share of items whose predicted intent is the reference's.",
     "Macro-F1": "The unweighted mean of F1 over the intents that the reference of the set has. An intent that is only "
     "predicted is not among them: such a prediction is wrong, and lowers the recall of the right intent.",
-    "#ALL": "All items together, whatever their set.",
-    "#MEAN": "The unweighted mean over the sets.",
+    "All": "All items together, whatever their set.",
+    "Mean": "The unweighted mean over the sets.",
 }
 
 
@@ -244,16 +244,17 @@ def most_confused(counts: Mapping[tuple[str, str], int], most: int = MOST_CONFUS
     return sorted(wrong, key=lambda pair: (-pair.items, pair.label, pair.predicted))[:most]
 
 
-def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, GroupDetails]) -> bytes:
-    """The page: by set, by intent, what is most confused, some wrong items."""
+def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, GroupDetails]) -> Report:
+    """The report: by set, by intent, what is most confused, some wrong items."""
     everything, of_all = details[ALL], metrics[ALL]
     by_set = [
-        [name, *(percent(values[metric]) for metric in METRICS), f"{details[name].items:,}" if name in details else ""]
+        [group_label(name), *(text.percent(values[metric], 2) for metric in METRICS),
+         f"{details[name].items:,}" if name in details else ""]
         for name, values in metrics.items()
-    ]
+    ]  # fmt: skip
     ranked = sorted(everything.classes.items(), key=lambda pair: (pair[1].f1, pair[0]))
     intents = [
-        [name, *map(percent, (scores.precision, scores.recall, scores.f1)),
+        [name, *(text.percent(share, 2) for share in (scores.precision, scores.recall, scores.f1)),
          f"{scores.support:,}", f"{scores.predicted:,}"]
         for name, scores in ranked
     ]  # fmt: skip
@@ -265,22 +266,41 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, Gr
         for key in wrong[:EXAMPLES]
     ]
     columns = ["Set", "Accuracy", "Macro-F1", "Macro-precision", "Macro-recall", "Items"]
-    tables = [
-        Table("By set, in %", columns, by_set, "The sets"),
-        Table("The most frequent mistakes", ["Intent", "Predicted", "Items"], confused, "Confused", 1),
-        Table("By intent, the lowest F1 first, in %", ["Intent", "Precision", "Recall", "F1", "Items", "Predicted"],
-              intents, "The intents"),
-        Table("Intents that the reference does not have", ["Intent", "Predicted"], unknown, "Only predicted"),
-        Table(f"The first {len(examples):,} of {len(wrong):,}", ["Item", "Set", "Utterance", "Intent", "Predicted"],
-              examples, "Wrong items", 4),
-    ]  # fmt: skip
-    f1 = {name: None if (value := values["macro_f1"]) is None else 100 * value for name, values in metrics.items()}
-    return page(
+    dots = [Dot(group_label(name), values["macro_f1"]) for name, values in metrics.items()]
+    sections: list[Section] = [Table(title="Sets", columns=columns, rows=by_set)]
+    if len(metrics) > 1:
+        sections.append(Dots(title="Macro-F1 by set", dots=dots))
+    if confused:
+        columns = ["Intent", "Predicted", "Items"]
+        sections.append(Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2))
+    columns = ["Intent", "Precision", "Recall", "F1", "Items", "Predicted"]
+    sections.append(
+        Table(title="Intents, the lowest F1 first", columns=columns, rows=intents, numbers_in="details.json")
+    )
+    if unknown:
+        sections.append(
+            Table(title="Predicted, but not in the reference", columns=["Intent", "Predicted"], rows=unknown)
+        )
+    if examples:
+        sections.append(
+            Table(
+                title="Wrong items",
+                note=f"The first {len(examples):,} of {len(wrong):,}.",
+                columns=["Item", "Set", "Utterance", "Intent", "Predicted"],
+                rows=examples,
+                text_columns=5,
+            )
+        )
+    return Report(
+        command="evaluate",
         title="Intents",
-        headline=f"{percent(of_all['accuracy'], 1)}% of intents are right",
-        lead=f"{everything.items:,} items of {len(everything.classes):,} intents.",
-        tiles={"accuracy, %": percent(of_all["accuracy"]), "macro-F1, %": percent(of_all["macro_f1"])},
-        tables=[table for table in tables if table.rows],
-        plots=[bars("Macro-F1 by set", "%", f1)] if len(metrics) > 1 else [],
+        headline=f"{text.percent(of_all['accuracy'])} of intents are right",
+        lead=f"{text.counted(everything.items, 'item')} with {text.counted(len(everything.classes), 'intent')}.",
+        tiles=[
+            Tile("accuracy", text.percent(of_all["accuracy"], 2)),
+            Tile("macro-F1", text.percent(of_all["macro_f1"], 2)),
+        ],
+        sections=sections,
         terms=TERMS,
+        links=FILES,
     )

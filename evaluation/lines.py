@@ -18,6 +18,11 @@ Key = tuple[str, str, int]
 ALL, MEAN = "#ALL", "#MEAN"
 
 
+def group_label(name: str) -> str:
+    """The name of a group as pages have it: ``All`` for ``#ALL``; a set has its own."""
+    return name[1:].capitalize() if name.startswith("#") else name
+
+
 class Keyed(msgspec.Struct, kw_only=True):
     """What every row has: an ``id``, or ``dialogue_id`` and ``turn``; and the set it is of, if there are several."""
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.evaluation.lines import ALL, Key, read_lines, with_mean
-from parapet.evaluation.pages import Table, page, percent
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.lines import ALL, Key, group_label, read_lines, with_mean
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import text
 from parapet.transforms.babi_format import Exchange, parse_candidates, parse_dialogues
+from parapet.transforms.report import Report, Section, Table, Tile
 
 API_CALL = "api_call"
 FIELDS = ("cuisine", "location", "number", "price")
@@ -32,8 +32,8 @@ TERMS = {
     "OOV": "The same task with cuisines, locations and restaurants that training lacks.",
     "API call": "The share of API calls that are right as a whole, and of their fields, by position. Where a call was "
     "due, an answer that is not a call has all fields wrong.",
-    "#ALL": "All responses together, whatever their file.",
-    "#MEAN": "The unweighted mean over the files.",
+    "All": "All responses together, whatever their file.",
+    "Mean": "The unweighted mean over the files.",
 }
 
 
@@ -365,7 +365,7 @@ def by_task(metrics: Metrics, details: Details) -> list[list[str]]:
     cells: dict[str, dict[bool, list[str]]] = {}
     for name, file in details.files.items():
         values = metrics[name]
-        both = f"{percent(values['per_response'], 1)} ({percent(values['per_dialogue'], 1)})"
+        both = f"{text.percent(values['per_response'])} ({text.percent(values['per_dialogue'])})"
         # Several files of a task, such as dev and test, share a cell.
         cells.setdefault(file.task, {}).setdefault(file.oov, []).append(both)
     return [
@@ -374,10 +374,10 @@ def by_task(metrics: Metrics, details: Details) -> list[list[str]]:
     ]
 
 
-def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -> bytes:
-    """The page: by task, by file, API calls, the most frequent wrong answers."""
+def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -> Report:
+    """The report: by task, by file, API calls, the most frequent wrong answers."""
     by_file = [
-        [name, *(percent(metrics[name][metric]) for metric in METRICS[:2]),
+        [name, *(text.percent(metrics[name][metric], 2) for metric in METRICS[:2]),
          f"{file.responses:,}", f"{file.dialogues:,}",
          *([] if file.not_among_candidates is None else [f"{file.not_among_candidates:,}"])]
         for name, file in details.files.items()
@@ -385,40 +385,50 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -
     columns = ["File", "Per response", "Per dialogue", "Responses", "Dialogues"]
     columns += [] if details.candidates is None else ["Not among the candidates"]
     calls = [
-        [name, *(percent(values[metric]) for metric in OF_CALLS)]
+        [group_label(name), *(text.percent(values[metric], 2) for metric in OF_CALLS)]
         for name, values in metrics.items()
         if values[API_CALL] is not None
     ]
-    tables = [
-        Table("% of responses that are right, (% of dialogues); as Bordes et al. 2017, Table 2",
-              ["Task", "Plain", "OOV"], by_task(metrics, details), "The tasks"),
-        Table("In %", columns, by_file, "The files"),
-        Table("In %", ["File", "API call", *(field.capitalize() for field in FIELDS)], calls, "API calls"),
-        Table("Most frequent first", ["Right", "Answered", "Times", "For example"], wrong_answers(rows),
-              "Wrong answers", 1),
-    ]  # fmt: skip
+    sections: list[Section] = [
+        Table(
+            title="Tasks",
+            note="Share of responses that are right, in brackets of dialogues, as in Bordes et al. 2017, Table 2.",
+            columns=["Task", "Plain", "OOV"],
+            rows=by_task(metrics, details),
+        ),
+        Table(title="Files", columns=columns, rows=by_file),
+    ]
+    if calls:
+        columns = ["File", "API call", *(field.capitalize() for field in FIELDS)]
+        sections.append(Table(title="API calls", columns=columns, rows=calls))
+    if wrong := wrong_answers(rows):
+        columns = ["Reference", "Answer", "For example", "Times"]
+        title = "Most frequent wrong answers"
+        sections.append(Table(title=title, columns=columns, rows=wrong, text_columns=3, in_card=False))
     of_all = metrics[ALL]
-    return page(
+    return Report(
+        command="evaluate",
         title="Response ranking",
-        headline=f"{percent(of_all['per_response'], 1)}% of responses are right",
+        headline=f"{text.percent(of_all['per_response'])} of responses are right",
         lead=f"{text.counted(len(rows), 'response')} in {text.counted(len(details.files), 'file')}.",
-        tiles={
-            "per response, %": percent(of_all["per_response"]),
-            "per dialogue, %": percent(of_all["per_dialogue"]),
-            "API calls, %": percent(of_all[API_CALL]),
-        },
-        tables=[table for table in tables if table.rows],
+        tiles=[
+            Tile("per response", text.percent(of_all["per_response"], 2)),
+            Tile("per dialogue", text.percent(of_all["per_dialogue"], 2)),
+            Tile("API calls", text.percent(of_all[API_CALL], 2)),
+        ],
+        sections=sections,
         terms=TERMS,
+        links=FILES,
     )
 
 
 def wrong_answers(rows: Sequence[ScoredResponse]) -> list[list[str]]:
-    """(reference, answer, how often, a place), the most frequent first."""
+    """(reference, answer, a place, how often), the most frequent first."""
     places: dict[tuple[str, str], list[Key]] = {}
     for row in rows:
         if not is_right(row.response):
             places.setdefault((row.response.reference, row.response.answer), []).append(row.key)
     ranked = sorted(places.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:EXAMPLES]
     return [
-        [reference, answer, f"{len(keys):,}", f"{keys[0][1]}, {keys[0][2]}"] for (reference, answer), keys in ranked
+        [reference, answer, f"{keys[0][1]}, {keys[0][2]}", f"{len(keys):,}"] for (reference, answer), keys in ranked
     ]

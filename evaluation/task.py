@@ -16,6 +16,7 @@ import msgspec
 from parapet.evaluation.writing import ROWS, json_bytes, sha256_of
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.layout import as_path
+from parapet.transforms.report import Report, page
 
 Inputs = TypeVar("Inputs")
 Metrics = dict[str, dict[str, float | None]]  # metrics.json: group (#ALL, a set) to metric to value; None: not defined
@@ -68,11 +69,18 @@ class Task(msgspec.Struct, Generic[Inputs], frozen=True, kw_only=True):
         return header
 
 
-def files_of(metrics: Metrics, details: object, rows: bytes, page: bytes) -> dict[str, bytes]:
+FILES = {
+    "metrics.json": "the metrics by set",
+    "details.json": "what the metrics are made of",
+    ROWS: "a row for every item that was scored",
+}
+
+
+def files_of(metrics: Metrics, details: object, rows: bytes, report: Report) -> dict[str, bytes]:
     """The files that every task of ``parapet evaluate`` writes; ``details`` may be a struct."""
     return {
         "metrics.json": json_bytes(metrics),
         "details.json": json_bytes(details),
         ROWS: rows,
-        "report.html": page,
+        "report.html": page(report).encode(),
     }

@@ -16,13 +16,13 @@ from parapet.evaluation.generation.nli import Nli
 from parapet.evaluation.generation.predictions import REFERENCE, Prediction, read_predictions
 from parapet.evaluation.generation.scorers import Cached
 from parapet.evaluation.generation.scoring import ScoredAct, Scores, evaluate
-from parapet.evaluation.lines import ALL, Key
-from parapet.evaluation.pages import Table, bars, page, percent, plain
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.lines import ALL, Key, group_label
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
 from parapet.transforms.plugins import recorded
+from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
 
 EXAMPLES = 30
 
@@ -51,7 +51,7 @@ TERMS = {
     "value of a free slot verbatim. Low is good.",
     "F1 on tampered references": "How well the ground truth distinguishes true references (one has to be entailed) "
     "from those with other values (none may be).",
-    "#RANKED": "The utterances chosen among the candidates of an ensemble: the one faithful to the most acts.",
+    "Ranked": "The utterances chosen among the candidates of an ensemble: the one faithful to the most acts.",
 }
 
 
@@ -252,71 +252,75 @@ def _summary(metrics: Metrics, details: Details, plugins: Sequence[str]) -> list
     return lines
 
 
-def report(corpus: Corpus, scores: Scores, metrics: Metrics, details: Details) -> bytes:
-    """The page, from ``metrics.json``, ``details.json`` and the acts."""
+def report(corpus: Corpus, scores: Scores, metrics: Metrics, details: Details) -> Report:
+    """The report, from ``metrics.json``, ``details.json`` and the acts."""
     of_all, covered, scorer = metrics[ALL], details.coverage, details.scorer
     plugins = [name for name in of_all if name not in measures.METRICS]
     tables = [
-        Table("In %, BLEU from 0 to 100", (*_COLUMNS, *plugins),
-              [_metrics_row(name, values, plugins) for name, values in metrics.items()], "The metrics"),
+        Table(title="Metrics", columns=(*_COLUMNS, *plugins),
+              rows=[_metrics_row(name, values, plugins) for name, values in metrics.items()]),
         *(
-            Table(f"By {what}, in %", ["", *_GROUP_COLUMNS],
-                  [_group_row(name, group) for name, group in groups.items()], heading)
-            for groups, what, heading in (
-                (details.by_act, "act", "The acts"),
-                (details.by_slot_type, "the type of the slot", "The slots"),
-                (details.by_service, "service", "The services"),
+            Table(title=title, columns=[what, *_GROUP_COLUMNS], numbers_in="details.json",
+                  rows=[_group_row(name, group) for name, group in groups.items()])
+            for groups, what, title in (
+                (details.by_act, "Act", "Acts"),
+                (details.by_slot_type, "Type", "Types of slots"),
+                (details.by_service, "Service", "Services"),
             )
         ),
-        Table("What the ground truth entails, in %", ["Schema", "F1", "Precision", "Recall", "Valid", "Acts"],
-              [_check_row(name, check) for name, check in details.tampered_references.items()],
-              "True and tampered references"),
-        _worst(corpus, scores),
+        Table(title="True and tampered references", note="Of the references that the ground truth entails.",
+              columns=["Schema", "F1", "Precision", "Recall", "Valid", "Acts"],
+              rows=[_check_row(name, check) for name, check in details.tampered_references.items()]),
     ]  # fmt: skip
-    f1 = {name: None if one.f1 is None else 100 * one.f1 for name, one in details.tampered_references.items()}
-    notes = [SCORERS[scorer.name].format(model=scorer.model), f"BLEU: {details.bleu_signature}."]
+    sections: list[Section] = [table for table in tables if table.rows]
+    if len(details.tampered_references) > 1:
+        dots = [Dot(name, check.f1) for name, check in details.tampered_references.items()]
+        sections.append(Dots(title="F1 on tampered references by schema", dots=dots))
+    notes = [SCORERS[scorer.name].format(model=scorer.model)]
     if not details.validation:
-        notes.append("Acts were not validated with tampered values (--no_validation).")
-    return page(
+        notes.append("Acts were not validated with tampered values (`--no_validation`).")
+    return Report(
+        command="evaluate",
         title="Generated utterances",
-        headline=f"{percent(of_all['sgsacc'], 1)}% of acts are said faithfully",
-        lead=f"{details.turns:,} system turns with {covered.acts:,} acts of {corpus.name or 'the corpus'}; "
-        f"{covered.valid:,} acts count, {percent(covered.share_valid, 1)}%.",
-        tiles={
-            f"SGSAcc ({scorer.name}), %": percent(of_all["sgsacc"]),
-            "coverage, %": percent(covered.share_valid),
-            "coverage without validation, %": percent(covered.share_entailed),
-            "slot error rate, %": percent(of_all["slot_error_rate"]),
-            "BLEU": plain(of_all["bleu"]),
-        },
-        tables=[table for table in tables if table.rows],
-        plots=[bars("F1 on tampered references", "by schema, in %", f1)] if len(f1) > 1 else [],
+        headline=f"{text.percent(of_all['sgsacc'])} of acts are said faithfully",
+        lead=f"{text.counted(details.turns, 'system turn')} with {text.counted(covered.acts, 'act')} of "
+        f"{corpus.name or 'the corpus'}; {covered.valid:,} acts count, {text.percent(covered.share_valid)}.",
+        tiles=[
+            Tile(f"SGSAcc ({scorer.name})", text.percent(of_all["sgsacc"], 2)),
+            Tile("coverage", text.percent(covered.share_valid, 2)),
+            Tile("coverage without validation", text.percent(covered.share_entailed, 2)),
+            Tile("slot error rate", text.percent(of_all["slot_error_rate"], 2)),
+            Tile("BLEU", text.number(of_all["bleu"], 2)),
+        ],
+        sections=[*sections, *_worst(corpus, scores)],
         notes=notes,
-        terms=TERMS,
+        terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details.bleu_signature}`."},
+        links=FILES,
     )
 
 
-_COLUMNS = ("", "SGSAcc", "Utterance alone", "All acts", "Faithful turns", "SER", "BLEU")
+_COLUMNS = ("Set", "SGSAcc", "Utterance alone", "All acts", "Faithful turns", "SER", "BLEU")
 _GROUP_COLUMNS = ("SGSAcc", "Utterance alone", "Coverage", "Acts", "Unfaithful", "No reference", "Tampered entailed")
 
 
 def _metrics_row(name: str, values: Numbers, plugins: Sequence[str]) -> list[str]:
-    shares = [percent(values.get(metric)) for metric in measures.METRICS[:-1]]
-    return [name, *shares, plain(values.get("bleu")), *(percent(values.get(plugin)) for plugin in plugins)]
+    shares = [text.percent(values.get(metric), 2) for metric in measures.METRICS[:-1]]
+    more = [text.percent(values.get(plugin), 2) for plugin in plugins]
+    return [group_label(name), *shares, text.number(values.get("bleu"), 2), *more]
 
 
 def _group_row(name: str, group: measures.Group) -> list[str]:
-    shares = [percent(value) for value in (group.sgsacc, group.sgsacc_utterance_alone, group.coverage)]
+    shares = [text.percent(value, 2) for value in (group.sgsacc, group.sgsacc_utterance_alone, group.coverage)]
     counts = (group.acts, group.unfaithful, group.no_reference, group.tampered_entailed)
     return [name, *shares, *(f"{n:,}" for n in counts)]
 
 
 def _check_row(name: str, check: measures.TamperedF1) -> list[str]:
     shares = (check.f1, check.precision, check.recall, check.share_valid)
-    return [name, *map(percent, shares), f"{check.acts:,}"]
+    return [name, *(text.percent(share, 2) for share in shares), f"{check.acts:,}"]
 
 
-def _worst(corpus: Corpus, scores: Scores) -> Table:
+def _worst(corpus: Corpus, scores: Scores) -> list[Section]:
     """The turns with the most unfaithful acts, then those that miss the most values."""
     unfaithful: dict[Place, list[ScoredAct]] = {}
     for one in scores.acts:
@@ -329,16 +333,18 @@ def _worst(corpus: Corpus, scores: Scores) -> Table:
 
     wrong = [turn for turn in corpus.turns if faults(turn) != (0, 0)]
     worst = sorted(wrong, key=lambda turn: (*(-n for n in faults(turn)), turn.place))[:EXAMPLES]
-    rows = [
-        [
-            f"{turn.dialogue_id}, {turn.turn}",
-            turn.previous,
-            turn.utterance,
-            (utterance := scores.utterances[turn.place]),
-            "\n".join(f"– {one.validated.reference}" for one in unfaithful.get(turn.place, ())),
-            "\n".join(f"– {slot}: {value}" for slot, value in missing_values(turn.acts, utterance)),
+    if not worst:
+        return []
+    examples = []
+    for turn in worst:
+        utterance = scores.utterances[turn.place]
+        lines = {"before": turn.previous, "ground truth": turn.utterance, "utterance": utterance}
+        shown = [Line(label, [Part(line)]) for label, line in lines.items()]
+        acts = unfaithful.get(turn.place, ())
+        shown += [Line("not entailed", [Part(one.validated.reference)]) for one in acts if one.validated.reference]
+        shown += [
+            Line("missing value", [Part(f"{slot}: {value}")]) for slot, value in missing_values(turn.acts, utterance)
         ]
-        for turn in worst
-    ]
-    columns = ["Turn", "Before", "Ground truth", "Utterance", "Not entailed", "Values missing"]
-    return Table(f"{len(rows):,} of {len(wrong):,} turns with a fault", columns, rows, "The worst turns", 5)
+        examples.append(Example(f"dialogue {turn.dialogue_id}, turn {turn.turn}", shown))
+    note = f"{len(examples):,} of {text.counted(len(wrong), 'turn')} with an error."
+    return [Examples(title="Turns with the most errors", note=note, examples=examples)]

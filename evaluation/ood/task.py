@@ -7,15 +7,15 @@ from typing import Literal
 
 import msgspec
 
-from parapet.evaluation.lines import ALL, MEAN, Key, groups_of, with_mean
+from parapet.evaluation.lines import ALL, MEAN, Key, group_label, groups_of, with_mean
 from parapet.evaluation.ood import curves
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, Truth, Turn, read_truth, read_turns
-from parapet.evaluation.pages import Table, bars, page, percent
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes, sha256_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.transforms import text
+from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
 
 Class = Literal["ood", "in_domain"]
 
@@ -31,6 +31,7 @@ HEADINGS = {
     "fpr95": "FPR95",
 }
 METRICS = tuple(HEADINGS)
+_CLASSES = {OOD: "out-of-domain", IN_DOMAIN: "in-domain"}
 TERMS = {
     "Positive": "The class to be found; precision, recall, F1, AUPR and FPR95 are those of this class.",
     "AUROC": "How often a positive turn scores above a negative one, ties being half: 50 is chance.",
@@ -38,8 +39,8 @@ TERMS = {
     "of positive turns.",
     "FPR95": "The share of negative turns that are taken for positive at the highest threshold that finds 95% of the "
     "positive. Low is good.",
-    "#ALL": "All turns together, whatever their set.",
-    "#MEAN": "The unweighted mean over the sets, as RADDLE reports OOD F1.",
+    "All": "All turns together, whatever their set.",
+    "Mean": "The unweighted mean over the sets, as RADDLE reports OOD F1.",
 }
 
 
@@ -260,29 +261,33 @@ def about_threshold(details: Details) -> str:
     return "No precision, recall or F1: there is neither a file to tune a threshold on (--dev) nor a predicted label."
 
 
-def report(detections: Detections, metrics: Metrics, details: Details, orientation: Orientation) -> bytes:
-    """The page: by set, and the turns that were furthest off."""
+def report(detections: Detections, metrics: Metrics, details: Details, orientation: Orientation) -> Report:
+    """The report: by set, and the turns that were furthest off."""
     shown = [name for name in METRICS if any(values[name] is not None for values in metrics.values())]
     sizes = details.groups
     rows = [
-        [name, *(percent(values[one]) for one in shown),
+        [group_label(name), *(text.percent(values[one], 2) for one in shown),
          *([f"{sizes[name].turns:,}", f"{sizes[name].ood:,}"] if name in sizes else ["", ""])]
         for name, values in metrics.items()
     ]  # fmt: skip
     columns = ["Set", *(HEADINGS[name] for name in shown), "Turns", "Out-of-domain"]
-    plotted = "f1" if "f1" in shown else "auroc"
-    bar = {name: None if (value := values[plotted]) is None else 100 * value for name, values in metrics.items()}
-    by_set = Table(f"By set, in %; positive: {orientation.positive}", columns, rows, "The sets")
-    return page(
+    sections: list[Section] = [Table(title="Sets", columns=columns, rows=rows)]
+    if len(metrics) > 1:
+        metric = "f1" if "f1" in shown else "auroc"
+        dots = [Dot(group_label(name), values[metric]) for name, values in metrics.items()]
+        sections.append(Dots(title=f"{HEADINGS[metric]} by set", dots=dots))
+    overall = metrics.get(MEAN, metrics[ALL])
+    return Report(
+        command="evaluate",
         title="Out-of-domain detection",
         headline="Out-of-domain detection",
-        lead=f"{sizes[ALL].turns:,} turns, of which {sizes[ALL].ood:,} out-of-domain. "
-        f"Positive is {orientation.positive}; a high score speaks for {orientation.high}.",
-        tiles={f"{HEADINGS[name]}, %": percent(metrics.get(MEAN, metrics[ALL])[name]) for name in shown},
-        tables=[table for table in (by_set, *worst(detections, orientation)) if table.rows],
-        plots=[bars(f"{HEADINGS[plotted]} by set", "%", bar)] if len(metrics) > 1 else [],
+        lead=f"{text.counted(sizes[ALL].turns, 'turn')}, {sizes[ALL].ood:,} of them out-of-domain. Positive is "
+        f"{_CLASSES[orientation.positive]}; a high score speaks for {_CLASSES[orientation.high]}.",
+        tiles=[Tile(HEADINGS[name], text.percent(overall[name], 2)) for name in shown],
+        sections=[*sections, *worst(detections, orientation)],
         notes=[about_threshold(details)],
         terms=TERMS,
+        links=FILES,
     )
 
 
@@ -308,7 +313,9 @@ def worst(detections: Detections, orientation: Orientation) -> list[Table]:
              "" if (score := turns[key].score) is None else f"{score:.6g}"]
             for key in keys[:EXAMPLES]
         ]  # fmt: skip
-        caption = f"The first {len(rows):,} of {len(keys):,}, the worst scores first; {len(wrong):,} are wrong"
-        title = "Out-of-domain turns" if ood else "In-domain turns"
-        tables.append(Table(caption, ["Turn", "Set", "Utterance", "Wrong", "Score"], rows, title, 3))
+        if rows:
+            note = f"The first {len(rows):,} of {len(keys):,}, the worst scores first; {len(wrong):,} are wrong."
+            title = "Out-of-domain turns" if ood else "In-domain turns"
+            columns = ["Turn", "Set", "Utterance", "Wrong", "Score"]
+            tables.append(Table(title=title, note=note, columns=columns, rows=rows, text_columns=4, in_card=False))
     return tables

@@ -7,19 +7,20 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from parapet.evaluation.lines import ALL, read_lines
-from parapet.evaluation.pages import Table, page, percent, plain
 from parapet.evaluation.response.goals import Goal, Response, Verdict, judge
 from parapet.evaluation.response.multiwoz import read_entities, read_reference
 from parapet.evaluation.response.sgd import Reference, reference_of
-from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
+from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.transforms import text
 from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.report import Example, Examples, Line, Part, Report, Section, Table, Tile
 
 OWN = "reference"  # in place of a file: the reference's own responses
 EXAMPLES = 40
+_RESPONSES = 30  # of an example
 
 Responses = dict[str, list[Response]]  # by dialogue, in order of turns
 
@@ -282,39 +283,46 @@ def details_of(reference: Reference, evaluation: Evaluation) -> Details:
     )
 
 
-def report(inputs: Inputs, evaluation: Evaluation, details: Details) -> bytes:
-    """The page: by service, and dialogues without success."""
+def report(inputs: Inputs, evaluation: Evaluation, details: Details) -> Report:
+    """The report: by service, and dialogues without success."""
     goals, verdicts, of_all = inputs.reference.goals, evaluation.verdicts, evaluation.metrics[ALL]
     services = [
-        [name, percent(values["searches"]), percent(values["requests"])]
+        [name, text.percent(values["searches"], 2), text.percent(values["requests"], 2)]
         for name, values in evaluation.metrics.items()
         if name != ALL
     ]
     failed = [name for name in sorted(goals) if verdicts[name].success == 0]
     examples = [
-        [
-            name,
-            "\n".join(missed(goals[name], verdicts[name])),
-            "\n".join(f"{one.turn}: {one.response}" for one in inputs.responses.get(name, ()))[:2000],
-        ]
+        Example(
+            f"dialogue {name}",
+            [
+                *(Line("missed", [Part(what)]) for what in missed(goals[name], verdicts[name])),
+                *(
+                    Line(f"turn {one.turn}", [Part(one.response[:500])])
+                    for one in list(inputs.responses.get(name, ()))[:_RESPONSES]
+                ),
+            ],
+        )
         for name in failed[:EXAMPLES]
     ]
-    tables = [
-        Table("In %", ["Service", "Searches met", "Requests answered"], services, "By service"),
-        Table(f"The first {len(examples):,} of {len(failed):,} without success", ["Dialogue", "Missed", "Responses"],
-              examples, "Dialogues that failed", 2),
-    ]  # fmt: skip
-    return page(
+    columns = ["Service", "Searches met", "Requests answered"]
+    sections: list[Section] = [Table(title="Services", columns=columns, rows=services)] if services else []
+    if examples:
+        note = f"The first {len(examples):,} of {len(failed):,}: what was missed, and the responses."
+        sections.append(Examples(title="Dialogues without success", note=note, examples=examples))
+    return Report(
+        command="evaluate",
         title="Responses",
-        headline=f"Combined score {plain(of_all['combined'], 1)}",
-        lead=f"{details.dialogues:,} dialogues, {details.searches:,} searches, {details.requests:,} requests.",
-        tiles={
-            "inform, %": percent(of_all["inform"], 1),
-            "success, %": percent(of_all["success"], 1),
-            "BLEU": plain(of_all["bleu"], 1),
-            "combined": plain(of_all["combined"], 1),
-        },
-        tables=[table for table in tables if table.rows],
-        notes=[f"BLEU: {evaluation.signature}"],
-        terms=TERMS,
+        headline=f"Combined score {text.number(of_all['combined'], 1)}",
+        lead=f"{text.counted(details.dialogues, 'dialogue')}, {details.searches:,} searches, {details.requests:,} "
+        "requests.",
+        tiles=[
+            Tile("inform", text.percent(of_all["inform"])),
+            Tile("success", text.percent(of_all["success"])),
+            Tile("BLEU", text.number(of_all["bleu"], 1)),
+            Tile("combined", text.number(of_all["combined"], 1)),
+        ],
+        sections=sections,
+        terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
+        links=FILES,
     )

@@ -104,7 +104,7 @@ def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
         ("task1-API-calls-tst-OOV", "task1-API-calls-tst-OOV/0", 0),
     ]  # fmt: skip
     details = details_of(Answers(files, frozenset({"hello"})))
-    assert by_task(metrics, details) == [["Task 1", "75.0 (50.0)", "75.0 (50.0)"]]
+    assert by_task(metrics, details) == [["Task 1", "75.0% (50.0%)", "75.0% (50.0%)"]]
     assert details.files["task1-API-calls-tst"].not_among_candidates == 2
 
 

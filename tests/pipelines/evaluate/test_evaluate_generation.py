@@ -66,7 +66,7 @@ def test_the_corpus_against_itself(sample: Path, tmp_path: Path, capsys: pytest.
     assert told.startswith("scorer: lexical (lexical-1)\n")
     page = (out / "report.html").read_text()
     assert "Judged by the lexical scorer: rules on words" in page
-    assert "SGSAcc (lexical), %" in page
+    assert "SGSAcc (lexical)" in page
     assert read(out, "run.json")["options"]["own_turns"] is True
 
 
