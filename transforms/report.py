@@ -215,10 +215,6 @@ def page(report: Report) -> str:
     linked = set(_CODE.findall("\n".join(_prose(report))))
     text = render(
         "report.html.jinja",
-        title=report.title,
-        brand=report.command,
-        headline=report.headline,
-        lead=report.lead,
         report=report,
         sections=sections,
         pages={href: what for href, what in pages.items() if href not in linked},

@@ -1,8 +1,9 @@
-"""Plots: well-formed whatever the labels are, accessible, the numbers where they belong."""
+"""Charts: well-formed whatever the labels are, accessible, the numbers where they belong."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from xml.etree import ElementTree
 
 import pytest
@@ -10,33 +11,39 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parapet.transforms import svg
+from parapet.transforms.svg import Curve, Dot, Series
+from parapet.transforms.text import number, percent
 
-LABEL = st.text(max_size=12)
+LABEL = st.text(max_size=40)
 VALUE = st.none() | st.floats(0, 1e6) | st.just(float("nan"))
+
+two = partial(number, digits=2)
 
 
 def texts(root: ElementTree.Element, style: str) -> list[str]:
     return [node.text or "" for node in root.iter("text") if node.get("class") == style]
 
 
-@pytest.mark.parametrize("draw", [svg.lines, svg.bars])
-def test_plots_show_categories_and_values(draw) -> None:  # type: ignore[no-untyped-def]
-    series = [svg.Series("here", (0.25, None, 0.5)), svg.Series("there", (0.1, 0.2, 0.3), "s2")]
-    root = ElementTree.fromstring(draw("k", "Title", "What is seen", ["v1", "v2", "v3"], series, svg.number(2)))
+def tips(root: ElementTree.Element) -> list[str]:
+    return [node.find("title").text for node in root.iter() if node is not root and node.find("title") is not None]
+
+
+def test_bars_show_categories_and_values() -> None:
+    series = [Series("here", (0.25, None, 0.5)), Series("there", (0.1, 0.2, 0.3))]
+    root = ElementTree.fromstring(svg.bars("k", "Title", "What is seen", ["v1", "v2", "v3"], series, two))
     assert root.tag == "svg"
     assert root.get("role") == "img"
     labelled = [root.find(f"*[@id='{key}']").text for key in root.get("aria-labelledby").split()]
     assert labelled == ["Title", "What is seen"]
     shown = {node.text for node in root.iter("text")}
-    assert {"v1", "v2", "v3", "here", "there", "0.25", "0.50", "0.10", "0.20", "0.30"} <= shown
-    tips = [node.find("title").text for node in root.iter() if node.find("title") is not None and node is not root]
-    assert "there, v2: 0.20" in tips
-    assert "here, v2: 0.20" not in tips
+    assert {"v1", "v2", "v3", "here", "there", "0.25", "0.50", "0.10", "0.20", "0.30", "–"} <= shown
+    assert "there, v2: 0.20" in tips(root)
+    assert {node.get("class") for node in root.iter("rect")} == {"bar s1", "bar s2"}
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    series = [svg.Series("n", (1.0, 2.0, 0.0, None))]
-    root = ElementTree.fromstring(svg.bars("k", "t", "d", ["a", "b", "c", "d"], series, svg.number(0)))
+    series = [Series("n", (1.0, 2.0, 0.0, None))]
+    root = ElementTree.fromstring(svg.bars("k", "t", "d", ["a", "b", "c", "d"], series, number))
     widths = [float(node.get("width")) for node in root.iter("rect")]
     assert widths[1] == pytest.approx(2 * widths[0], abs=0.1)
     assert widths[2] == 0
@@ -44,57 +51,83 @@ def test_bars_are_as_long_as_their_values() -> None:
     assert texts(root, "value") == ["1", "2", "0", "–"]
 
 
-def test_lines_rise_with_their_values_and_references_carry_no_numbers() -> None:
-    series = [svg.Series("here", (1.0, 3.0)), svg.Series("published", (2.0, 2.0), "ref")]
-    root = ElementTree.fromstring(svg.lines("k", "t", "d", ["v1", "v2"], series, svg.number(1)))
-    here, published = (node.get("points").split() for node in root.iter("polyline"))
-    assert float(here[0].split(",")[1]) > float(here[1].split(",")[1])
-    assert published[0].split(",")[1] == published[1].split(",")[1]
-    assert texts(root, "value") == ["1.0", "3.0"]
-    assert texts(root, "tick") == ["0", "1", "2", "3", "4", "v1", "v2"]
+def test_dots_lie_on_the_axis_within_their_intervals() -> None:
+    dots = [Dot("SR-10", 0.4, 0.3, 0.6, "seen"), Dot("SR-10", 0.2, group="unseen"), Dot("SR-20", None, group="seen")]
+    root = ElementTree.fromstring(svg.dots("k", "t", "d", dots))
+    ticks = {
+        node.text: float(node.get("x")) for node in root.iter("text") if node.get("class") == "tick" and node.get("x")
+    }
+    assert list(ticks) == ["0%", "20%", "40%", "60%"]
+    circles = [node for node in root.iter("circle") if node.find("title") is not None]
+    assert float(circles[0].get("cx")) == pytest.approx(ticks["40%"], abs=0.1)
+    [whisker] = [node for node in root.iter("line") if "whisker" in node.get("class")]
+    assert float(whisker.get("x1")) == pytest.approx((ticks["20%"] + ticks["40%"]) / 2, abs=0.1)
+    assert float(whisker.get("x2")) == pytest.approx(ticks["60%"], abs=0.1)
+    assert tips(root) == ["seen, SR-10: 40.0% (30.0% to 60.0%)", "unseen, SR-10: 20.0%"]
+    assert texts(root, "value") == ["40.0%", "20.0%", "–"]
+    assert texts(root, "label") == ["seen", "unseen", "SR-10", "SR-20"]
 
 
-def test_stacked_bar_fills_its_width() -> None:
-    parts = [svg.Part("used", 6, "used"), svg.Part("none", 0, "surplus"), svg.Part("bad", 2, "rejected")]
-    root = ElementTree.fromstring(svg.stacked("k", "Answers", "6 and 2", parts))
-    assert [(node.get("x"), node.get("width"), node.get("class")) for node in root.iter("rect")] == [
-        ("0%", "75%", "bar used"),
-        ("75%", "25%", "bar rejected"),
-    ]
-    assert [node.find("title").text for node in root.iter("rect")] == ["used: 6 (75.0%)", "bad: 2 (25.0%)"]
-    assert not list(ElementTree.fromstring(svg.stacked("k", "t", "d", [svg.Part("a", 0, "s1")])).iter("rect"))
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.01, 0.02], ["0%", "0.5%", "1%", "1.5%", "2%"]),
+        ([-0.2, 0.1], ["-20%", "-10%", "0%", "10%"]),
+        ([1.0], ["0%", "20%", "40%", "60%", "80%", "100%"]),
+        ([None], ["0%", "0.02%"]),
+    ],
+)
+def test_the_axis_has_round_numbers_and_zero(values: list[float | None], ticks: list[str]) -> None:
+    root = ElementTree.fromstring(svg.dots("k", "t", "d", [Dot(f"{value}", value) for value in values]))
+    assert texts(root, "tick") == ticks
+
+
+def test_curves_rise_with_their_values() -> None:
+    drawn = [Curve("sample", [(-5, 0.7), (0, 0.4), (20, 0.02)]), Curve("other", [(0, 0.5)])]
+    root = ElementTree.fromstring(svg.curves("k", "t", "d", drawn, ("noise, dB", "errors"), percent))
+    first = next(root.iter("polyline")).get("points").split()
+    xs, ys = zip(*(map(float, point.split(",")) for point in first), strict=True)
+    assert xs[1] - xs[0] == pytest.approx((xs[2] - xs[1]) / 4, abs=0.2)
+    assert ys[0] < ys[1] < ys[2]  # downwards
+    assert texts(root, "label") == ["sample", "other", "errors", "noise, dB"]
+    assert texts(root, "tick")[-6:] == ["-5", "0", "5", "10", "15", "20"]
+    assert tips(root)[0] == "sample, -5: 70.0%"
+
+
+def test_long_labels_are_wrapped_and_whole() -> None:
+    label = "a_set_with_a_long_name and more words than fit into one line 名前の長いセット名前の長いセット"
+    for drawn in (
+        svg.bars("k", "t", "d", [label], [Series("", (1.0,))], number),
+        svg.dots("k", "t", "d", [Dot(label, 0.5)]),
+    ):
+        lines = texts(ElementTree.fromstring(drawn), "label")
+        assert len(lines) > 2
+        assert "".join(lines).replace(" ", "") == label.replace(" ", "")
 
 
 @given(st.lists(st.tuples(LABEL, VALUE), max_size=12), LABEL, LABEL)
 @example([("v1", 5e-324)], "least of all floats", "t")
 def test_any_label_and_value_gives_well_formed_svg(rows: list[tuple[str, float | None]], name: str, title: str) -> None:
     categories, values = [label for label, _ in rows], tuple(value for _, value in rows)
-    for draw in (svg.lines, svg.bars):
-        series = [svg.Series(name, values), svg.Series(name, values, "ref")]
-        drawn = draw("k", title, name, categories, series, svg.number(1))
+    series = [Series(name, values), Series(name, values, "ref")]
+    dots = [Dot(label, value, value, value, name) for label, value in rows]
+    points = [Curve(name, [(i, value) for i, value in enumerate(values) if value is not None])]
+    for draw in (
+        partial(svg.bars, "k", title, name, categories, series, two),
+        partial(svg.dots, "k", title, name, dots),
+        partial(svg.curves, "k", title, name, points, (name, title), two),
+    ):
+        drawn = draw()
         root = ElementTree.fromstring(re.sub("[\ufffe\uffff]", "", drawn))
-        assert drawn == draw("k", title, name, categories, series, svg.number(1))
-        assert {node.tag for node in root.iter()} <= {
-            "svg",
-            "title",
-            "desc",
-            "text",
-            "rect",
-            "line",
-            "polyline",
-            "circle",
-        }
+        assert drawn == draw()
+        drawable = {"text", "rect", "line", "polyline", "polygon", "circle"}
+        assert {node.tag for node in root.iter()} <= {"svg", "title", "desc", *drawable}
         assert "nan" not in {value.lower() for node in root.iter() for value in node.attrib.values()}
 
 
 def test_labels_cannot_leave_their_place() -> None:
-    drawn = svg.bars("k", "</title><script>", '"><img>', ["<b>&"], [svg.Series("<i>", (1.0,))], svg.percent)
+    drawn = svg.bars("k", "</title><script>", '"><img>', ["<b>&"], [Series("<i>", (1.0,))], number)
     assert "<script>" not in drawn
     assert "<img>" not in drawn
     assert "<b>" not in drawn
     assert "&lt;b&gt;&amp;" in drawn
-
-
-def test_formats() -> None:
-    assert svg.number(2)(1234.5) == "1,234.50"
-    assert svg.percent(0.646) == "65%"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parapet.transforms.text import as_description, cached_words, clean, words
+from parapet.transforms.text import as_description, cached_words, clean, counted, number, percent, words
 
 # What typed text has seen: spaces of all kinds, zero-width and direction marks, controls, combining marks,
 # compatibility forms, fillers, surrogates, private use.
@@ -125,3 +125,19 @@ def test_as_description_changes_no_word(text, original):
     written = as_description(text, original)
     assert words(written) == words(text)
     assert written == clean(written)
+
+
+def test_numbers_as_text() -> None:
+    assert [percent(0.646), percent(0.646, 0), percent(-0.2, signed=True), percent(None), percent(float("nan"))] == [
+        "64.6%",
+        "65%",
+        "-20.0%",
+        "–",
+        "–",
+    ]
+    assert [number(1234.5, 2), number(3), number(None), number(0.5, 1, signed=True)] == ["1,234.50", "3", "–", "+0.5"]
+    assert [counted(1, "service"), counted(2000, "service"), counted(0, "entry", "entries")] == [
+        "1 service",
+        "2,000 services",
+        "0 entries",
+    ]

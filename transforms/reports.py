@@ -1,5 +1,0 @@
-"""``plural`` until its users take ``counted`` of ``parapet.transforms.text``."""
-
-from parapet.transforms.text import counted as plural
-
-__all__ = ["plural"]
