@@ -34,7 +34,7 @@ class Config(msgspec.Struct, frozen=True):
     Attributes:
       output: the folder to write.
       sgd: the corpus. ``split`` is the one whose dialogues the tasks are about, ``files`` are its dialogues.
-      tasks: what was asked, by dialogue; empty where no folder of ``hits`` was given.
+      tasks: of the folders of ``hits`` that were given, by dialogue.
       sources: the files of answers and decisions.
       seed: of the draw among several good answers.
       require_complete: whether a turn without a good answer of each kind is a failure.
@@ -66,7 +66,7 @@ def parser() -> Parser:
         nargs="+",
         default=[],
         metavar="FOLDER",
-        help="output of 'parapet hits': checks that the corpus is the same, and counts turns that nobody answered",
+        help="output of 'parapet hits': checks that the corpus is the same, and counts turns without answers",
     )
     add(
         "--require_complete",

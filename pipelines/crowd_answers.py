@@ -108,7 +108,7 @@ class PublishedAnswers:
             logging.warning("not used: %s, see %s/dead_letters.jsonl: %s", records, out, reasons)
 
     def status(self, nothing: str, missing: int, require_complete: bool) -> int:
-        """The exit status; says why where nothing was composed.
+        """The exit status; logs the reason where nothing was composed.
 
         Args:
           nothing: the message where nothing was composed; empty where something was.

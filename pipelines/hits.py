@@ -69,7 +69,7 @@ _WHOLE = {
     "assignments": "workers per HIT; below ten the fee is lower",
     "extra_fee_from": "number of assignments from which --extra_fee is due",
     "assignment_minutes": "minutes that a worker has (default: four times the estimate, at least 60)",
-    "auto_approval_hours": "hours after which work that nobody has reviewed is paid",
+    "auto_approval_hours": "hours after which unreviewed work is paid",
     "lifetime_days": "days for which a HIT is on offer",
 }
 
@@ -81,7 +81,7 @@ class Config(msgspec.Struct, frozen=True):
       output: the folder to write.
       settings: what shapes the pages.
       dry_run: whether only the plan is printed.
-      services: whose names and descriptions are asked for; none for rewrites.
+      services: of the schema tasks; none for rewrites.
       paths: the dialogue files of rewrites. ``split`` as the flag has it.
     """
 

@@ -16,7 +16,7 @@ from parapet.transforms.crowd.ingest.fields import TaskKind
 from parapet.transforms.crowd_variations.values import Unit, units_of
 from parapet.transforms.files import join, read_bytes
 from parapet.transforms.hits.kept_values import KeptValue, find_word, speakable
-from parapet.transforms.hits.rewriting import FIELDS, Rewriting, ask_turn, services_of, turn_task_id
+from parapet.transforms.hits.rewriting import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 
 # What a form field of the page asks for.
@@ -88,7 +88,7 @@ def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
         return f"unknown_turn: the dialogue has {len(dialogue.turns)} turns"
     if dialogue.turns[position].speaker != "USER":
         return "unknown_turn: this turn is the system's"
-    rewriting = ask_turn(dialogue, position)
+    rewriting = rewriting_of(dialogue, position)
     if not isinstance(rewriting, Rewriting):
         return f"never_asked: {rewriting}"
     before = speakable(dialogue.turns[position - 1].utterance) if position else ""

@@ -1,4 +1,4 @@
-"""Which words of an utterance every rewriting must keep: the slot values that the user says, and where they stand."""
+"""Which words of an utterance every rewriting must keep: the slot values in it, and their places."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS_NUMBER = re.compile(r"[:.,/]\d")
 
 
 class KeptValue(msgspec.Struct, frozen=True):
-    """A value that an answer must have letter for letter, as the page shows it, and the slot it is of."""
+    """A value that an answer must have character for character, as the page shows it, and its slot."""
 
     slot: str
     service: str
@@ -36,7 +36,7 @@ class Mark(msgspec.Struct, frozen=True):
 def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
     """The values to keep, in the order of the utterance.
 
-    Those are what the slot spans point to; and values of slots without a span, categorical ones, that stand in the
+    Those are what the slot spans point to; and values of slots without a span, categorical ones, that occur in the
     utterance word for word: of the turn's actions or, where a corpus has none, of what the turn has changed in the
     state.
 
@@ -62,7 +62,7 @@ def speakable(text: str) -> str:
 
 
 def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = ()) -> int | None:
-    """Where ``value`` first stands in ``text`` as words of its own, outside the ``taken`` places; None if nowhere."""
+    """The first place of ``value`` in ``text`` as whole words, outside the ``taken`` places; None if nowhere."""
     start = text.find(value) if value else -1
     while start >= 0:
         end = start + len(value)
@@ -91,14 +91,14 @@ def _of_spans(turn: Turn) -> Iterator[Mark]:
     for frame in turn.frames:
         for span in frame.slots:
             if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
-                continue  # copied from another slot, and not said here
+                continue  # copied from another slot: not in this utterance
             where = f"slot {span.slot!r}: {span.start}-{span.exclusive_end}"
             if not 0 <= span.start < span.exclusive_end <= len(raw):
                 raise ValueError(f"{where} is not inside the utterance")
             value = speakable(raw[span.start : span.exclusive_end])
             if not value:
                 raise ValueError(f"{where} has nothing to see")
-            # A letter after what stands before the value keeps the space between the two.
+            # A letter after the text before the value keeps the space between the two.
             first = raw[span.start : span.exclusive_end].find(value[0])
             start = len(speakable(raw[: span.start + first] + "x")) - 1
             yield Mark(KeptValue(span.slot, frame.service, value), start, start + len(value))
@@ -108,13 +108,13 @@ def _without_span(turn: Turn, before: Turn | None) -> Iterator[tuple[str, str, s
     """(slot, service, value) of the slots that the turn has no span for."""
     for frame in turn.frames:
         spanned = {span.slot for span in frame.slots} | _NO_SLOTS
-        for slot, values in _said(frame, before):
+        for slot, values in _values_of(frame, before):
             if slot not in spanned:
                 for value in dict.fromkeys(map(speakable, values)):
                     yield slot, frame.service, value
 
 
-def _said(frame: Frame, before: Turn | None) -> Iterator[tuple[str, list[str]]]:
+def _values_of(frame: Frame, before: Turn | None) -> Iterator[tuple[str, list[str]]]:
     if frame.actions is not UNSET:
         yield from ((action.slot, action.values) for action in frame.actions)
     elif frame.state is not UNSET:
@@ -126,7 +126,7 @@ def _said(frame: Frame, before: Turn | None) -> Iterator[tuple[str, list[str]]]:
 
 
 def _inside_word(text: str, at: int) -> bool:
-    """Whether a cut at ``at`` would part a word or a number: the 2 of 12, 2nd, 2:30 and 2.50 is none of its own."""
+    """Whether ``at`` is inside a word or a number: the 2 of 12, 2nd, 2:30 and 2.50 is no number of its own."""
     left, right = text[max(0, at - 2) : at], text[at : at + 2]
     return (
         (left[-1:].isalnum() and right[:1].isalnum())

@@ -37,7 +37,7 @@ _PROGRESS = ("services", "pages", "fields", "not_asked", "not_drawn")
 
 
 class DialoguePath(msgspec.Struct, frozen=True):
-    """A dialogue file. ``name`` is its last folder and file name: it says the split, and not whose machine it was."""
+    """A dialogue file. ``name`` is its last folder and file name: the split, but nothing of the machine."""
 
     position: int
     path: str
@@ -49,7 +49,7 @@ def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> li
 
     Args:
       places: ``ROOT`` with ``{train,dev,test}/dialogues_NNN.json``, a folder with ``dialogues_NNN.json``, or files.
-      split: of corpora; where it is not said ``test``. A split's folder has its own.
+      split: of corpora; ``test`` unless given. A split's folder has its own.
 
     Raises:
       InputError: nothing there, or no dialogue file in it.
@@ -197,7 +197,7 @@ def _metadata_files(counts: Counts, examples: object, hits: Iterable[Hits], sett
 
 
 def summary_files(hits: Iterable[Hits], settings: Settings) -> dict[str, bytes]:
-    """Every file but the pages, by path below the output folder. Any order of ``hits`` will do."""
+    """Every file but the pages, by path below the output folder. The order of ``hits`` does not matter."""
     ordered = sorted(hits, key=lambda each: each.position)
     pages = [page for each in ordered for page in each.pages]
     plan = plan_of(ordered, settings)
@@ -216,7 +216,7 @@ def plan_of(hits: Iterable[Hits], settings: Settings) -> Plan:
     """The plan of what was rendered."""
     hits = list(hits)
     records = [page.record for each in hits for page in each.pages]
-    not_asked = [one for each in hits for one in each.not_asked]
+    not_asked = [element for each in hits for element in each.not_asked]
     return make_plan(records, not_asked, settings.terms, settings.tasks)
 
 
@@ -239,7 +239,7 @@ def _row(page: Page) -> list[str | int | None]:
 
 
 def index_html(records: Sequence[PageRecord], plan: Plan, settings: Settings) -> str:
-    """The page from which a requester looks at everything."""
+    """The requester's page: plan, links to all pages, what is not asked."""
     return render(
         "hit_index.html.jinja",
         records=records,

@@ -19,8 +19,8 @@ from parapet.transforms.pages import render
 LIVE = "https://www.mturk.com/mturk/externalSubmit"
 SANDBOX = "https://workersandbox.mturk.com/mturk/externalSubmit"
 
-# Of the published SGD-X paraphrases the longest name has 8 words, the longest description 19; longer ones are essays.
-# A rewriting may have so many more than the sentence that it is of.
+# Of the published SGD-X paraphrases the longest name has 8 words, the longest description 19.
+# Of rewritings: how many more than the sentence itself.
 MAX_WORDS: dict[HitTask, int] = {"names": 8, "descriptions": 25, "rewrites": 40}
 MAX_LETTERS: dict[HitTask, int] = {"names": 60, "descriptions": 200, "rewrites": 300}
 
@@ -67,7 +67,7 @@ def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
 
 @cache
 def _frame(task: HitTask, sandbox: bool) -> tuple[str, str]:
-    """What stands before and after the body of every page: rendered once, for there are thousands of pages."""
+    """What every page has before and after its body: rendered once, for there are thousands of pages."""
     context = {"task": task, "title": WORDING[task].title, "action": SANDBOX if sandbox else LIVE, "body": _BODY}
     before, _, after = carriable(render("hit_page.html.jinja", **context, **_limits(task))).partition(_BODY)
     return before, after
@@ -115,7 +115,7 @@ def make_page(
       task_id: the task id.
       fields: the form fields.
       turns: the turns of a dialogue that are to be read.
-      about: what else the record says: the service, the elements or the turn.
+      about: further fields of the record: the service, the elements or the turn.
     """
     terms, wording = settings.terms, WORDING[task]
     html = page_html(task, body, settings.sandbox)

@@ -21,13 +21,13 @@ from parapet.transforms.hits.questions import NotAsked
 from parapet.transforms.hits.records import PageRecord
 from parapet.transforms.hits.terms import CENT, HOUR, HitTask, Terms, plain
 
-# So many of the answers survive vetting and deduplication: of SGD-X's batches, and of our sample, about half do.
+# The share of answers that survive vetting and deduplication: about half, of SGD-X's batches and of our sample.
 YIELD = 0.5
 
 # With ten assignments MTurk's fee doubles.
 MOST = 9
 
-# (task id, form field): what a page may ask for.
+# (task id, form field): the fields of a top-up.
 Fields = frozenset[tuple[str, str]]
 
 
@@ -35,10 +35,10 @@ class PlanRow(msgspec.Struct, frozen=True):
     """One row of the cost table.
 
     Attributes:
-      hits: HITs. ``fields`` is the form fields on them, ``assignments`` the submissions that are asked for.
+      hits: HITs. ``fields`` is the form fields on them, ``assignments`` the number of submissions.
       reward: dollars to the workers. ``fees`` go to MTurk; ``cost`` is the sum.
       estimated_minutes: of all assignments together.
-      hourly_pay: dollars that an hour of work comes to, rounded down.
+      hourly_pay: dollars per hour of work at the estimated pace, rounded down.
       lowest_reward: dollars for an assignment of the smallest HIT. ``highest_reward`` of the largest.
     """
 
@@ -77,7 +77,7 @@ class Plan(msgspec.Struct, frozen=True):
         }
 
     def not_asked_by_reason(self) -> dict[str, list[str]]:
-        """The task ids of what is not asked, by the reason; both sorted."""
+        """Reason to the task ids of what is not asked; both sorted."""
         by_reason: dict[str, list[str]] = {}
         for each in sorted(self.not_asked, key=lambda each: each.reason):
             by_reason.setdefault(each.reason, []).append(each.task_id)
@@ -144,7 +144,7 @@ def _row(records: list[PageRecord], terms: Terms) -> PlanRow:
 
 
 def top_up_assignments(most_missing: int) -> int:
-    """Workers a HIT that let ``most_missing`` more good answers be expected, below the higher fee tier."""
+    """Workers per HIT from whom ``most_missing`` more good answers are expected, below the higher fee tier."""
     return max(1, min(MOST, ceil(most_missing / YIELD)))
 
 
@@ -164,7 +164,9 @@ def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, 
             reader = csv.DictReader(handle)
             missing = {"service_name", "task", "field", "have", "need"} - set(reader.fieldnames or ())
             if missing:
-                raise InputError(f"no shortfall.csv of compose: lacks {', '.join(sorted(missing))}", path, "row 1")
+                raise InputError(
+                    f"not a shortfall.csv of 'parapet compose': lacks {', '.join(sorted(missing))}", path, "row 1"
+                )
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"cannot be read: {error}", path) from None
@@ -177,7 +179,7 @@ def read_shortfall(path: str, services: Mapping[str, Service]) -> tuple[Fields, 
         fields.add(place)
         most = max(most, _lacks(row, path, number))
     if not fields:
-        raise InputError("nothing is missing: there is nothing to ask for", path)
+        raise InputError("nothing is missing, so there is nothing to top up", path)
     return frozenset(fields), most
 
 

@@ -19,7 +19,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.hits.markup import shown
 from parapet.transforms.naming import name_words
 
-# Where people have nothing left to read, more values do not help them.
+# Beyond these, further values do not help to understand a slot.
 MAX_VALUES = 60
 
 _NUMBERED = re.compile(r"_\d+$")
@@ -27,7 +27,7 @@ _NUMBERED = re.compile(r"_\d+$")
 AUTO = "auto"
 NONE = "none"
 
-# Words that say which sort of thing is meant, and not of what.
+# Words that name a sort of thing and not what it belongs to.
 # fmt: off
 GENERIC = frozenset((
     "a", "active", "amount", "app", "area", "at", "balance", "by", "category", "class", "code", "count", "data",
@@ -45,7 +45,7 @@ _MIN_LETTERS = 4
 
 
 class Question(msgspec.Struct, frozen=True):
-    """One form field and what is shown beside it. Holds nothing of what is asked for.
+    """One form field and what is shown beside it, without the text that workers are to find.
 
     Attributes:
       field: the form field, ``slot_3``.
@@ -65,7 +65,7 @@ class Question(msgspec.Struct, frozen=True):
         return [text for text in (self.prompt, self.values, self.meaning) if text]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ElementQuestion(msgspec.Struct, frozen=True):
     """A question with the element that it is about; the element stays with the requester."""
 
     element_id: str
@@ -73,25 +73,25 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class NotAsked(msgspec.Struct, frozen=True):
-    """An element that cannot be asked about, and why."""
+    """An element or turn that cannot be asked about, and why."""
 
     task_id: str
     element_id: str
     reason: str
 
 
-def ask(
+def questions_of(
     service: Service, task: Task, ambiguous: frozenset[str], only: frozenset[tuple[str, str]] | None = None
-) -> tuple[list[Asked], list[str]]:
+) -> tuple[list[ElementQuestion], list[str]]:
     """The questions of a task in the schema's order, and the ids of elements that have nothing to show.
 
     Args:
       service: the service.
       task: ``names`` or ``descriptions``.
       ambiguous: the ids of the elements whose description is shown beside their name.
-      only: what may be asked for, as (task id, form field); None for everything.
+      only: the fields of a top-up, as (task id, form field); None for everything.
     """
-    asked, blank = [], []
+    questions, blank = [], []
     for element in elements_of(service, task):
         if only is not None and (task_id(service.service_name, task), element.field) not in only:
             continue
@@ -105,12 +105,12 @@ def ask(
         if task == "descriptions":
             values = _listed(element.values)
             meaning = shown(element.description) if element.id in ambiguous else ""
-        asked.append(Asked(element.id, Question(element.field, element.kind, prompt, values, meaning)))
-    return asked, blank
+        questions.append(ElementQuestion(element.id, Question(element.field, element.kind, prompt, values, meaning)))
+    return questions, blank
 
 
 def service_title(service_name: str) -> str:
-    """``Hotels`` for ``Hotels_1``: the number tells services apart, it says nothing about them."""
+    """``Hotels`` for ``Hotels_1``: the number distinguishes services and means nothing."""
     return _NUMBERED.sub("", service_name) or service_name
 
 
@@ -188,7 +188,7 @@ def read_ambiguous(path: str | Path, known: Iterable[str]) -> frozenset[str]:
 
 
 def _uncommented(line: str, ids: frozenset[str]) -> str:
-    # A hostile corpus may have "#" in a name: a line that is an id as it stands is taken as such.
+    # A hostile corpus may have "#" in a name: a line that is itself an id is taken as one.
     return line.strip() if line.strip() in ids else line.partition("#")[0].strip()
 
 

@@ -1,4 +1,4 @@
-"""What the stages of ``hits`` hand to each other: settings in, pages and their records out."""
+"""The records of ``hits``: settings in, pages and what publishing needs of them out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Settings(msgspec.Struct, frozen=True):
       ambiguous: ``auto``, ``none`` or the file that ``listed`` was read from.
       listed: element ids from that file.
       sandbox: whether the forms go to MTurk's sandbox.
-      only: what may be asked for, as (task id, form field); None for everything.
+      only: the fields of a top-up, as (task id, form field); None for everything.
       tasks: which tasks the pages are of.
-      turns: how many user turns are drawn; None for all. ``seed`` of the draw.
+      turns: how many user turns are drawn; None for all. ``seed`` is of that draw.
     """
 
     terms: Terms = Terms()
@@ -44,7 +44,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
       bytes: of the question. ``sha256`` too.
       reward: dollars, as MTurk takes it.
       requester_annotation: the task id.
-      dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` where it stands.
+      dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` the file it is in.
       utterance: the sentence to be rewritten, as the page shows it.
       values: what every answer must have letter for letter, as the page shows it; None where nothing is rewritten.
     """
@@ -96,7 +96,7 @@ class Hits(msgspec.Struct, frozen=True):
     """All pages of a service, or of a dialogue file. ``position`` is its place among the others.
 
     Attributes:
-      not_drawn: user turns that the draw has passed over.
+      not_drawn: the number of user turns that were not drawn.
     """
 
     position: int

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from parapet.schemas.elements import TASKS, Task, task_id
 from parapet.schemas.service import Service
 from parapet.transforms.hits.page import TOO_LARGE, body_html, capacity, item_html, make_page
-from parapet.transforms.hits.questions import Asked, NotAsked, ambiguous_elements, ask
+from parapet.transforms.hits.questions import ElementQuestion, NotAsked, ambiguous_elements, questions_of
 from parapet.transforms.hits.records import Hits, Page, Settings
 
 NOTHING_TO_SHOW = "nothing_to_show: the text that the page would show is blank"
@@ -19,25 +19,25 @@ def render_service(position: int, service: Service, settings: Settings) -> Hits:
     hits = Hits(position, [], [])
     for task in TASKS:
         this = task_id(service.service_name, task)
-        asked, blank = ask(service, task, ambiguous, settings.only)
-        items = [item_html(task, each.question) for each in asked]
-        room = _room(task, asked)
+        questions, blank = questions_of(service, task, ambiguous, settings.only)
+        items = [item_html(task, each.question) for each in questions]
+        room = _room(task, questions)
         fits = [len(item.encode()) <= room for item in items]
-        large = [each.element_id for each, ok in zip(asked, fits, strict=True) if not ok]
-        asked = [each for each, ok in zip(asked, fits, strict=True) if ok]
+        large = [each.element_id for each, ok in zip(questions, fits, strict=True) if not ok]
+        questions = [each for each, ok in zip(questions, fits, strict=True) if ok]
         items = [item for item, ok in zip(items, fits, strict=True) if ok]
         hits.not_asked.extend(NotAsked(this, element_id, NOTHING_TO_SHOW) for element_id in blank)
         hits.not_asked.extend(NotAsked(this, element_id, TOO_LARGE) for element_id in large)
         runs = split([len(item.encode()) for item in items], room)
         for part, run in enumerate(runs, 1):
-            chosen = [asked[i] for i in run], [items[i] for i in run]
+            chosen = [questions[i] for i in run], [items[i] for i in run]
             hits.pages.append(_page(service.service_name, task, part, len(runs), *chosen, settings))
     return hits
 
 
-def _room(task: Task, asked: Sequence[Asked]) -> int:
+def _room(task: Task, questions: Sequence[ElementQuestion]) -> int:
     """Bytes for the questions of a page: all of its body but what is around them, at its largest."""
-    one_of_each_kind = list({each.question.kind: each.question for each in asked}.values())
+    one_of_each_kind = list({each.question.kind: each.question for each in questions}.values())
     return capacity(task) - len(body_html(task, one_of_each_kind, [""] * len(one_of_each_kind)).encode())
 
 
@@ -46,22 +46,22 @@ def _page(
     task: Task,
     part: int,
     parts: int,
-    asked: Sequence[Asked],
+    questions: Sequence[ElementQuestion],
     items: Sequence[str],
     settings: Settings,
 ) -> Page:
     return make_page(
         task,
         f"pages/{service_name}.{task}" + (f".{part}" if part > 1 else ""),
-        body_html(task, [each.question for each in asked], items),
+        body_html(task, [each.question for each in questions], items),
         settings,
         task_id=task_id(service_name, task),
         service_name=service_name,
         part=part,
         parts=parts,
-        fields=[each.question.field for each in asked],
-        element_ids=[each.element_id for each in asked],
-        ambiguous=[each.element_id for each in asked if each.question.meaning],
+        fields=[each.question.field for each in questions],
+        element_ids=[each.element_id for each in questions],
+        ambiguous=[each.element_id for each in questions if each.question.meaning],
     )
 
 

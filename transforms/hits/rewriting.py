@@ -1,6 +1,6 @@
-"""What a worker sees of a user turn that is to be rewritten, why a turn is not asked, and which turns are drawn.
+"""The user turns that workers rewrite: what a page shows of one, why one has no page, and which are drawn.
 
-Of dialogues that share an id the first is asked.
+Of dialogues that share an id, the first has pages.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from parapet.transforms.touching import services_in_turns
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
 
-NO_TEXT = "no_text: the user says no word"
-ONLY_VALUES = "only_values: the user says slot values and nothing else, and those must stay"
-BAD_ID = "bad_id: the dialogue's id is blank, or has characters that MTurk does not carry"
+NO_TEXT = "no_text: the utterance has no words"
+ONLY_VALUES = "only_values: the utterance is slot values only, which must stay"
+BAD_ID = "bad_id: the dialogue id is blank, or has characters that MTurk does not accept"
 LONG_ID = f"long_id: the task id passes the {MAX_ANNOTATION} characters of a RequesterAnnotation"
 BAD_SPAN = "bad_span"
 
@@ -53,8 +53,8 @@ def user_turns(dialogue: Dialogue) -> list[int]:
     return [i for i, turn in enumerate(dialogue.turns) if turn.speaker == "USER"]
 
 
-def ask_turn(dialogue: Dialogue, position: int) -> Rewriting | str:
-    """What is asked about the user's turn at ``position``; where it cannot be asked, the reason."""
+def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
+    """What is to be rewritten of the user turn at ``position``; where nothing can be, the reason."""
     task_id = turn_task_id(dialogue.dialogue_id, position)
     if not dialogue.dialogue_id or not _carried(dialogue.dialogue_id):
         return BAD_ID
@@ -76,7 +76,7 @@ def ask_turn(dialogue: Dialogue, position: int) -> Rewriting | str:
 
 
 def services_of(dialogue: Dialogue, position: int) -> str:
-    """The services that a turn speaks of, joined, see :func:`parapet.transforms.touching.services_in_turns`."""
+    """The services that a turn is about, joined, see :func:`parapet.transforms.touching.services_in_turns`."""
     return "+".join(services_in_turns(dialogue)[position])
 
 
@@ -85,7 +85,7 @@ def _before(turns: Sequence[Turn], position: int) -> Turn | None:
 
 
 def _carried(text: str) -> bool:
-    # MTurk refuses four-byte characters in a question; an id is sent as it is, so there they cannot be rewritten.
+    # MTurk refuses four-byte characters in a question, and an id is sent unchanged: there they cannot be escaped.
     return shown(text) == text and all(c.isprintable() and ord(c) < 0x10000 for c in text)
 
 
@@ -95,7 +95,7 @@ class Scan(msgspec.Struct, frozen=True):
     Attributes:
       position: the file's place among the others. ``name`` is what it is called in reasons.
       names: of each dialogue, its :func:`page_name` without regard to case: some file systems have none.
-      keys: of each dialogue, where its turns stand in the draw; empty where all are asked.
+      keys: of each dialogue, the sort keys of its turns in the random draw; empty where all turns are taken.
       user_turns: how many there are.
     """
 
@@ -107,11 +107,11 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What is asked.
+    """Which turns have pages.
 
     Attributes:
-      elsewhere: (file, dialogue), by position, of those that another dialogue's id bars; with that one's file.
-      last: the last draw key that is asked; None for all turns, ``""`` for none.
+      elsewhere: (file, dialogue), by position, of dialogues whose id an earlier one has; with the file of that one.
+      last: the last sort key that is drawn; None for all turns, ``""`` for none.
     """
 
     elsewhere: dict[tuple[int, int], str]
@@ -127,13 +127,12 @@ def scan(position: int, name: str, dialogues: Iterable[Dialogue], turns: int | N
     found = Scan(position, name, [], [], 0)
     count = 0
     for dialogue in dialogues:
-        asked = user_turns(dialogue)
-        count += len(asked)
+        positions, keys = user_turns(dialogue), []
+        count += len(positions)
         found.names.append(page_name(dialogue.dialogue_id).lower())
-        askable = asked if turns is None else [i for i in asked if isinstance(ask_turn(dialogue, i), Rewriting)]
-        keys = (
-            [] if turns is None else [stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, i)) for i in askable]
-        )
+        for position in positions if turns is not None else ():
+            if isinstance(rewriting_of(dialogue, position), Rewriting):
+                keys.append(stable_digest(str(seed), turn_task_id(dialogue.dialogue_id, position)))
         found.keys.append(keys)
     return msgspec.structs.replace(found, user_turns=count)
 

@@ -12,11 +12,11 @@ import msgspec
 from parapet.schemas.elements import Task
 from parapet.schemas.errors import InputError
 
-# What a HIT may ask for: SGD-X's two tasks on schemas, and RADDLE's on the user's utterances.
+# The tasks of a HIT: SGD-X's two on schemas, and RADDLE's on user utterances.
 HitTask = Task | Literal["rewrites"]
 REWRITES: Literal["rewrites"] = "rewrites"
 
-# The estimates that only the one kind of task has.
+# The time estimates of only one kind of task.
 SCHEMA_ESTIMATES = ("name_seconds", "description_seconds", "reading_seconds")
 REWRITE_ESTIMATES = ("rewrite_seconds", "turn_seconds")
 
@@ -33,7 +33,7 @@ HOUR, QUARTER = 3_600, 900  # seconds
 
 
 class Wording(msgspec.Struct, frozen=True):
-    """How a task stands in the worker's list. The same for every HIT of it: a service's name would tell too much.
+    """The entry of a task in the worker's list. The same for all of its HITs: a service name would reveal too much.
 
     Raises:
       InputError: longer than MTurk takes.
@@ -73,7 +73,7 @@ class Terms(msgspec.Struct, frozen=True):
     """What a worker gets and what MTurk takes; checked when made.
 
     Attributes:
-      hourly_wage: dollars an hour that the reward comes to, at the estimated pace.
+      hourly_wage: target pay in dollars per hour, at the estimated pace.
       reward: dollars per assignment, the same for every HIT; None computes it from the wage.
       name_seconds: estimated seconds to think of one name.
       description_seconds: estimated seconds to write one description.
@@ -83,9 +83,9 @@ class Terms(msgspec.Struct, frozen=True):
       assignments: workers per HIT.
       fee: MTurk's share of the reward.
       extra_fee: its further share for HITs with ``extra_fee_from`` assignments or more.
-      minimum_fee: dollars per assignment that MTurk takes at least.
+      minimum_fee: MTurk's minimum fee per assignment, in dollars.
       assignment_minutes: minutes a worker has; None gives four times the estimate, an hour at least.
-      auto_approval_hours: hours until work that nobody has reviewed is paid.
+      auto_approval_hours: hours after which unreviewed work is paid.
       lifetime_days: days for which a HIT is on offer.
 
     Raises:
@@ -139,14 +139,14 @@ class Terms(msgspec.Struct, frozen=True):
         ]
 
     def seconds(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
-        """The estimated seconds for a page of so many fields, and turns of a dialogue."""
+        """The estimated seconds for a page with that many fields, and turns of a dialogue."""
         if task == REWRITES:
             return self.turn_seconds * turns + self.rewrite_seconds * fields
         each = self.name_seconds if task == "names" else self.description_seconds
         return self.reading_seconds + each * fields
 
     def reward_for(self, task: HitTask, fields: int, turns: int = 0) -> Decimal:
-        """The reward in dollars for a page: the fixed one, or what the wage comes to, rounded up to the cent."""
+        """The reward in dollars for a page: the fixed one, or that of the wage, rounded up to the cent."""
         if self.reward is not None:
             return self.reward.quantize(CENT)
         return up_to_cent(self.hourly_wage * self.seconds(task, fields, turns) / HOUR)

@@ -157,9 +157,7 @@ def test_what_a_turn_means_in_its_own_words_is_no_leak() -> None:
 
 def test_turns_that_nobody_was_asked_about() -> None:
     dialogue = Dialogue("1", [], [user("Port Alder", "Port Alder"), Turn("SYSTEM", "Yes?", [])])
-    assert source_turn(dialogue, 0) == (
-        "never_asked: only_values: the user says slot values and nothing else, and those must stay"
-    )
+    assert source_turn(dialogue, 0) == ("never_asked: only_values: the utterance is slot values only, which must stay")
     assert source_turn(dialogue, 1) == "unknown_turn: this turn is the system's"
     assert source_turn(dialogue, 2) == "unknown_turn: the dialogue has 2 turns"
 

@@ -8,7 +8,7 @@ from hits_corpora import big_service, corpus, hostile_service
 from parapet.schemas.elements import TASKS
 from parapet.schemas.service import Service
 from parapet.transforms.hits.page import page_html, requester_html
-from parapet.transforms.hits.questions import ambiguous_elements, ask
+from parapet.transforms.hits.questions import ambiguous_elements, questions_of
 from parapet.transforms.hits.records import Settings
 from parapet.transforms.hits.render_service import render_service
 
@@ -19,7 +19,7 @@ SERVICES = [hostile_service(), big_service(), *corpus()]
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.service_name)
 def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
     ambiguous = ambiguous_elements(service, "auto")
-    questions = [each.question for each in ask(service, task, ambiguous)[0]]
+    questions = [each.question for each in questions_of(service, task, ambiguous)[0]]
     shown = [text for question in questions for text in question.texts()]
     hidden = hidden_texts(service, task, [question.meaning for question in questions])
     for page in render_service(0, service, Settings()).pages:

@@ -1,5 +1,5 @@
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.hits.questions import Question, ask, service_title
+from parapet.transforms.hits.questions import Question, questions_of, service_title
 
 SERVICE = Service(
     "Hotels_1",
@@ -10,7 +10,7 @@ SERVICE = Service(
 
 
 def test_names_show_descriptions_and_nothing_else():
-    asked, blank = ask(SERVICE, "names", frozenset({"Hotels_1/slot/has_wifi"}))
+    asked, blank = questions_of(SERVICE, "names", frozenset({"Hotels_1/slot/has_wifi"}))
     assert [each.question for each in asked] == [
         Question("intent_0", "intent", "Look for a hotel"),
         Question("slot_0", "slot", "Whether there is wifi"),
@@ -19,7 +19,7 @@ def test_names_show_descriptions_and_nothing_else():
 
 
 def test_descriptions_show_names_values_and_the_meaning_of_ambiguous_ones():
-    asked, blank = ask(SERVICE, "descriptions", frozenset({"Hotels_1/slot/has_wifi", "Hotels_1/slot/where"}))
+    asked, blank = questions_of(SERVICE, "descriptions", frozenset({"Hotels_1/slot/has_wifi", "Hotels_1/slot/where"}))
     assert [each.question for each in asked] == [
         Question("intent_0", "intent", "FindHotel"),
         Question("slot_0", "slot", "has_wifi", "True, False", "Whether there is wifi"),
@@ -31,7 +31,7 @@ def test_descriptions_show_names_values_and_the_meaning_of_ambiguous_ones():
 
 def test_many_values_are_cut():
     service = Service("A", "a", [Slot("n", "n", True, [str(i) for i in range(2_000)])], [])
-    asked, _ = ask(service, "descriptions", frozenset())
+    asked, _ = questions_of(service, "descriptions", frozenset())
     assert asked[0].question.values.endswith("58, 59 and 1,940 more")
 
 

@@ -12,7 +12,7 @@ from parapet.schemas.service import Service, Slot
 from parapet.transforms.hits.make_hits import CSV_COLUMNS, requester_csv, summary_files
 from parapet.transforms.hits.markup import MAX_BYTES, html_of
 from parapet.transforms.hits.page import body_html, item_html, page_html, requester_html
-from parapet.transforms.hits.questions import Question, ask
+from parapet.transforms.hits.questions import Question, questions_of
 from parapet.transforms.hits.records import Settings
 from parapet.transforms.hits.render_service import render_service
 
@@ -126,7 +126,7 @@ def test_a_question_without_values_shows_none():
 
 
 def test_body_is_one_line_with_a_section_for_each_kind():
-    asked, _ = ask(big_service(2), "descriptions", frozenset())
+    asked, _ = questions_of(big_service(2), "descriptions", frozenset())
     questions = [each.question for each in asked]
     body = body_html("descriptions", questions, [item_html("descriptions", question) for question in questions])
     assert "\n" not in body
