@@ -10,8 +10,8 @@ from torch import Tensor
 
 from benchmarks.training import Case, flags_of
 from parapet.evaluation.models.babi.data import Corpus, types_of
-from parapet.evaluation.models.babi.learning import BabiLearner, Settings
-from parapet.pipelines.train.flags import training_of
+from parapet.evaluation.models.babi.learning import BabiLearner, Config
+from parapet.pipelines.models.family import config_of
 from parapet.transforms.babi_format import BabiDialogue, Exchange
 from parapet.transforms.restaurants.ontology import default_ontology
 from parapet.transforms.restaurants.simulating import lines_of, simulate
@@ -27,12 +27,10 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     """Of memn2n without and with match-type features; of embeddings with each loss."""
     for more in FLAGS[model]:
         flags = flags_of(model, args, *FILES, *more)
-        net = {flag: getattr(flags, flag) for flag in ("size", "hops", "memory") if hasattr(flags, flag)}
-        loss = {flag: getattr(flags, flag) for flag in ("margin", "negatives") if hasattr(flags, flag)}
-        settings = Settings(model=model, net=net, **loss, **training_of(flags))
-        make = partial(BabiLearner, settings, corpus_of(args.examples or 350, flags.match is not None))
+        config = config_of(Config, flags, model=model)
+        make = partial(BabiLearner, config, corpus_of(args.examples or 350, flags.match is not None))
         name = " ".join([model, *more]).removesuffix(" -")
-        yield Case(name, "turns", make, settings.schedule(), loss=moved)
+        yield Case(name, "turns", make, config.schedule, loss=moved)
 
 
 def corpus_of(dialogues: int, match: bool) -> Corpus:

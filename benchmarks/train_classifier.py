@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from parapet.evaluation.models.classifier.data import INTENT, read_labelled
-from parapet.evaluation.models.classifier.learning import CLIP, WARMUP, ClassifierLearner, Settings
-from parapet.pipelines.train.classifier import CHECKPOINT_RATE, NET_RATE
-from parapet.pipelines.train.flags import training_of
+from parapet.evaluation.models.classifier.data import INTENT, Corpus, read_labelled
+from parapet.evaluation.models.classifier.learning import ClassifierLearner, Config
+from parapet.pipelines.models.classifier import CHECKPOINT_RATE, NET_RATE
+from parapet.pipelines.models.family import config_of
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
@@ -22,19 +22,10 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     turns, dev = split(read_labelled([args.corpus], "train", INTENT), args.examples or 1500)
     flags = flags_of(model, args)
     checkpoint = checkpoint_of(model, args, [turn.utterance for turn in turns], positions=flags.max_length)
-    ways = (model, None, NET_RATE, ()), (f"{model} --checkpoint", checkpoint, CHECKPOINT_RATE, (WARMUP, True, CLIP))
-    for name, begun, rate, schedule in ways:
-        settings = Settings(
-            task=flags.task,
-            checkpoint=begun,
-            size=flags.size,
-            buckets=flags.buckets,
-            length=flags.max_length,
-            score=flags.score,
-            **training_of(flags) | {"rate": rate},
-        )
-        make = partial(ClassifierLearner, settings, turns, dev)
-        yield Case(name, "turns", make, settings.schedule(*schedule), loss=ready)
+    for name, begun, rate in ((model, None, NET_RATE), (f"{model} --checkpoint", checkpoint, CHECKPOINT_RATE)):
+        config = config_of(Config, flags, checkpoint=begun, learning_rate=rate)
+        make = partial(ClassifierLearner, config, Corpus(turns, dev, [], []))
+        yield Case(name, "turns", make, config.schedule, loss=ready)
 
 
 def ready(learner: ClassifierLearner) -> Callable[[Tensor], Tensor]:

@@ -11,30 +11,22 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.training import Case, checkpoint_of, flags_of, split
-from parapet.evaluation.models.soloist.data import read_source, steps_of
-from parapet.evaluation.models.soloist.learning import CLIP, Settings, SoloistLearner
-from parapet.pipelines.train.flags import training_of
+from parapet.evaluation.models.soloist.data import read_steps
+from parapet.evaluation.models.soloist.learning import Config, SoloistLearner
+from parapet.pipelines.models.family import config_of
 
 NOT_LEARNED = -100  # what transformers leaves out of the loss
 
 
 def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     """The one."""
-    source = read_source(args.corpus, "train")
-    steps = [step for one in source.dialogues for step in steps_of(one, source.database)]
-    steps, dev = split(steps, args.examples or 64)
+    steps, dev = split(read_steps(args.corpus, "train").rows, args.examples or 64)
     texts = [text for step in steps for _, text in (step.history[-1], *step.belief)]
     texts += [step.response for step in steps if step.response]
     flags = flags_of(model, args)
-    settings = Settings(
-        checkpoint=checkpoint_of(model, args, texts, positions=1024),
-        length=flags.max_length,
-        consistency=flags.consistency,
-        warmup=flags.warmup,
-        **training_of(flags),
-    )
-    schedule = settings.schedule(settings.warmup, True, CLIP)
-    yield Case(model, "turns", partial(SoloistLearner, settings, steps, dev), schedule, loss=ready)
+    config = config_of(Config, flags)
+    make = partial(SoloistLearner, config, checkpoint_of(model, args, texts, positions=1024), steps, dev)
+    yield Case(model, "turns", make, config.schedule, loss=ready)
 
 
 def ready(learner: SoloistLearner) -> Callable[[Tensor], Tensor]:
@@ -59,7 +51,7 @@ def ready(learner: SoloistLearner) -> Callable[[Tensor], Tensor]:
             name: pad_sequence([of[i] for i in ids.tolist()], batch_first=True, padding_value=fill).to(device)
             for name, (of, fill) in kinds.items()
         }
-        found: Tensor = learner.module.model(**padded).loss
+        found: Tensor = learner.net.model(**padded).loss
         return found
 
     return loss

@@ -28,11 +28,10 @@ from torch import Tensor
 from transformers.utils import logging as transformers_logging
 
 from parapet.evaluation.dst.model import Example, Model
-from parapet.evaluation.models.architectures import BY_MODEL
 from parapet.evaluation.models.devices import seed_all
+from parapet.evaluation.models.pretrained import BY_MODEL
 from parapet.evaluation.models.training import Learner, Schedule, fit, train_epoch
-from parapet.pipelines.command import StrictParser
-from parapet.pipelines.train import FAMILIES
+from parapet.pipelines.models import family_of
 from parapet.transforms.checkpoints import Checkpoint, inspect
 
 ROUNDS, SECONDS = 3, 12.0  # at least so many rounds of a case, and so long: what is quick is timed more often
@@ -50,7 +49,7 @@ class Case:
     Attributes:
       name: as the table has it.
       unit: what an example is.
-      make: a new learner; its settings have the batch.
+      make: a new learner; its config has the batch size.
       schedule: of its training; dev may not be perfect before the last epoch.
       loss: makes what the bare loop has instead of the learner's own loss, with the token ids ready.
       groups: the sizes of groups of examples that no batch mixes.
@@ -73,8 +72,7 @@ def flags_of(model: str, args: argparse.Namespace, *more: str) -> argparse.Names
     given = {"output": "-", "epochs": args.epochs, "patience": args.epochs, "threads": args.threads}
     given |= {"device": args.device, "batch_size": args.batch_size, "checkpoint": "-" if model in BY_MODEL else None}
     argv = [f"--{flag}={value}" for flag, value in given.items() if value is not None]
-    made: StrictParser = import_module(f"parapet.pipelines.train.{FAMILIES[model]}").parser(model)
-    return made.parse_args([*argv, *more])
+    return family_of(model).train_parser().parse_args([*argv, *more])
 
 
 def checkpoint_of(model: str, args: argparse.Namespace, texts: Sequence[str], **shape: Any) -> Checkpoint:
@@ -161,7 +159,7 @@ def bare(learner: Any, groups: Sequence[int], loss: Callable[[Tensor], Tensor], 
     for _ in range(epochs):
         order, first = [], 0
         for size in groups:
-            order += (torch.randperm(size) + first).split(learner.settings.batch)
+            order += (torch.randperm(size) + first).split(learner.config.batch_size)
             first += size
         for number in torch.randperm(len(order)).tolist():
             with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):

@@ -76,7 +76,9 @@ def actions_of(pipeline: str) -> Mapping[str, str]:
 def parser_of(pipeline: str, action: str = "") -> argparse.ArgumentParser:
     """The parser of a pipeline without actions, or of one action of a pipeline."""
     package = f"parapet.pipelines.{pipeline}"
-    families: Mapping[str, str] = getattr(importlib.import_module(package), "FAMILIES", {})
-    module = importlib.import_module(f"{package}.{families.get(action, action.replace('-', '_'))}".rstrip("."))
-    parser: argparse.ArgumentParser = module.parser(action) if families else module.parser()
+    if action and hasattr(module := importlib.import_module(package), "parser"):
+        parser: argparse.ArgumentParser = module.parser(action)  # those of models differ in what they are made for
+        return parser
+    module = importlib.import_module(f"{package}.{action.replace('-', '_')}".rstrip("."))
+    parser = module.parser()
     return parser

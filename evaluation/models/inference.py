@@ -1,136 +1,190 @@
-"""What the Beam parts of the models share: files in chunks, a model that gets one at a time, counts that balance."""
+"""Predictions as a Beam transform, for all models: files in chunks, through a model, to files of predictions.
+
+A family of models defines a :class:`Job`: what is read, how the model is loaded, what it answers to a chunk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import apache_beam as beam
 import msgspec
-from apache_beam.ml.inference.base import ModelHandler
+from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from parapet.evaluation.dst.files import Dialogue, parse_dialogues
-from parapet.transforms.files import read_bytes
+from parapet.transforms import files
 
-Place = tuple[str, str, int]  # the set, the file of its predictions, the chunk's number
-Chunk = tuple[Place, tuple[Dialogue, ...]]
+File = TypeVar("File")
+Chunk = TypeVar("Chunk")
+Model = TypeVar("Model")
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is predicted; that of each model says more.
+class Part(NamedTuple):
+    """A part of an output file.
+
+    Attributes:
+      path: of the file, below the output folder.
+      order: where the part goes: the parts of a file are sorted by it.
+      data: whole JSON lines; in a file whose name ends with ``.json`` the items of a list, without brackets.
+    """
+
+    path: str
+    order: tuple[int | str, ...]
+    data: bytes
+
+
+class Answers(NamedTuple):
+    """What a model answers to a chunk: parts of files, and counts by ``KIND/NAME``."""
+
+    parts: list[Part]
+    counts: Mapping[str, int]
+
+
+class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True):
+    """What is predicted, by which model.
 
     Attributes:
       output: the output folder.
-      folder: where the model is.
+      model: the name of the model.
+      folder: where it is.
       device: ``auto``, ``cpu`` or ``cuda``.
       threads: of torch, in each worker.
-      batch: what the model computes at a time.
+      batch_size: what the model computes at a time.
     """
 
     output: str
+    model: str
     folder: str
     device: str
     threads: int
-    batch: int
+    batch_size: int
+
+    @abstractmethod
+    def sources(self) -> Sequence[File]:
+        """The files to read."""
+
+    @abstractmethod
+    def chunks(self, file: File) -> Iterator[Chunk]:
+        """The chunks of a file, always the same ones. Raises InputError where it cannot be read."""
+
+    @abstractmethod
+    def asked(self, chunk: Chunk) -> Mapping[str, int]:
+        """Counts of a chunk by ``asked/NAME``: what should be answered."""
+
+    @abstractmethod
+    def load(self) -> Model:
+        """The model, ready to answer."""
+
+    @abstractmethod
+    def answer(self, model: Model, chunk: Chunk) -> Answers:
+        """What the model answers; its counts by ``ANSWERED/NAME`` must equal those that were asked."""
 
 
-class Prediction(beam.PTransform):
-    """A model's part of a pipeline: to (what was written, (name, n) to be summed).
+class Predict(beam.PTransform):
+    """Files through a model, to (PCollection of files.Written, PCollection of (name, n) to be summed).
 
     Args:
       job: what is predicted.
     """
 
-    def __init__(self, job: Any) -> None:
+    def __init__(self, job: Job[Any, Any, Any]) -> None:
         super().__init__()
         self.job = job
 
-
-class Chunks(beam.PTransform):
-    """Files to chunks of what is in them, spread over the workers.
-
-    Args:
-      files: each as ``read`` takes it.
-      read: (a file, what else it needs) to chunks. Always the same ones, so that the same is computed.
-      more: what else it needs.
-    """
-
-    def __init__(self, files: Iterable[Any], read: Callable[..., Iterable[Any]], *more: Any) -> None:
-        super().__init__()
-        self.files, self.read, self.more = list(files), read, more
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """To PCollection of chunks."""
-        return (
+    def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
+        """See the class."""
+        job = self.job
+        chunks = (
             pipeline
-            | "Files" >> beam.Create(self.files)
-            | "Read" >> beam.FlatMap(self.read, *self.more)
+            | "Files" >> beam.Create(list(job.sources()))
+            | "Read" >> beam.FlatMap(job.chunks)
             | "Spread" >> beam.Reshuffle()
         )
+        answers = chunks | "Predict" >> RunInference(_Handler(job))
+        written = (
+            answers
+            | "By file" >> beam.FlatMap(lambda answer: [(part.path, (part.order, part.data)) for part in answer.parts])
+            | "Gather" >> beam.GroupByKey()
+            | "Write" >> beam.Map(write, job.output)
+        )
+        asked = chunks | "Asked" >> beam.FlatMap(lambda chunk: job.asked(chunk).items())
+        answered = answers | "Answered" >> beam.FlatMap(lambda answer: answer.counts.items())
+        return written, (asked, answered) | "Counts" >> beam.Flatten()
 
 
-def chunks_of_dialogues(file: tuple[str, str, str], size: int) -> Iterator[Chunk]:
-    """The dialogues of a file, so many at a time.
+class _Handler(ModelHandler[Any, Any, Any]):
+    """How RunInference loads and runs a model: a chunk at a time, of which the model makes batches of its own."""
 
-    Args:
-      file: its set, its path, the path of its predictions below the output folder.
-      size: of a chunk.
-
-    Raises:
-      InputError: it cannot be read.
-    """
-    name, path, relative = file
-    dialogues = parse_dialogues(read_bytes(path), path)
-    for first in range(0, max(len(dialogues), 1), size):  # an empty file has a file of predictions too
-        yield (name, relative, first // size), tuple(dialogues[first : first + size])
-
-
-class ChunkHandler(ModelHandler[Any, Any, Any]):
-    """How RunInference loads and runs a model. A chunk is a batch already; it makes its own batches of it.
-
-    Args:
-      threads: of torch, in each worker.
-      load: gives the model.
-      run: (the model, a chunk) to what it says of that.
-    """
-
-    def __init__(self, threads: int, load: Callable[[], Any], run: Callable[[Any, Any], Any]) -> None:
-        super().__init__()
-        self.threads, self.load, self.run = threads, load, run
+    def __init__(self, job: Job[Any, Any, Any]) -> None:
+        self.job = job
 
     def load_model(self) -> Any:
-        """The model."""
         import torch
 
-        torch.set_num_threads(self.threads)
-        return self.load()
+        torch.set_num_threads(self.job.threads)
+        return self.job.load()
 
     def run_inference(
         self, batch: Sequence[Any], model: Any, inference_args: dict[str, Any] | None = None
-    ) -> Iterator[Any]:
-        """What it says of each chunk."""
+    ) -> Iterator[Answers]:
         for chunk in batch:
-            yield self.run(model, chunk)
+            yield self.job.answer(model, chunk)
 
     def batch_elements_kwargs(self) -> dict[str, int]:
-        """One chunk at a time."""
         return {"min_batch_size": 1, "max_batch_size": 1}
 
 
-def check_invariants(counts: dict[str, int], asked: str, told: str) -> dict[str, int]:
-    """The counts as they are.
+def write(file: tuple[str, Iterable[tuple[tuple[int | str, ...], bytes]]], output: str) -> files.Written:
+    """Writes the parts of a file in their order."""
+    path, parts = file
+    data = [data for _, data in sorted(parts) if data]
+    whole = b"[" + b",\n".join(data) + b"]\n" if path.endswith(".json") else b"".join(data)
+    return files.write_staged(output, path, whole)
+
+
+def check_invariants(counts: dict[str, int], asked: str, answered: str) -> dict[str, int]:
+    """The counts, unchanged.
 
     Args:
-      counts: by ``KIND/NAME``.
-      asked: the kind that counts what was to be predicted; ``told`` the one that counts what was.
+      counts: by ``KIND/NAME``, or ``KIND``.
+      asked: the kind that counts what was to be predicted; ``answered`` the kind that counts predictions.
 
     Raises:
       RuntimeError: something has no prediction.
     """
     first, second = (
         {name.partition("/")[2]: n for name, n in counts.items() if n and name.partition("/")[0] == kind}
-        for kind in (asked, told)
+        for kind in (asked, answered)
     )
     if first != second:
         raise RuntimeError(f"the counts do not balance: {counts}")
     return counts
+
+
+class DialogueFile(NamedTuple):
+    """A file of dialogues: the set that it is of, its path, the path of its predictions below the output folder."""
+
+    set: str
+    path: str
+    predictions: str
+
+
+class Dialogues(NamedTuple):
+    """A chunk of a file of dialogues; ``number`` is that of the chunk, from 0."""
+
+    file: DialogueFile
+    number: int
+    dialogues: tuple[Dialogue, ...]
+
+
+def chunks_of_dialogues(file: DialogueFile, size: int) -> Iterator[Dialogues]:
+    """The dialogues of a file, ``size`` at a time; an empty file has one chunk, so that it gets a file of predictions.
+
+    Raises:
+      InputError: it cannot be read.
+    """
+    dialogues = parse_dialogues(files.read_bytes(file.path), file.path)
+    for first in range(0, max(len(dialogues), 1), size):
+        yield Dialogues(file, first // size, tuple(dialogues[first : first + size]))

@@ -1,4 +1,4 @@
-"""Pretrained checkpoints of transformers from a folder of one's own: loaded without a network, saved again."""
+"""Pretrained checkpoints of transformers: which a model takes, loaded from a local folder, and saved again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,21 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.checkpoints import Checkpoint, inspect
 
 FOLDER = "checkpoint"  # below the folder of a model of ours
+
+# The architectures that a model's checkpoint may have, by the ``model_type`` in its ``config.json``.
+BY_MODEL = {
+    "t5dst": ("t5", "mt5", "umt5", "longt5"),  # whose positions are relative, so that any length will do
+    "sgp_dst": ("bert", "distilbert", "electra", "roberta"),
+    "ft_t5": ("t5", "mt5"),
+    "pt_t5": ("t5", "mt5"),
+    "classifier": ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert"),
+    "soloist": ("gpt2", "gpt_neo"),
+}
+
+
+def models_of(architecture: str) -> list[str]:
+    """The models that begin with checkpoints of an architecture; none of one that no model takes."""
+    return [model for model, taken in BY_MODEL.items() if architecture in taken]
 
 
 def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
@@ -37,16 +52,16 @@ def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()  # it tells of missing weights; so do we
+    transformers_logging.set_verbosity_error()  # missing weights are reported here
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint.path, local_files_only=True)
-        model, told = getattr(transformers, model_class).from_pretrained(
+        model, info = getattr(transformers, model_class).from_pretrained(
             checkpoint.path, local_files_only=True, output_loading_info=True, **options
         )
     except Exception as error:  # theirs are of a dozen kinds
-        said = " ".join(str(error).split())[:300]
-        raise checkpoint.refused(f"the model cannot be loaded ({type(error).__name__}): {said}") from None
-    missing = sorted(name for name in told["missing_keys"] if not name.startswith(new or ("\0",)))
+        message = " ".join(str(error).split())[:300]
+        raise checkpoint.refused(f"the model cannot be loaded ({type(error).__name__}): {message}") from None
+    missing = sorted(name for name in info["missing_keys"] if not name.startswith(new or ("\0",)))
     if missing:  # which would be filled with noise
         raise checkpoint.refused(f"its file lacks weights, {missing[0]} for one")
     return tokenizer, model.float().eval()
@@ -62,11 +77,11 @@ def saved(tokenizer: Any, model: Any) -> dict[str, bytes]:
 
 
 def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
-    """How many tokens an input may have: what is asked for, where the checkpoint's positions suffice.
+    """How many tokens an input may have: what is requested, where the checkpoint has as many positions.
 
     Args:
       tokenizer, model: of the checkpoint.
-      wanted: what is asked for.
+      wanted: what is requested.
       flag: the flag that names it, for messages.
 
     Raises:
@@ -79,5 +94,5 @@ def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
     # RoBERTa counts positions from behind its padding token on.
     most = positions - 2 if config.model_type in ("roberta", "camembert", "xlm-roberta") else positions
     if wanted > most:
-        raise InputError(f"the checkpoint has {most} positions: give so many or fewer", flag, str(wanted))
+        raise InputError(f"the checkpoint has {most} positions: use {most} or fewer", flag, str(wanted))
     return wanted

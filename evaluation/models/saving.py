@@ -1,6 +1,6 @@
-"""A model in a folder: ``model.json`` says what it is and knows, ``weights.safetensors`` has what was learned.
+"""A model in a folder: ``model.json`` says the kind, settings and vocabulary, ``weights.safetensors`` has the weights.
 
-Neither can run code of its own, and both are checked when they are read: folders come from strangers.
+Neither can run code of its own, and both are checked when they are read, as folders come from strangers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     format: int
 
 
-Kind = TypeVar("Kind", bound=Card)
+CardType = TypeVar("CardType", bound=Card)
 
 
 def card_bytes(card: Card) -> bytes:
@@ -46,7 +46,7 @@ def weights_bytes(weights: Mapping[str, Tensor]) -> bytes:
     return save({name: value.cpu().contiguous() for name, value in weights.items()})
 
 
-def read_card(folder: str, model: str, kind: type[Kind], format: int) -> Kind:
+def read_card(folder: str, model: str, kind: type[CardType], format: int) -> CardType:
     """What is in a folder.
 
     Args:
@@ -64,14 +64,12 @@ def read_card(folder: str, model: str, kind: type[Kind], format: int) -> Kind:
     except Exception:  # a file system's or a bucket's own
         raise InputError(f"no model is here: expected {MODEL}, as 'parapet train {model}' writes it", folder) from None
     try:
-        told = msgspec.json.decode(data, type=Card)
-        if told.model != model:
-            reason = (
-                f"is a model of another kind, {told.model!r}: 'parapet predict {told.model}' takes it, if it is ours"
-            )
+        base = msgspec.json.decode(data, type=Card)
+        if base.model != model:
+            reason = f"is a model of another kind, {base.model!r}: use 'parapet predict {base.model}'"
             raise InputError(reason, place)
-        if told.format != format:
-            raise InputError(f"is of format {told.format}, and this program reads {format}: train it again", place)
+        if base.format != format:
+            raise InputError(f"has format {base.format}, and this version reads {format}: train it again", place)
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"is damaged, or no model of ours: {error}", place) from None
@@ -88,7 +86,7 @@ def load_weights(net: nn.Module, folder: str) -> None:
     except SafetensorError as error:
         raise InputError(f"is cut off or damaged ({error}): train the model again", place) from None
     except (KeyError, RuntimeError) as error:  # shapes that do not fit
-        told = " ".join(str(error).split())[:300]
-        raise InputError(f"does not fit {MODEL} beside it: {told}", place) from None
+        message = " ".join(str(error).split())[:300]
+        raise InputError(f"does not fit {MODEL} beside it: {message}", place) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error}", place) from None

@@ -1,89 +1,47 @@
-"""The training loop that all models share: epochs, the best by dev, early stopping, a state after each epoch."""
+"""The training loop of all models: epochs, the best one by dev, early stopping, a state on disk after each epoch.
+
+It does what Trainer of transformers does, and three things more that ``docs/train.md`` compares: a training that was
+killed at any moment goes on, one with other flags is refused, and models without a checkpoint need no transformers.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import math
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import torch
+from apache_beam.io.filesystems import FileSystems
 from torch import Tensor, nn
 
-from parapet.evaluation.models import resuming
-from parapet.evaluation.models.devices import seed_all
+from parapet.evaluation.models.devices import enough_memory, seed_all
 from parapet.schemas.errors import InputError
+from parapet.transforms import files
 
+FOLDER = ".training"  # below the output folder, until the training ends
+STATE = f"{FOLDER}/state.pt"
+LOG = f"{FOLDER}/log.jsonl"
 PERFECT = 1.0
 
 
-class Learner(Protocol):
-    """A model with its data.
-
-    Attributes:
-      module: what is trained, on its device.
-      optimiser: of its parameters.
-      metric: what ``dev`` gives, as people call it; a share, the more the better.
-    """
-
-    module: nn.Module
-    optimiser: torch.optim.Optimizer
-    metric: str
-
-    def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
-        """The batches of an epoch: numbers of examples, in an order that the generator draws."""
-
-    def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss of a batch."""
-
-    def dev(self) -> float:
-        """How good it is on the dev set."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is trained; each has settings of its own besides.
-
-    Attributes:
-      batch: examples of a batch.
-      rate: the full learning rate.
-      epochs, patience: when to stop.
-      seed: of all that is drawn.
-      threads, device: of the CPU how many; where to compute.
-    """
-
-    batch: int
-    rate: float
-    epochs: int
-    patience: int
-    seed: str
-    threads: int
-    device: str
-
-    def begin(self) -> None:
-        """Sets what torch draws new parameters from, and the threads that it computes with."""
-        torch.set_num_threads(self.threads)
-        seed_all(self.seed, "parameters")
-
-    def schedule(self, warmup: float = 0.0, decay: bool = False, clip: float = 0.0) -> Schedule:
-        """For the training loop."""
-        return Schedule(self.epochs, self.patience, self.seed, warmup, decay, clip)
-
-
 class Schedule(msgspec.Struct, frozen=True):
-    """How long to train.
+    """How long to train, and how fast.
 
     Attributes:
-      epochs: at most.
-      patience: stops after so many epochs that were not better than the best.
-      seed: of all that is drawn.
+      epochs: the maximum.
+      patience: training stops after this many epochs without an improvement.
+      seed: of all random numbers.
       warmup: the share of all steps, of ``epochs`` epochs, over which the learning rate rises to its full height.
-      decay: lets it fall from there to nothing at the last step, evenly.
-      clip: gradients are scaled down to this norm where they are longer; 0 for as they are.
+      decay: whether it falls linearly from there to zero at the last step.
+      clip: the largest norm of the gradients, to which longer ones are scaled down; 0 for none.
     """
 
     epochs: int
@@ -94,7 +52,7 @@ class Schedule(msgspec.Struct, frozen=True):
     clip: float = 0.0
 
     def rate(self, step: int, steps: int) -> float:
-        """The share of the full learning rate in a step, of so many in an epoch."""
+        """The share of the full learning rate at a step, with ``steps`` steps per epoch."""
         total = self.epochs * steps
         rising = self.warmup * total
         if step < rising:
@@ -102,8 +60,73 @@ class Schedule(msgspec.Struct, frozen=True):
         return (total - step) / (total - rising) if self.decay else 1.0
 
 
+class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is trained: the flags that all have, by their names. Each family has a config of its own besides.
+
+    Attributes:
+      batch_size: examples per batch.
+      learning_rate: the full one.
+      epochs, patience: see :class:`Schedule`.
+      seed: of all random numbers.
+      threads: of the CPU.
+      device: ``cpu`` or ``cuda``.
+    """
+
+    batch_size: int
+    learning_rate: float
+    epochs: int
+    patience: int
+    seed: str
+    threads: int
+    device: str
+
+    @property
+    def schedule(self) -> Schedule:
+        """For the training loop: a constant learning rate, unless a family has another."""
+        return Schedule(self.epochs, self.patience, self.seed)
+
+    @property
+    def memory_hint(self) -> str:
+        """What to do where memory is used up."""
+        return f"lower --batch_size, which is {self.batch_size}"
+
+
+class Learner(ABC):
+    """A model with its data: what a family of models defines, and :func:`train` trains.
+
+    Attributes:
+      module: what is trained, on its device.
+      optimiser: of its parameters.
+      metric: the name of what ``dev`` measures: a share, the higher the better.
+    """
+
+    module: nn.Module
+    optimiser: torch.optim.Optimizer
+    metric: str
+
+    @abstractmethod
+    def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
+        """The batches of an epoch: numbers of examples, shape (examples,), in an order drawn from the generator."""
+
+    @abstractmethod
+    def loss(self, batch: Tensor) -> Tensor:
+        """The mean loss of a batch; a scalar."""
+
+    @abstractmethod
+    def dev(self) -> float:
+        """The metric on the dev set."""
+
+    @abstractmethod
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder, when the module has the weights of the best epoch: path to content."""
+
+    def result(self) -> dict[str, float | None]:
+        """What ``run.json`` says of the model besides its best epoch; called after ``files``."""
+        return {}
+
+
 class Epoch(msgspec.Struct, frozen=True):
-    """A row of the log. The mean loss of the epoch, and the metric on the dev set after it."""
+    """A row of the log: the mean loss of an epoch, and the metric on the dev set after it."""
 
     epoch: int
     loss: float
@@ -112,7 +135,7 @@ class Epoch(msgspec.Struct, frozen=True):
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """What came of a training: the weights of the best epoch, and the log."""
+    """The weights of the best epoch, and the log."""
 
     weights: dict[str, Tensor]
     log: list[Epoch]
@@ -123,10 +146,57 @@ class Trained(msgspec.Struct, frozen=True):
         return next(row for row in reversed(self.log) if row.best)
 
 
+class TrainedModel(msgspec.Struct, frozen=True):
+    """A trained model.
+
+    Attributes:
+      files: of its folder: path to content.
+      log: of all epochs.
+      best: the epoch that was kept.
+      metric: what dev measures.
+      result: see :meth:`Learner.result`.
+    """
+
+    files: dict[str, bytes]
+    log: list[Epoch]
+    best: Epoch
+    metric: str
+    result: dict[str, float | None]
+
+
+def train(
+    config: TrainingConfig,
+    learner_of: Callable[[], Learner],
+    output: str,
+    header: Mapping[str, Any],
+    progress: bool = False,
+) -> TrainedModel:
+    """Trains a model, or resumes a training that was stopped.
+
+    Args:
+      config: how.
+      learner_of: makes the model with its data; new parameters are drawn from the seed.
+      output: the folder that keeps the state after each epoch.
+      header: what the training depends on.
+      progress: shows a progress bar on the terminal.
+
+    Raises:
+      InputError: a checkpoint that cannot be used, too little memory, or the state of another training.
+    """
+    torch.set_num_threads(config.threads)
+    seed_all(config.seed, "parameters")
+    with enough_memory(config.memory_hint):
+        learner = learner_of()
+        trained = fit(learner, config.schedule, output, header, progress)
+        learner.module.load_state_dict(trained.weights)
+        written = learner.files()
+    return TrainedModel(written, trained.log, trained.best, learner.metric, learner.result())
+
+
 def fit(
     learner: Learner, schedule: Schedule, output: str, header: Mapping[str, Any], progress: bool = False
 ) -> Trained:
-    """Trains to the end, or from where a training before was stopped to the same end.
+    """Trains to the end; a training that was stopped resumes after its last whole epoch and ends with the same weights.
 
     What is drawn in an epoch depends on the seed and the epoch's number alone: the generators are seeded when it
     begins. So their states need not be kept, on whatever device.
@@ -134,15 +204,15 @@ def fit(
     Args:
       learner: with new parameters.
       schedule: when to stop.
-      output: below it the state is kept.
-      header: what the training depends on; a state of another one is refused.
-      progress: shows a bar on the terminal.
+      output: the state is kept below it.
+      header: what the training depends on; the state of another one is refused.
+      progress: shows a progress bar on the terminal.
 
     Raises:
-      InputError: the state is damaged or of another training; the loss is no number any more.
+      InputError: the state is damaged or of another training; the loss is not finite.
     """
     device = next(learner.module.parameters()).device
-    state = resuming.load(output, header, device)
+    state = load_state(output, header, device)
     log: list[Epoch] = []
     best: dict[str, Tensor] = {}
     if state is not None:
@@ -152,13 +222,13 @@ def fit(
             log = msgspec.json.decode(state["log"], type=list[Epoch])
             best = state["best"]
         except (KeyError, RuntimeError, ValueError, msgspec.DecodeError) as error:
-            raise InputError(f"is of another program or version: {error}", output, resuming.STATE) from None
-        logging.info("going on after epoch %d", log[-1].epoch)
+            raise InputError(f"is of another program or version: {error}", output, STATE) from None
+        logging.info("resuming after epoch %d", log[-1].epoch)
     while not _done(log, schedule):
         number = len(log) + 1
         started = time.monotonic()
         loss, examples = train_epoch(learner, schedule, number, progress)
-        seconds = time.monotonic() - started
+        rate = examples / max(time.monotonic() - started, 1e-9)
         learner.module.eval()
         with torch.inference_mode():
             dev = learner.dev()
@@ -166,17 +236,16 @@ def fit(
         log.append(Epoch(number, loss, dev, better))
         if better:
             best = {name: value.detach().clone() for name, value in learner.module.state_dict().items()}
-        rate = examples / max(seconds, 1e-9)
-        told = "epoch %d: loss %.4f, %s on dev %.2f%%%s, %s examples a second"
-        logging.info(told, number, loss, learner.metric, 100 * dev, " (best)" if better else "", f"{rate:,.0f}")
-        kept = {
+        message = "epoch %d: loss %.4f, %s on dev %.2f%%%s, %s examples/s"
+        logging.info(message, number, loss, learner.metric, 100 * dev, " (best)" if better else "", f"{rate:,.0f}")
+        state = {
             "header": json.dumps(header),
             "module": learner.module.state_dict(),
             "optimiser": learner.optimiser.state_dict(),
             "log": msgspec.json.encode(log),
             "best": best,
         }
-        resuming.save(output, kept, log_bytes(log))
+        save_state(output, state, log_bytes(log))
     return Trained(best, log)
 
 
@@ -189,7 +258,8 @@ def _done(log: list[Epoch], schedule: Schedule) -> bool:
     if not log:
         return False
     best = max(log, key=lambda row: row.dev)  # the first of those that are equally good
-    impatient = best.dev > 0 and len(log) - best.epoch >= schedule.patience  # until something is right, it may begin
+    # A model that has nothing right yet may still be about to learn.
+    impatient = best.dev > 0 and len(log) - best.epoch >= schedule.patience
     return best.dev >= PERFECT or len(log) >= schedule.epochs or impatient
 
 
@@ -197,15 +267,15 @@ def train_epoch(learner: Learner, schedule: Schedule, number: int, progress: boo
     """Trains on all batches once.
 
     Args:
-      learner, schedule: as :func:`fit` has them.
+      learner, schedule: see :func:`fit`.
       number: of the epoch, from 1; what is drawn depends on it.
-      progress: shows a bar on the terminal.
+      progress: shows a progress bar on the terminal.
 
     Returns:
       The mean loss, and the number of examples.
 
     Raises:
-      InputError: the loss is no number any more.
+      InputError: the loss is not finite.
     """
     seed_all(schedule.seed, "epoch", str(number))
     generator = torch.Generator().manual_seed(torch.initial_seed())
@@ -214,7 +284,7 @@ def train_epoch(learner: Learner, schedule: Schedule, number: int, progress: boo
     examples = 0
     learner.module.train()
     batches = list(learner.batches(generator))
-    trained = [one for one in learner.module.parameters() if one.requires_grad]
+    trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
     with _bar(f"epoch {number}", len(batches), progress) as advance:
         for step, batch in enumerate(batches, (number - 1) * len(batches)):
@@ -228,12 +298,12 @@ def train_epoch(learner: Learner, schedule: Schedule, number: int, progress: boo
             if schedule.clip:
                 nn.utils.clip_grad_norm_(trained, schedule.clip)
             learner.optimiser.step()
-            total += loss.detach() * len(batch)  # asked for once an epoch: each question waits for the GPU
+            total += loss.detach() * len(batch)  # read once an epoch: each reading waits for the GPU
             examples += len(batch)
             advance()
     mean = float(total) / examples
     if not math.isfinite(mean):
-        raise InputError(f"the loss is no number any more in epoch {number}: lower it", "--learning_rate")
+        raise InputError(f"the loss is not a finite number in epoch {number}: lower it", "--learning_rate")
     return mean, examples
 
 
@@ -248,3 +318,63 @@ def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[], object]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=steps)
         yield lambda: bar.advance(task)
+
+
+def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:
+    """Writes a state and the log so far; each replaces the previous one in a single step.
+
+    The log goes first: a kill between the two leaves a log that is an epoch ahead, and is written again.
+    """
+    buffer = io.BytesIO()
+    torch.save(dict(state), buffer)
+    files.make_folder(files.join(output, FOLDER))
+    for relative, data in ((LOG, log), (STATE, buffer.getvalue())):
+        with files.whole(files.join(output, relative)) as handle:
+            handle.write(data)
+
+
+def load_state(output: str, header: Mapping[str, Any], device: torch.device) -> dict[str, Any] | None:
+    """The state that a training left, or None.
+
+    Args:
+      output: the output folder.
+      header: what the training depends on; that of the state must be the same.
+      device: where its tensors go.
+
+    Raises:
+      InputError: it is damaged, or of a training with other flags or files.
+    """
+    place = files.join(output, STATE)
+    if not FileSystems.exists(place):
+        return None
+    undo = f"delete {files.join(output, FOLDER)} to start again"
+    try:
+        # Nothing but tensors and plain values: a file cannot run code of its own.
+        state = torch.load(io.BytesIO(files.read_bytes(place)), map_location=device, weights_only=True)
+        saved = json.loads(state["header"])
+    except Exception as error:  # of zip files, pickles, torch: whatever a damaged file leads to
+        raise InputError(f"is damaged ({type(error).__name__}): {undo}", place) from None
+    if saved != header:
+        others = ", ".join(differing(saved, header))
+        reason = f"an unfinished training with other {others} is here: use those, another --output, or {undo}"
+        raise InputError(reason, place)
+    return dict(state)
+
+
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """What differs between two headers: flags and versions by their names."""
+    names: list[str] = []
+    for key in sorted({*first, *second}):
+        left, right = first.get(key), second.get(key)
+        if left == right:
+            continue
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            names += [f"--{name}" for name in sorted({*left, *right}) if left.get(name) != right.get(name)]
+        else:
+            names.append(key)
+    return names
+
+
+def clear_state(output: str) -> None:
+    """Deletes the state, when the model is published."""
+    files.clear(files.join(output, FOLDER))

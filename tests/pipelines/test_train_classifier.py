@@ -185,15 +185,15 @@ def test_a_checkpoint_as_a_person_trains_it(data: Path, tmp_path: Path, capsys: 
     flags += ["--batch_size", "16", "--learning_rate", "0.003", "--epochs", "4"]
     assert train([*flags, "--output", str(tmp_path / "model")]) == 0
     told = capsys.readouterr()
-    assert "utterances are longer than 12: their beginnings are left out" in told.err
-    assert "the share of intents right is" in told.out
+    assert "utterances are longer than 12: their beginnings are cut off" in told.err
+    assert "classifier: intent accuracy on dev" in told.out
     assert "checkpoint/tokenizer.json" in files_of(tmp_path / "model")
     again = ["classifier", "--model", str(tmp_path / "model"), "--reference", str(data / "test.jsonl")]
     assert predict([*again, "--task", "ood", "--output", str(tmp_path / "o")]) == 2  # these labels are intents
     assert "'FindBus' is no label of --task ood" in capsys.readouterr().err
     assert predict([*again, "--output", str(tmp_path / "o")]) == 0
     told = capsys.readouterr()
-    assert "longer than 12: the beginnings were left out" in told.err
+    assert "longer than 12: the beginnings were cut off" in told.err
     assert "predictions/intent.jsonl: 39 turns" in told.out
 
 

@@ -189,7 +189,7 @@ def test_the_reranker_raises_sgsacc(
     # What cannot be.
     told = {
         "--rerank: there is nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
-        "--also: is of --rerank: add it": ["--also", str(tmp_path / "plain")],
+        "--also: goes with --rerank: add it": ["--also", str(tmp_path / "plain")],
         "--nli_model: a folder with a model is needed": ["--rerank", "nli", "--candidates", "2"],
         "--beams: 5 candidates need as many beams: 2 are fewer": ["--beams", "2", "--candidates", "5"],
         "--also: has no predictions of original": ["--rerank", "lexical", "--also", str(made)],
@@ -219,8 +219,8 @@ def test_turns_without_acts_are_told(
     flags = ["--reference", str(bare), "--candidates", "2", "--rerank", "lexical", "--output", str(tmp_path / "out")]
     assert predict(["ft_t5", "--model", str(tuned), *flags]) == 0
     told = capsys.readouterr()
-    assert "original.jsonl: 10 turns, of 0 not the most likely" in told.out
-    assert "original: 1 turn has no act: nothing is said" in told.err
+    assert "original.jsonl: 10 turns, 0 where the reranker chose another than the most likely" in told.out
+    assert "original: 1 turn without an act: the utterance is empty" in told.err
     rows = rows_of(tmp_path / "out" / "predictions" / "original.jsonl")
     assert rows[0] == {"dialogue_id": "00", "turn": 1, "utterance": "", "candidates": [{"utterance": "", "score": 0.0}]}
     assert any(len(row["candidates"]) > 1 for row in rows)
@@ -251,7 +251,7 @@ def test_bad_training_input_is_told(made: Path, tmp_path: Path, capsys: pytest.C
     (endless / "tokenizer.json").write_text(json.dumps({**tokenizer, "post_processor": None}))
     (endless / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     flags = ["--train", str(made / "toy"), "--checkpoint", str(endless), *out]
-    assert "its tokenizer has no token that pads, or puts none" in refused(["ft_t5", *flags], capsys, 1, train)
+    assert "its tokenizer has no padding token, or does not end" in refused(["ft_t5", *flags], capsys, 1, train)
     mute = tmp_path / "mute"
     shutil.copytree(made / "toy", mute)
     place = mute / "train" / "dialogues_001.json"
@@ -265,7 +265,7 @@ def test_bad_training_input_is_told(made: Path, tmp_path: Path, capsys: pytest.C
     assert "--prefix_length: 0: give 1 or more" in told("--prefix_length", "0", model="pt_t5")
     assert "unknown flag --prefix_length" in told("--prefix_length", "3")
     assert "--held_out: 1.5: give a share above 0 and below 1" in told("--held_out", "1.5")
-    assert "of so few dialogues that leaves a part empty" in told("--held_out", "0.0001")
+    assert "with so few dialogues one part is empty" in told("--held_out", "0.0001")
     assert "there are no dialogues in 'validation'" in told("--dev_split", "validation")
     assert "is a model of another kind, 'ft_t5'" in refused(
         ["pt_t5", "--model", str(_card(tmp_path)), "--checkpoint", str(made / "t5"), *out], capsys

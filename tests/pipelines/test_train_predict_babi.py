@@ -154,7 +154,7 @@ def test_what_is_too_long_is_cut_and_counted(
     # Of each dialogue the first turn has nothing before it, the second two lines.
     expected = sum(max(0, len(one.exchanges) - 2) for one in parse_dialogues(test.read_bytes(), ""))
     assert 0 < counts[f"too_long/{name}"] == expected
-    told = f"{name}: {expected} turns with more history than the model's --memory: the oldest lines were left out"
+    told = f"{name}: {expected} turns with more history than the model's --memory: the oldest lines were cut off"
     assert told in capsys.readouterr().err
 
 
@@ -285,7 +285,7 @@ def test_bad_models_are_told(
         flags = ["--model", str(folder), "--reference", str(toy[0] / name), "--output", str(tmp_path / "out")]
         return refused(["predict", model, *flags], capsys)
 
-    assert "is a model of another kind, 'memn2n': 'parapet predict memn2n' takes it" in told(card, weights, "tfidf")
+    assert "is a model of another kind, 'memn2n': use 'parapet predict memn2n'" in told(card, weights, "tfidf")
     assert "weights.safetensors: is cut off or damaged" in told(card, weights[:-100])
     assert "weights.safetensors: is cut off or damaged" in told(card, b"")
     assert "weights.safetensors: cannot be read" in told(card, None)
@@ -296,7 +296,7 @@ def test_bad_models_are_told(
     other["settings"] = {}
     assert "does not fit model.json beside it: " in told(json.dumps(other).encode(), weights)
     other = json.loads(card) | {"task": "4"}
-    assert "is of task 1, the model of task 4: if that is meant, --any_task" in told(
+    assert "is of task 1, and the model of task 4: --any_task predicts all the same" in told(
         json.dumps(other).encode(), weights
     )
     assert "there is no such file" in told(card, weights, name="absent.txt")

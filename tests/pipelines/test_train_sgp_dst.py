@@ -14,7 +14,7 @@ from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.sgp import learning, saving
+from parapet.evaluation.models.dst.sgp import learning, tracking
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 
@@ -62,10 +62,10 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
 
 
 def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
-    asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").frames]
-    together = saving.load(str(model), "cpu", 64).predict(asked)
-    assert saving.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
-    alone = saving.load(str(model), "cpu", 1)
+    asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").rows]
+    together = tracking.load(str(model), "cpu", 64).predict(asked)
+    assert tracking.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
+    alone = tracking.load(str(model), "cpu", 1)
     assert [alone.predict([one])[0] for one in asked[:8]] == together[:8]
 
 
@@ -77,13 +77,14 @@ def test_what_is_too_long_is_cut_and_counted(
     shutil.copytree(model, folder)
     card = json.loads((folder / "model.json").read_text())
     (folder / "model.json").write_text(json.dumps({**card, "length": 40}))
-    asked = [one.asked for one in read_labels(str(toy / "corpus"), "test").frames]
-    _, expected = saving.load(str(folder), "cpu", 8).tracked(asked)
-    assert saving.load(str(model), "cpu", 8).tracked(asked)[1] == 0
+    asked = [one.asked for one in read_labels(str(toy / "corpus"), "test").rows]
+    _, expected = tracking.load(str(folder), "cpu", 8).tracked(asked)
+    assert tracking.load(str(model), "cpu", 8).tracked(asked)[1] == 0
     corpus = str(toy / "corpus")
     given = ["sgp_dst", "--model", str(folder), "--reference", corpus, "--sets", f"output={corpus}"]
     assert predict([*given, "--output", str(tmp_path / "states")]) == 0
-    told = f"original: {expected} inputs longer than the model's --max_length: the oldest of the dialogue was left out"
+    cut = "the oldest part of the dialogue was cut off"
+    told = f"original: {expected} inputs longer than the model's --max_length: {cut}"
     assert told in capsys.readouterr().err
     counts = json.loads((tmp_path / "states" / "run.json").read_text())["counts"]
     assert 0 < counts["too_long/original"] == counts["too_long/output"] == expected
@@ -97,8 +98,8 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     kinds = ("intent", "categorical", "free", "transfer")
     encoders = {files_of(tmp_path / "whole")[f"checkpoint/{kind}/model.safetensors"] for kind in kinds}
     assert len(encoders) == 4
-    asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").frames[:4]]
-    assert len(saving.load(str(tmp_path / "whole"), "cpu", 8).predict(asked)) == 4
+    asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").rows[:4]]
+    assert len(tracking.load(str(tmp_path / "whole"), "cpu", 8).predict(asked)) == 4
     stopped.at_step(monkeypatch, learning.SgpLearner, 9)  # of 7 an epoch
     assert train(flags(toy, tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err

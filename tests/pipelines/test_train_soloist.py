@@ -141,7 +141,7 @@ def test_bad_input_is_told(model: Path, toy: Path, tmp_path: Path, capsys: pytes
         (empty / split / "schema.json").write_text(json.dumps(schema))
     for flags, reason in (
         ([*good, "--checkpoint", "gpt2"], "there is no such folder; models are not downloaded here"),
-        ([*good, "--max_length", "999"], "the checkpoint has 192 positions, of which what is written needs"),
+        ([*good, "--max_length", "999"], "the checkpoint has 192 positions, of which belief states and responses need"),
         ([*good, "--held_out", "2"], "--held_out: 2.0: give a share"),
         ([*good, "--consistency", "-1"], "--consistency: -1.0: give a number"),
         ([*good, "--split", "nowhere"], "there are no dialogues in 'nowhere'"),
@@ -153,7 +153,7 @@ def test_bad_input_is_told(model: Path, toy: Path, tmp_path: Path, capsys: pytes
         assert reason in told
     plain = ["soloist", "--model", str(model), "--reference", str(toy / "corpus"), "--output", str(tmp_path / "o")]
     for flags, reason in (
-        ([*plain, "--top_p", "2"], "--top_p: 2.0: give a probability"),
+        ([*plain, "--top_p", "2"], "--top_p: 2.0: give a number"),
         ([*plain, "--model", str(tmp_path)], "no model is here"),
         ([*plain, "--reference", str(empty), "--sets", "a=b"], "there is no such file or folder"),
     ):

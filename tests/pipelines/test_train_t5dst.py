@@ -15,7 +15,7 @@ from tiny_t5 import save_t5
 from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.t5 import learning, saving
+from parapet.evaluation.models.dst.t5 import learning, tracking
 from parapet.evaluation.models.dst.t5.prompts import prompts_of, turn_text
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
@@ -68,13 +68,13 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
 
 
 def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
-    frames = read_labels(str(toy / "corpus"), "train").frames
+    frames = read_labels(str(toy / "corpus"), "train").rows
     asked = [one.asked for one in frames]
-    together = saving.load(str(model), "cpu", 64).predict(asked)
+    together = tracking.load(str(model), "cpu", 64).predict(asked)
     assert sum(state == one.state for state, one in zip(together, frames, strict=True)) > LEARNED * len(frames)
-    alone = saving.load(str(model), "cpu", 1)
+    alone = tracking.load(str(model), "cpu", 1)
     assert [alone.predict([one])[0] for one in asked[:10]] == together[:10]
-    assert saving.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
+    assert tracking.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
 
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
@@ -98,16 +98,17 @@ def test_what_is_too_long_is_cut_and_counted(
     shutil.copytree(model, folder)
     card = json.loads((folder / "model.json").read_text())
     (folder / "model.json").write_text(json.dumps({**card, "length": 30}))
-    tracker = saving.load(str(folder), "cpu", 8)
+    tracker = tracking.load(str(folder), "cpu", 8)
     expected = 0
-    for one in read_labels(str(toy / "corpus"), "test").frames:
+    for one in read_labels(str(toy / "corpus"), "test").rows:
         said = "".join(turn_text(*turn) for turn in one.asked.history)
         for prompt in prompts_of(one.asked.service):
             ids = tracker.tokenizer([said, prompt.text], add_special_tokens=False)["input_ids"]
             expected += sum(map(len, ids)) + 1 > 30  # with the token that ends it
     given = ["t5dst", "--model", str(folder), "--reference", str(toy / "corpus")]
     assert predict([*given, "--output", str(tmp_path / "one")]) == 0
-    told = f"original: {expected} inputs longer than the model's --max_length: the oldest of the dialogue was left out"
+    cut = "the oldest part of the dialogue was cut off"
+    told = f"original: {expected} inputs longer than the model's --max_length: {cut}"
     assert told in capsys.readouterr().err
     counts = json.loads((tmp_path / "one" / "run.json").read_text())["counts"]
     assert 0 < counts["too_long/original"] == expected
@@ -136,7 +137,7 @@ def test_what_cannot_be_trained_is_told(
     for path in other.glob("tokenizer*"):
         path.unlink()
     assert "lacks the files of a tokenizer" in told("--checkpoint", str(other))
-    assert "--negatives: 1.5: give a share, from 0 to 1" in told("--negatives", "1.5")
+    assert "--negatives: 1.5: give a number from 0 to 1" in told("--negatives", "1.5")
     assert "--max_length: 3: give 16 or more" in told("--max_length", "3")
     empty = write_corpus(tmp_path / "empty")
     (empty / "train" / "dialogues_001.json").write_text("[]")
@@ -170,7 +171,7 @@ def test_what_cannot_predict_is_told(
     (folder / "model.json").write_text(json.dumps({**card, "model": "sgp_dst"}))
     assert "is a model of another kind, 'sgp_dst'" in told()
     (folder / "model.json").write_text(json.dumps({**card, "length": 0}))
-    assert "is damaged: it allows of no tokens" in told()
+    assert "is damaged: its lengths must be 1 or more" in told()
     (folder / "model.json").write_text(json.dumps(card))
     (folder / "checkpoint" / "model.safetensors").unlink()
     assert "has no weights" in told()

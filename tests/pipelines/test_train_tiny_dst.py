@@ -12,7 +12,7 @@ from seeding import train
 from tiny_dialogues import FOOD, write_corpus
 
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.tiny import learning, saving
+from parapet.evaluation.models.dst.tiny import learning, tracking
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 
@@ -53,12 +53,12 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
 
 
 def test_predictions_do_not_depend_on_batches(model: Path, toy: Path) -> None:
-    frames = read_labels(str(toy / "corpus"), "train").frames
+    frames = read_labels(str(toy / "corpus"), "train").rows
     asked = [one.asked for one in frames]
-    together = saving.load(str(model), "cpu", 64).predict(asked)
-    alone = saving.load(str(model), "cpu", 1)
+    together = tracking.load(str(model), "cpu", 64).predict(asked)
+    alone = tracking.load(str(model), "cpu", 1)
     assert [alone.predict([one])[0] for one in asked[:12]] == together[:12]
-    assert saving.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
+    assert tracking.load(str(model), "cpu", 7).predict(asked[::-1])[::-1] == together
 
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(

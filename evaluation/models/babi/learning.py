@@ -3,111 +3,89 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from parapet.evaluation.models import training
 from parapet.evaluation.models.babi.data import Corpus, numbers_of, words_of
 from parapet.evaluation.models.babi.encoding import encode, turns_of
 from parapet.evaluation.models.babi.nets import Vocabulary, make, ranking_loss
-from parapet.evaluation.models.babi.saving import Card
+from parapet.evaluation.models.babi.saving import Card, files_of
 from parapet.evaluation.models.batching import bucketed
-from parapet.evaluation.models.devices import enough_memory
-from parapet.evaluation.models.training import Trained, fit
+from parapet.evaluation.models.training import Learner, TrainingConfig
 
 SCORED = 256  # turns at a time where nothing is trained
 
 
-class Settings(training.Settings, frozen=True, kw_only=True):
+class Config(TrainingConfig, frozen=True, kw_only=True):
     """How a net is trained.
 
     Attributes:
       model: ``memn2n`` or ``embeddings``.
-      net: ``size``, and of ``memn2n`` ``hops`` and ``memory``.
-      margin, negatives: of the ranking loss; with no negatives, the loss is a softmax over all candidates.
+      size: of the embeddings.
+      hops, memory: of ``memn2n``: hops over the memory, and lines of history that it holds; None for the other.
+      margin, negatives: of the ranking loss; with 0 negatives the loss is a softmax over all candidates.
     """
 
     model: str
-    net: dict[str, int]
+    size: int
+    hops: int | None = None
+    memory: int | None = None
     margin: float = 0.0
     negatives: int = 0
 
+    @property
+    def net(self) -> dict[str, int]:
+        """The numbers that shape the net, as the model's card has them."""
+        numbers = {"size": self.size, "hops": self.hops, "memory": self.memory}
+        return {name: number for name, number in numbers.items() if number is not None}
 
-def train(
-    settings: Settings, corpus: Corpus, output: str, header: Mapping[str, Any], progress: bool
-) -> tuple[Card, Trained]:
-    """Trains a net, or goes on where a training was stopped.
-
-    Args:
-      settings: how.
-      corpus: on what.
-      output: the folder that keeps the state after each epoch.
-      header: what the training depends on.
-      progress: shows it on the terminal.
-
-    Returns:
-      What is known of the model, and its weights with the log.
-
-    Raises:
-      InputError: there is not enough memory, or the state in the folder is of another training.
-    """
-    settings.begin()
-    batch, size = settings.batch, settings.net["size"]
-    with enough_memory(f"lower --batch_size, which is {batch}, or --size, which is {size}"):
-        learner = BabiLearner(settings, corpus)
-        trained = fit(learner, settings.schedule(), output, header, progress)
-    known = learner.vocabulary
-    card = Card(
-        model=settings.model,
-        task=corpus.task,
-        settings=settings.net,
-        candidates=known.candidates,
-        knowledge=known.knowledge,
-        words=known.words,
-    )
-    return card, trained
+    @property
+    def memory_hint(self) -> str:
+        """What to do where memory is used up."""
+        return f"lower --batch_size, which is {self.batch_size}, or --size, which is {self.size}"
 
 
-class BabiLearner:
-    """A net with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
+class BabiLearner(Learner):
+    """A net with its data.
 
     Args:
-      settings: how it is trained.
-      corpus: on what; with match-type features where it has a knowledge base.
+      config: how it is trained.
+      corpus: what it is trained on; with match-type features where it has a knowledge base.
     """
 
-    metric = "responses right"
+    metric = "response accuracy"
 
-    def __init__(self, settings: Settings, corpus: Corpus) -> None:
-        device = torch.device(settings.device)
+    def __init__(self, config: Config, corpus: Corpus) -> None:
+        device = torch.device(config.device)
+        self.task = corpus.task
         numbers = numbers_of(corpus.candidates)
         train, dev = encode(corpus.train, numbers), encode(corpus.dev, numbers)
         words = sorted({word for text in train.texts for word in words_of(text)})
         self.vocabulary = Vocabulary(words, corpus.candidates, corpus.knowledge)
-        self.module = make(settings.model, self.vocabulary, settings.net).to(device)
-        entities = self.module.matches.entities
+        self.net = make(config.model, self.vocabulary, config.net).to(device)
+        self.module = self.net
+        entities = self.net.matches.entities
         self.train, self._dev = (turns_of(one, numbers_of(words), entities, device) for one in (train, dev))
         # Of one kernel for all parameters; the results are those of a loop over them.
-        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=settings.rate, fused=True)
-        self.settings, self.device = settings, device
+        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=config.learning_rate, fused=True)
+        self.config, self.device = config, device
         self._lengths = train.now - train.first
-        warn_of_long(self._lengths, settings.net.get("memory"))
+        warn_of_long(self._lengths, config.memory)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
-        for batch in bucketed(self._lengths, self.settings.batch, generator):
+        for batch in bucketed(self._lengths, self.config.batch_size, generator):
             yield batch.to(self.device, non_blocking=True)
 
     def loss(self, batch: Tensor) -> Tensor:
         """The mean loss."""
         scores = self.module(self.train, batch).float()  # half of a float is too coarse for small differences
         answers = self.train.answer[batch]
-        if self.settings.negatives:
-            return ranking_loss(scores, answers, self.settings.margin, self.settings.negatives)
+        if self.config.negatives:
+            return ranking_loss(scores, answers, self.config.margin, self.config.negatives)
         return F.cross_entropy(scores, answers)
 
     def dev(self) -> float:
@@ -117,9 +95,22 @@ class BabiLearner:
             right += (self.module(self._dev, ids).argmax(1) == self._dev.answer[ids]).sum()
         return int(right) / len(self._dev.now)
 
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder."""
+        known = self.vocabulary
+        card = Card(
+            model=self.config.model,
+            task=self.task,
+            settings=self.config.net,
+            candidates=known.candidates,
+            knowledge=known.knowledge,
+            words=known.words,
+        )
+        return files_of(card, self.net.state_dict())
+
 
 def warn_of_long(lengths: Tensor, memory: int | None) -> None:
-    """Says how many turns have more history than the memory holds."""
+    """Warns of turns that have more history than the memory holds."""
     long = 0 if memory is None else int((lengths > memory).sum())
     if long:
-        logging.warning("%s turns have more than %d lines of history: the oldest are left out", f"{long:,}", memory)
+        logging.warning("%s turns have more than %d lines of history: the oldest are cut off", f"{long:,}", memory)

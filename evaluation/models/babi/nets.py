@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import torch
@@ -10,8 +10,63 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.models.babi.data import numbers_of, words_of
-from parapet.evaluation.models.babi.encoding import Ragged, Turns
-from parapet.evaluation.models.babi.matching import Matches
+from parapet.evaluation.models.babi.encoding import Ragged, Turns, encode, turns_of
+from parapet.evaluation.models.devices import enough_memory
+from parapet.transforms.babi_format import BabiDialogue
+
+
+class Matches(nn.Module):
+    """The features of all candidates.
+
+    Args:
+      candidates: their texts.
+      knowledge: type to its words.
+
+    Attributes:
+      entities: the words with types, each to its number.
+      types: how many types some candidate has.
+    """
+
+    def __init__(self, candidates: Sequence[str], knowledge: Mapping[str, Sequence[str]]) -> None:
+        super().__init__()
+        self.entities = {word: i for i, word in enumerate(sorted({w for of in knowledge.values() for w in of}))}
+        self.types = 0
+        for words in knowledge.values():
+            known = frozenset(words)
+            found = [
+                (number, [self.entities[word] for word in dict.fromkeys(words_of(text)) if word in known])
+                for number, text in enumerate(candidates)
+            ]
+            found = [(number, there) for number, there in found if there]
+            if not found:
+                continue
+            most = max(len(there) for _, there in found)
+            nobody = len(self.entities)  # a column of its own, always false
+            rows = [there + [nobody] * (most - len(there)) for _, there in found]
+            self.register_buffer(f"candidates{self.types}", torch.tensor([number for number, _ in found]), False)
+            self.register_buffer(f"words{self.types}", torch.tensor(rows), False)
+            self.types += 1
+
+    def there(self, turns: Turns, lines: Tensor, places: Tensor, examples: int) -> Tensor:
+        """Of each example and word with a type, whether it is in the dialogue; one column more is false.
+
+        Args:
+          turns: with their texts.
+          lines: those that count.
+          places: the example that each is of.
+          examples: how many there are.
+        """
+        words, of = turns.entities.of_groups(turns.line[lines], places)
+        found = torch.zeros(examples, len(self.entities) + 1, dtype=torch.bool, device=lines.device)
+        found[of, words] = True
+        return found
+
+    def features(self, there: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """For each type: (the candidates that may have it, of each example and such candidate whether it has)."""
+        for i in range(self.types):
+            words = self.get_buffer(f"words{i}")
+            yield self.get_buffer(f"candidates{i}"), there[:, words].any(2)
+
 
 INITIAL = 0.15  # standard deviation of new parameters
 
@@ -153,3 +208,37 @@ def make(model: str, vocabulary: Vocabulary, settings: Mapping[str, int]) -> Net
     if model == "memn2n":
         return MemN2N(vocabulary, settings["size"], settings["hops"], settings["memory"])
     return Embeddings(vocabulary, settings["size"])
+
+
+class NetAnswers:
+    """A net, loaded.
+
+    It computes in double precision and takes scores that are equal in single precision for equal, the first candidate
+    then. So neither padding, nor what else is in a batch, nor the number of threads changes an answer, though each
+    changes the last digits.
+
+    Args:
+      net: with its weights.
+      vocabulary: what it knows.
+      device: where to compute.
+      batch: turns at a time.
+    """
+
+    def __init__(self, net: Net, vocabulary: Vocabulary, device: torch.device, batch: int) -> None:
+        self.net = net.double().to(device).eval()
+        self.words = numbers_of(vocabulary.words)
+        self.candidates, self.device, self.batch = vocabulary.candidates, device, batch
+
+    def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
+        """The answers at each turn of each dialogue.
+
+        Raises:
+          InputError: there is not enough memory.
+        """
+        turns = turns_of(encode(dialogues, {}), self.words, self.net.matches.entities, self.device)
+        found: list[int] = []
+        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+            for ids in turns.batches(self.batch):
+                found += self.net(turns, ids).float().argmax(1).tolist()
+        rest = iter(found)
+        return [[self.candidates[next(rest)] for _ in dialogue.exchanges] for dialogue in dialogues]

@@ -64,12 +64,12 @@ def read_card(folder: str, model: str) -> Card:
     """
     card = saving.read_card(folder, model, Card, FORMAT)
     if card.model != "rules" and not (card.candidates or card.pairs):
-        raise InputError("has nothing to answer: train it again", files.join(folder, MODEL))
+        raise InputError("is damaged: it has no answers to choose from", files.join(folder, MODEL))
     return card
 
 
 def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answerer]:
-    """What is known of a model, and the model, ready to answer.
+    """The card of a model, and the model itself, ready to answer.
 
     Args:
       folder: where it is.
@@ -85,31 +85,22 @@ def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answer
 
 
 def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
-    if card.model == "rules":
-        from parapet.evaluation.models.babi.rules import RuleBot
-
-        return RuleBot(card.ontology)
-    if card.model == "nearest":
-        from parapet.evaluation.models.babi.nearest import Nearest
-
-        return Nearest(card.pairs)
-    if card.model == "tfidf":
-        from parapet.evaluation.models.babi.tfidf import TfIdf
-
-        return TfIdf(card.candidates, card.knowledge, card.history)
-    return _load_net(folder, card, device, batch)
-
-
-def _load_net(folder: str, card: Card, device: str, batch: int) -> Answerer:
-    from parapet.evaluation.models.babi.answering import NetAnswers
-    from parapet.evaluation.models.babi.nets import Vocabulary, make
+    # These load torch, which a card does not need.
+    from parapet.evaluation.models.babi.baselines import Nearest, RuleBot, TfIdf
+    from parapet.evaluation.models.babi.nets import NetAnswers, Vocabulary, make
     from parapet.evaluation.models.devices import device_of
 
+    if card.model == "rules":
+        return RuleBot(card.ontology)
+    if card.model == "nearest":
+        return Nearest(card.pairs)
+    if card.model == "tfidf":
+        return TfIdf(card.candidates, card.knowledge, card.history)
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
     try:
         net = make(card.model, vocabulary, card.settings)
     except (KeyError, RuntimeError) as error:  # settings that are missing
-        told = " ".join(str(error).split())[:300]
-        raise InputError(f"does not fit {MODEL} beside it: {told}", files.join(folder, WEIGHTS)) from None
+        message = " ".join(str(error).split())[:300]
+        raise InputError(f"does not fit {MODEL} beside it: {message}", files.join(folder, WEIGHTS)) from None
     saving.load_weights(net, folder)
     return NetAnswers(net, vocabulary, device_of(device), batch)

@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from parapet.evaluation.lines import Key, Keyed, read_keyed
+from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, read_truth
 from parapet.schemas.dialogue import Dialogue, Frame, parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
-from parapet.transforms.corpora import read_corpus
+from parapet.transforms import corpora
 from parapet.transforms.files import read_bytes
 from parapet.transforms.touching import services_in_turns
 
@@ -78,7 +79,7 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
         return (turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(path, split, []).items())
     if task == OOD:
         raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
-    corpus = read_corpus(path, [split])
+    corpus = corpora.read_corpus(path, [split])
     return (turn for file in sorted(one.path for one in corpus.files) for turn in turns_of_corpus(file, "", {}))
 
 
@@ -146,3 +147,94 @@ def _rank(frame: Frame, services: Collection[str]) -> tuple[bool, bool, bool]:
     named = any(action.act == "INFORM_INTENT" for action in frame.actions or ())
     active = bool(frame.state) and frame.state.active_intent not in ("", NONE)  # type: ignore[union-attr]
     return named, frame.service in services, active
+
+
+class Corpus(msgspec.Struct, frozen=True):
+    """What a classifier is trained on.
+
+    Attributes:
+      train, dev: turns with labels.
+      foreign: turns with labels that a threshold is tuned on, if any.
+      files: (flag, path) of the files that they were read from.
+    """
+
+    train: list[Turn]
+    dev: list[Turn]
+    foreign: list[Turn]
+    files: list[tuple[str, str]]
+
+
+class Paths(msgspec.Struct, frozen=True):
+    """Where a corpus is read from.
+
+    Attributes:
+      train: paths, and their ``split``.
+      dev: paths, with ``dev_split``; empty for a ``held_out`` share of the dialogues of ``train``, drawn by ``seed``.
+      foreign: paths of turns to tune a threshold on, with ``dev_split``.
+    """
+
+    train: list[str]
+    split: str
+    dev: list[str]
+    dev_split: str
+    foreign: list[str]
+    held_out: float
+    seed: str
+
+
+def read_training(task: str, paths: Paths) -> Corpus:
+    """Reads what a classifier is trained on.
+
+    Args:
+      task: ``intent`` or ``ood``.
+      paths: where from.
+
+    Raises:
+      InputError: a file cannot be read; there is nothing to learn, or nothing to choose the best epoch by.
+    """
+    train, dev, foreign = paths.train, paths.dev, paths.foreign
+    learned = read_labelled(train, paths.split, task)
+    files = files_of("train", train, paths.split)
+    if dev:
+        chosen_by = read_labelled(dev, paths.dev_split, task)
+        files += files_of("dev", dev, paths.dev_split)
+    else:
+        learned, chosen_by = held_out(learned, paths.held_out, paths.seed, lambda turn: turn.key[1])
+    if not learned or not chosen_by:
+        raise InputError("there are too few dialogues to hold some out: give --dev", train[0], "--train")
+    labels = {turn.label for turn in learned}
+    if len(labels) < 2:
+        raise InputError(f"all turns have the label {labels.pop()!r}: there is nothing to learn", train[0], "--train")
+    lost = [turn for turn in chosen_by if turn.label not in labels]
+    if lost:
+        message = "dev: %s turns have labels that training lacks, such as %r: they cannot be right"
+        logging.warning(message, f"{len(lost):,}", lost[0].label)
+    if task == OOD:
+        _check_both(chosen_by, dev[0] if dev else train[0], "--dev")
+    tuned = read_labelled(foreign, paths.dev_split, OOD) if foreign else []
+    if foreign:
+        _check_both(tuned, foreign[0], "--foreign")
+        files += files_of("foreign", foreign, paths.dev_split)
+    return Corpus(learned, chosen_by, tuned, files)
+
+
+def _check_both(turns: Sequence[Turn], path: str, flag: str) -> None:
+    if len({turn.label for turn in turns}) < 2:
+        reason = f"all of these turns are {turns[0].label}: a threshold needs both kinds"
+        raise InputError(reason, path, flag)
+
+
+def files_of(flag: str, paths: Sequence[str], split: str) -> list[tuple[str, str]]:
+    """(flag, path) of all files that are read for paths, in order."""
+    found = []
+    for path in paths:
+        if as_path(path).is_file():
+            found.append((flag, path))
+        elif is_of_ood(path):
+            sets = sorted(one / "turns" for one in as_path(path).iterdir() if (one / "turns").is_dir())
+            named = [file for one in sets for file in sorted((one / split).glob("*.parquet"))]
+            plain = [file for one in sets for file in sorted(one.glob("*.parquet"))]
+            found += [(flag, str(file)) for file in named or plain]
+        else:
+            found += [(flag, one) for one in sorted(file.path for file in corpora.read_corpus(path, [split]).files)]
+    return found

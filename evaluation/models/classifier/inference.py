@@ -1,94 +1,154 @@
-"""Prediction as a Beam transform: utterances through a classifier, to the rows that ``parapet evaluate`` takes."""
+"""Predictions of a classifier: the turns of a reference in all of its sets, to rows for ``parapet evaluate``."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-import apache_beam as beam
 import msgspec
-from apache_beam.ml.inference.base import RunInference
 
+from parapet.evaluation.dst.sets import ORIGINAL, Given, Plan, Set, make_plan
 from parapet.evaluation.models import inference
-from parapet.evaluation.models.classifier.answering import Answer, Classifier
-from parapet.evaluation.models.classifier.asking import Asked, turns_of
-from parapet.evaluation.models.classifier.data import INTENT, Turn
-from parapet.evaluation.models.classifier.saving import load
-from parapet.evaluation.models.inference import ChunkHandler, Chunks
+from parapet.evaluation.models.classifier.answering import Answer, Classifier, load
+from parapet.evaluation.models.classifier.data import INTENT, Turn, is_of_ood, read_turns, turns_of_corpus
+from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD
-from parapet.transforms import files
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
+
+Source = tuple[tuple[str, str], ...]  # (set, path) of a file in all sets that have it: they are asked at one time
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """All files of a run.
+
+    Attributes:
+      sources: the largest first; of what is no corpus one, without a set.
+      split: whose turns.
+      renamed: by set, how the intents of its schema are called in the original's.
+      remarks: what its owner should know.
+    """
+
+    sources: list[Source]
+    split: str
+    renamed: dict[str, dict[str, dict[str, str]]] = {}
+    remarks: list[str] = []
+
+
+def find(given: Given, task: str) -> Reference:
+    """The files that are named.
+
+    Args:
+      given: a reference: a corpus, a file of JSON lines, or a folder that ``parapet ood`` wrote; of a corpus its
+        variants and further sets too.
+      task: ``intent`` or ``ood``.
+
+    Raises:
+      InputError: something is not there, or cannot be asked for this task.
+    """
+    path = given.reference
+    if not is_there(path):
+        raise InputError("there is no such file or folder", path, "--reference")
+    file, foreign = as_path(path).is_file(), is_of_ood(path)
+    if (file or foreign) and (given.variants or given.others):
+        raise InputError("go with a corpus: the reference is none", "--variants, --sets")
+    if file or foreign:
+        reference = Reference([(("", path),)], given.split)
+        if next(turns_of(reference, 0, task), None) is None:  # says at once what is wrong with it
+            raise InputError(f"there are no user turns of {given.split!r} in it", path, "--reference")
+        return reference
+    plan = make_plan(given)
+    sources = [tuple((one.set, one.reference) for one in job.members) for job in plan.jobs]
+    return Reference(sources, given.split, {name: renamed(one, plan) for name, one in plan.sets.items()}, plan.remarks)
+
+
+def renamed(one: Set, plan: Plan) -> dict[str, dict[str, str]]:
+    """Intents of a variant as its original calls them: they stand at the same place of the service."""
+    original = plan.sets[ORIGINAL].services
+    found = {}
+    for name, service in one.services.items():
+        other = original.get(plan.originals.get(name, name)) if one.kind == "variant" else None
+        if other is not None and len(other.intents) == len(service.intents):
+            pairs = zip(service.intents, other.intents, strict=True)
+            found[name] = {mine.name: its.name for mine, its in pairs if mine.name != its.name}
+    return found
+
+
+def turns_of(reference: Reference, number: int, task: str) -> Iterator[Turn]:
+    """The turns of a file in all its sets, by dialogue and turn. Raises InputError where it cannot be read."""
+    found = [turn for name, path in reference.sources[number] for turn in _read(reference, name, path, task)]
+    yield from sorted(found, key=lambda turn: (turn.key[1], turn.key[2], turn.key[0]))
+
+
+def _read(reference: Reference, name: str, path: str, task: str) -> Iterator[Turn]:
+    if not name:
+        yield from read_turns(path, reference.split, task)
+        return
+    for turn in turns_of_corpus(path, name, reference.renamed.get(name, {})):
+        if task == OOD:
+            yield msgspec.structs.replace(turn, label="")  # whether it is foreign is nowhere said
+        elif turn.label:
+            yield turn
+
 
 CHUNK = 2048  # turns
 PREDICTIONS = "predictions"
 
-Place = tuple[int, int]  # which file, which chunk of it
-Chunk = tuple[Place, tuple[Turn, ...]]
-Rows = tuple[Place, bytes, int, int]  # JSON lines, how many, and how many utterances were too long
+
+class Turns(NamedTuple):
+    """Some turns of a file in all of its sets; ``file`` is its number, ``number`` that of the chunk."""
+
+    file: int
+    number: int
+    turns: tuple[Turn, ...]
 
 
-class Job(inference.Job, frozen=True, kw_only=True):
+class Job(inference.Job[int, Turns, Classifier], frozen=True, kw_only=True):
     """What is predicted.
 
     Attributes:
       task: ``intent`` or ``ood``.
-      threshold: from which score on a turn is out of domain; None where that is not said.
-      asked: the files.
+      threshold: turns with this score or more are out of domain; None for scores without a decision.
+      reference: the files.
     """
 
     task: str
     threshold: float | None
-    asked: Asked
+    reference: Reference
 
     @property
     def file(self) -> str:
         """The path of the predictions below the output folder."""
         return f"{PREDICTIONS}/{self.task}.jsonl"
 
+    def sources(self) -> Sequence[int]:
+        """The numbers of the files."""
+        return range(len(self.reference.sources))
 
-def handler(job: Job) -> ChunkHandler:
-    """How RunInference classifies."""
-    return ChunkHandler(job.threads, partial(_load, job), partial(answered, job))
+    def chunks(self, file: int) -> Iterator[Turns]:
+        """The turns of a file in all of its sets, some at a time. Raises InputError where it cannot be read."""
+        turns = list(turns_of(self.reference, file, self.task))
+        for first in range(0, len(turns), CHUNK):
+            yield Turns(file, first // CHUNK, tuple(turns[first : first + CHUNK]))
 
+    def asked(self, chunk: Turns) -> dict[str, int]:
+        """The turns, in all and by set."""
+        by_set = Counter(turn.key[0] for turn in chunk.turns if turn.key[0])
+        return {"asked": len(chunk.turns), **{f"turns/{name}": n for name, n in by_set.items()}}
 
-def _load(job: Job) -> Classifier:
-    return load(job.folder, job.device, job.batch)[1]
+    def load(self) -> Classifier:
+        """The classifier."""
+        return load(self.folder, self.device, self.batch_size)[1]
 
-
-def answered(job: Job, model: Classifier, chunk: Chunk) -> Rows:
-    """The rows of a chunk, as ``parapet evaluate`` takes them."""
-    place, turns = chunk
-    answers, long = model.answers([turn.utterance for turn in turns])
-    lines = [_line(turn, answer, job) for turn, answer in zip(turns, answers, strict=True)]
-    return place, b"".join(lines), len(lines), long
-
-
-class Predict(inference.Prediction):
-    """Files of turns to one file of predictions, staged."""
-
-    job: Job
-
-    def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
-        """To (what was written, (name, n) to be summed)."""
-        chunks = pipeline | "Chunks" >> Chunks(range(len(self.job.asked.sources)), chunks_of, self.job)
-        rows = chunks | "Answer" >> RunInference(handler(self.job))
-        written = (
-            rows
-            | "To one file" >> beam.Map(in_one)
-            | "Together" >> beam.GroupByKey()
-            | "Write" >> beam.Map(write, self.job)
-        )
-        asked = chunks | "Asked" >> beam.FlatMap(turns_in)
-        answered = rows | "Answered" >> beam.FlatMap(answers_in)
-        return written, (asked, answered) | "Counts" >> beam.Flatten()
-
-
-def chunks_of(number: int, job: Job) -> Iterator[Chunk]:
-    """The turns of a file in all its sets, chunk by chunk. Raises InputError where it cannot be read."""
-    turns = list(turns_of(job.asked, number, job.task))
-    for first in range(0, len(turns), CHUNK):
-        yield (number, first // CHUNK), tuple(turns[first : first + CHUNK])
+    def answer(self, model: Classifier, chunk: Turns) -> Answers:
+        """Rows for ``parapet evaluate``; counts them, and utterances whose beginnings were cut off."""
+        answers, long = model.answers([turn.utterance for turn in chunk.turns])
+        lines = [_line(turn, answer, self) for turn, answer in zip(chunk.turns, answers, strict=True)]
+        counts = {"answered": len(lines)}
+        if long:
+            counts["too_long"] = long
+        return Answers([Part(self.file, (chunk.file, chunk.number), b"".join(lines))], counts)
 
 
 def _line(turn: Turn, answer: Answer, job: Job) -> bytes:
@@ -104,34 +164,3 @@ def _line(turn: Turn, answer: Answer, job: Job) -> bytes:
     if turn.label:
         row["label"] = turn.label
     return msgspec.json.encode({**row, "utterance": turn.utterance}) + b"\n"
-
-
-def in_one(rows: Rows) -> tuple[int, tuple[Place, bytes]]:
-    """With the same key for all."""
-    return 0, rows[:2]
-
-
-def write(of_all: tuple[int, Iterable[tuple[Place, bytes]]], job: Job) -> files.Written:
-    """Writes all rows, in the order of files and turns."""
-    return files.write_staged(job.output, job.file, b"".join(data for _, data in sorted(of_all[1])))
-
-
-def turns_in(read: Chunk) -> Iterator[tuple[str, int]]:
-    """Counts what is asked, in all and by set."""
-    yield "asked", len(read[1])
-    for name, n in Counter(turn.key[0] for turn in read[1] if turn.key[0]).items():
-        yield f"turns/{name}", n
-
-
-def answers_in(rows: Rows) -> Iterator[tuple[str, int]]:
-    """Counts what is answered, and the utterances whose beginnings were left out."""
-    yield "answered", rows[2]
-    if rows[3]:
-        yield "too_long", rows[3]
-
-
-def check_counts(counts: dict[str, int]) -> dict[str, int]:
-    """The counts as they are. Raises RuntimeError where a turn has no answer."""
-    if counts.get("asked") != counts.get("answered"):
-        raise RuntimeError(f"the counts do not balance: {counts}")
-    return counts

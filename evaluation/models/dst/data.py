@@ -9,6 +9,7 @@ import msgspec
 from parapet.evaluation.dst.files import Dialogue, parse_dialogues
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example, examples
+from parapet.evaluation.models.examples import Examples
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Service
@@ -28,19 +29,7 @@ class Labelled(msgspec.Struct, frozen=True):
         return self.asked.history[0][1]
 
 
-class Labels(msgspec.Struct, frozen=True):
-    """The frames of a corpus's split.
-
-    Attributes:
-      frames: in the order of files and dialogues.
-      paths: the files that were read.
-    """
-
-    frames: list[Labelled]
-    paths: list[str]
-
-
-def read_labels(root: str, split: str) -> Labels:
+def read_labels(root: str, split: str) -> Examples[Labelled]:
     """The frames of the user turns of a split, of which the schema has the service.
 
     Args:
@@ -67,7 +56,7 @@ def read_labels(root: str, split: str) -> Labels:
     ]
     if not frames:
         raise InputError(f"no user turn of {split!r} has a frame with a state: there is nothing to learn", root)
-    return Labels(frames, [here.path, *paths])
+    return Examples(frames, [here.path, *paths])
 
 
 def labelled(dialogue: Dialogue, services: dict[str, Service], path: str) -> list[Labelled]:

@@ -9,13 +9,37 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import msgspec
 import torch
 from torch import Tensor
 
 from parapet.evaluation.models.batching import by_length
-from parapet.evaluation.models.dst.settling import Decide, Decision, settled
+
+# Logits in single precision are off by far less, and differ by far more as a rule.
+DOUBT = 1e-2
+
+Decision = TypeVar("Decision")
+# For some rows: what is decided of each, and by how much the best choice is better than the next.
+Decide = Callable[[Sequence[int]], Iterable[tuple[Decision, float]]]
+
+
+def settled(batches: Iterable[Sequence[int]], decide: Decide[Decision]) -> list[Decision]:
+    """The decision of each row, in the order of their numbers.
+
+    Args:
+      batches: numbers of rows; together all of them.
+      decide: computes a batch.
+    """
+    found: dict[int, Decision] = {}
+    for numbers in batches:
+        for number, (decision, margin) in zip(numbers, decide(numbers), strict=True):
+            if len(numbers) > 1 and not margin >= DOUBT:
+                ((decision, _),) = decide([number])
+            found[number] = decision
+    return [found[number] for number in sorted(found)]
+
 
 History = tuple[tuple[str, str], ...]  # (speaker, utterance) of each turn
 

@@ -1,17 +1,52 @@
-"""What the models learn from: the system turns of corpora, with the templates of their acts."""
+"""System turns and the templates of their acts: what models learn from, and the sets that utterances are made for.
+
+A template is a short sentence for each act of a turn (T2G2; Kale and Rastogi 2020). Theirs are written by hand for each
+slot. These are built from the schema's words, as the references of SGSAcc are, so that an unseen service, or a variant
+of one, has some too."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import ORIGINAL, read
-from parapet.evaluation.models.generation.templates import text_of
+from parapet.evaluation.generation.corpus import ORIGINAL, Kinds, SystemTurn, kinds_of, read, system_turns
+from parapet.evaluation.generation.references import Act, ServiceWords, references, services_of, varied_words, words_of
+from parapet.evaluation.models.examples import Examples
+from parapet.schemas.dialogue import is_marker
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, read_root
-from parapet.transforms.corpora import read_corpus
+from parapet.schemas.service import Service
+from parapet.transforms.corpora import dialogues_of, read_corpus
+from parapet.transforms.variants.folders import find_variants
+
+# Before a sentence that does not tell which act it is; other acts have their name.
+LEADS = {"INFORM": "", "OFFER": "How about this:", "CONFIRM": "Please confirm:"}
+
+
+def text_of(acts: Iterable[Act], words: Mapping[str, ServiceWords]) -> str:
+    """The sentences of a turn's acts, in their order.
+
+    Args:
+      acts: of the turn.
+      words: of each service.
+    """
+    return " ".join(sentence(act, words[act.service]) for act in acts)
+
+
+def sentence(act: Act, words: ServiceWords) -> str:
+    """That of one act: ``How about this: Name of the restaurant is Opa.``"""
+    told = " ".join(references(act, words)[0].split())
+    if act.act == "REQUEST" and act.values:
+        told = f"{told}: {' or '.join(act.values)}"
+    lead = LEADS.get(act.act, f"{_name(act)}:") if act.states and not is_marker(act.act, act.slot) else ""
+    return f"{lead} {told}{'' if told[-1:] in '.?!' else '.'}".lstrip()
+
+
+def _name(act: Act) -> str:
+    return act.act.replace("_", " ").capitalize()
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -29,14 +64,7 @@ class Example(msgspec.Struct, frozen=True):
     opening: str
 
 
-class Examples(msgspec.Struct, frozen=True):
-    """The system turns of a corpus's split that have acts and an utterance; ``paths`` are the files that were read."""
-
-    rows: list[Example]
-    paths: list[str]
-
-
-def read_examples(root: str, split: str) -> Examples:
+def read_examples(root: str, split: str) -> Examples[Example]:
     """The system turns of a split, in the order of dialogue ids.
 
     Args:
@@ -70,3 +98,76 @@ def read_examples(root: str, split: str) -> Examples:
 def texts_of(rows: Sequence[Example]) -> tuple[list[str], list[str]]:
     """(inputs, utterances)."""
     return [one.text for one in rows], [one.said for one in rows]
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A set.
+
+    Attributes:
+      name: ``original``, ``v1``, or as ``--sets`` has it.
+      files: of its dialogues, by name.
+      kinds: of its slots.
+      words: of its services, by the names that the dialogues have.
+    """
+
+    name: str
+    files: tuple[DialogueFile, ...]
+    kinds: Kinds
+    words: dict[str, ServiceWords]
+
+
+class TurnTemplate(msgspec.Struct, frozen=True):
+    """A system turn, and the templates of its acts; empty where it has no acts."""
+
+    turn: SystemTurn
+    text: str
+
+
+def sources(root: str, split: str, variants: str | None, others: Mapping[str, str]) -> list[Source]:
+    """The sets, the original first.
+
+    A variant has the dialogues of the original: its acts, told in the variant's words.
+
+    Args:
+      root: the corpus.
+      split: whose dialogues.
+      variants: a folder of schema variants, or None.
+      others: further corpora, by name.
+
+    Raises:
+      InputError: something is missing, or two sets have one name.
+    """
+    services, original = _source(ORIGINAL, root, split)
+    found = [original]
+    for name, place in (find_variants(variants) if variants is not None else {}).items():
+        if name == ORIGINAL:
+            raise InputError(f"a variant cannot be called {ORIGINAL!r}", place, "--variants")
+        words = varied_words(services, read_root(place, leave_out_bad=True), name)
+        found.append(Source(name, original.files, original.kinds, words))
+    for name, other in others.items():
+        if name in {one.name for one in found}:
+            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
+        found.append(_source(name, other, split)[1])
+    return found
+
+
+def _source(name: str, root: str, split: str) -> tuple[list[Service], Source]:
+    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    files = tuple(sorted(read_corpus(root, [split]).files, key=lambda file: file.relative))
+    services = services_of(schemas, split)
+    words = {service.service_name: words_of(service) for service in services}
+    return services, Source(name, files, kinds_of(services), words)
+
+
+def turns_of(source: Source, file: int) -> Iterator[list[TurnTemplate]]:
+    """The system turns of each dialogue of a file. Raises InputError where one cannot be read."""
+    of = source.files[file]
+    for position, _, _, dialogue in dialogues_of(of):
+        if isinstance(dialogue, InputError):
+            raise InputError(dialogue.reason, of.path, f"[{position}].{dialogue.where}".rstrip("."))
+        try:
+            yield [
+                TurnTemplate(turn, text_of(turn.acts, source.words)) for turn in system_turns(dialogue, source.kinds)
+            ]
+        except InputError as error:
+            raise InputError(error.reason, of.path, error.where) from None

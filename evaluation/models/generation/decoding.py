@@ -10,42 +10,41 @@ from torch import Tensor
 
 from parapet.evaluation.generation.predictions import Candidate
 from parapet.evaluation.models.batching import Rows, by_length
-from parapet.evaluation.models.generation.encoding import inputs_of
-from parapet.evaluation.models.generation.saving import Loaded
+from parapet.evaluation.models.generation.saving import Loaded, inputs_of
 
-DIGITS = 6  # of a score: what rounding leaves behind makes no difference among candidates
+DIGITS = 6  # of a score, so that rounding errors make no difference among candidates
 
 
 class Search(msgspec.Struct, frozen=True):
-    """How utterances are looked for.
+    """How utterances are searched for.
 
     Attributes:
-      batch: templates at a time.
+      batch_size: templates at a time.
       beams: of the search; 1 takes the most likely token each time.
-      candidates: how many of the best are given; 0 for the best alone, without a score.
+      candidates: how many of the best to return; 0 for the best alone, without a score.
     """
 
-    batch: int
+    batch_size: int
     beams: int
     candidates: int
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What a model says.
+class Generated(msgspec.Struct, frozen=True):
+    """What a model generates for a template.
 
     Attributes:
       candidates: all different, the most likely first; there is at least one.
       cut: whether the beginning of the template was cut off.
-      endless: whether the first did not end within the most tokens.
+      unfinished: whether the first did not end within the maximum number of tokens.
     """
 
     candidates: tuple[Candidate, ...]
     cut: bool
-    endless: bool
+    unfinished: bool
 
 
-class Speaker:
-    """A model that makes utterances.
+class Generator:
+    """A model that generates utterances.
 
     Args:
       loaded: the model.
@@ -60,7 +59,7 @@ class Speaker:
         self.device = next(self.t5.parameters()).device
         self.pad, self.end = int(loaded.tokenizer.pad_token_id), int(loaded.tokenizer.eos_token_id)
         start = config.decoder_start_token_id
-        # A new one: what a checkpoint's own says of beams and lengths is not what is asked for.
+        # A new one: the checkpoint's own has other beams and lengths.
         self.t5.generation_config = GenerationConfig(
             decoder_start_token_id=self.pad if start is None else start,
             pad_token_id=self.pad,
@@ -71,16 +70,16 @@ class Speaker:
             do_sample=False,
         )
 
-    def say(self, texts: Sequence[str]) -> list[Said]:
-        """What it says to each template. Equal ones are asked once."""
+    def generate(self, texts: Sequence[str]) -> list[Generated]:
+        """What it generates for each template; equal ones are generated once."""
         different = list(dict.fromkeys(texts))
         rows, cut = inputs_of(self.loaded.tokenizer, different, self.loaded.card.max_input)
         inputs = Rows(rows, self.device)
-        found: dict[str, Said] = {}
+        found: dict[str, Generated] = {}
         with torch.inference_mode():
-            for ids in by_length(inputs.lengths.tolist(), self.search.batch):
-                for i, (candidates, endless) in zip(ids, self._searched(inputs, torch.tensor(ids)), strict=True):
-                    found[different[i]] = Said(candidates, cut[i], endless)
+            for ids in by_length(inputs.lengths.tolist(), self.search.batch_size):
+                for i, (candidates, unfinished) in zip(ids, self._searched(inputs, torch.tensor(ids)), strict=True):
+                    found[different[i]] = Generated(candidates, cut[i], unfinished)
         return [found[text] for text in texts]
 
     def _searched(self, inputs: Rows, batch: Tensor) -> list[tuple[tuple[Candidate, ...], bool]]:
@@ -88,7 +87,7 @@ class Speaker:
 
         ids, mask = inputs.padded(batch, self.pad)
         hidden = self.t5.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        # generate repeats what it is given for each beam, in place.
+        # generate repeats its inputs for each beam, in place.
         tokens = self.t5.generate(encoder_outputs=BaseModelOutput(hidden), attention_mask=mask)
         each = len(tokens) // len(batch)
         scores = self._scores(hidden, mask, tokens, each) if self.search.candidates else [0.0] * len(tokens)
@@ -103,7 +102,7 @@ class Speaker:
 
         found: list[float] = []
         of = torch.arange(len(tokens), device=tokens.device) // each
-        for rows in torch.arange(len(tokens), device=tokens.device).split(self.search.batch):
+        for rows in torch.arange(len(tokens), device=tokens.device).split(self.search.batch_size):
             given, wanted = tokens[rows, :-1], tokens[rows, 1:]
             logits = self.t5(
                 encoder_outputs=BaseModelOutput(hidden[of[rows]]),

@@ -1,198 +1,194 @@
-"""Prediction as a Beam transform: system turns of all sets through a model, to lines with what it says."""
+"""Predictions of a generator: system turns to utterances, with a reranker the most faithful of several candidates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import apache_beam as beam
 import msgspec
-from apache_beam.ml.inference.base import KeyedModelHandler, RunInference
 
-from parapet.evaluation.generation.corpus import SystemTurn
-from parapet.evaluation.generation.predictions import Candidate
-from parapet.evaluation.models.generation.decoding import Said, Search, Speaker
-from parapet.evaluation.models.generation.ranking import chosen, merged, read_candidates, scorer_of
+from parapet.evaluation.generation.corpus import ORIGINAL, Corpus, Place, Pools, SystemTurn
+from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.nli import Nli
+from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.references import ServiceWords
+from parapet.evaluation.generation.scorers import Cached, Scorer
+from parapet.evaluation.generation.scoring import acts_of, rank
+from parapet.evaluation.lines import read_lines
+from parapet.evaluation.models import inference
+from parapet.evaluation.models.devices import device_of, enough_memory
+from parapet.evaluation.models.generation.data import Source, TurnTemplate, turns_of
+from parapet.evaluation.models.generation.decoding import Generated, Generator, Search
 from parapet.evaluation.models.generation.saving import load
-from parapet.evaluation.models.generation.sources import Asked, Source, turns_of
-from parapet.evaluation.models.inference import ChunkHandler, Chunks, Prediction
+from parapet.evaluation.models.inference import Answers, Part
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 
-CHUNK = 64  # dialogues
 
-Place = tuple[int, int, int]  # which set, which file of it, which chunk of that
+@functools.cache
+def scorer_of(name: str, folder: str, batch: int) -> Scorer:
+    """``lexical``, or ``nli`` with a model in a folder; one in a process."""
+    return Lexical() if name == "lexical" else Nli(folder, batch)
+
+
+@functools.lru_cache(maxsize=8)
+def read_candidates(path: str) -> dict[Place, tuple[Candidate, ...]]:
+    """The candidates in a file of predictions, by turn. Raises InputError where it cannot be read, or has none."""
+    found = {}
+    for number, one in read_lines(path, Prediction):
+        if one.candidates is None:
+            reason = "has no candidates: 'parapet predict' writes them with --candidates"
+            raise InputError(reason, path, f"line {number}")
+        found[one.dialogue_id, one.turn] = one.candidates
+    return found
+
+
+def merged(*systems: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Candidates of several systems, the most likely first; of equal utterances the most likely one."""
+    best: dict[str, Candidate] = {}
+    for candidate in (candidate for system in systems for candidate in system):
+        if candidate.utterance not in best or candidate.score > best[candidate.utterance].score:
+            best[candidate.utterance] = candidate
+    return tuple(sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.utterance)))
+
+
+def chosen(
+    turns: Sequence[SystemTurn],
+    candidates: Mapping[Place, Sequence[Candidate]],
+    words: Mapping[str, ServiceWords],
+    scorer: Scorer,
+) -> dict[Place, str]:
+    """Of each turn's candidates the most faithful: by how many acts it entails, then by its score, then the first.
+
+    Args:
+      turns: with their acts.
+      candidates: at least one of each turn.
+      words: of each service, as the system knows them.
+      scorer: the judge of entailment.
+    """
+    corpus = Corpus("", tuple(turns), {ORIGINAL: dict(words)}, Pools({}), None)
+    cached = Cached(scorer)
+    predictions = {
+        (id_, turn): Prediction(id_, turn, some[0].utterance, tuple(some)) for (id_, turn), some in candidates.items()
+    }
+    return rank(corpus, acts_of(corpus, cached, "", validation=False), predictions, cached)
+
+
+CHUNK = 64  # dialogues
 PREDICTIONS = "predictions"
 
 
 class Reranker(msgspec.Struct, frozen=True):
-    """Who chooses among candidates.
+    """What chooses among candidates.
 
     Attributes:
-      scorer: ``lexical`` or ``nli``; ``folder`` the model of the latter, ``batch`` the pairs that it gets at a time.
-      others: folders of predictions whose candidates are taken too.
+      scorer: ``lexical`` or ``nli``.
+      folder, batch_size: of ``nli``: its model, and how many pairs of texts it gets at a time.
+      others: folders of predictions whose candidates are used too.
     """
 
     scorer: str
     folder: str = ""
-    batch: int = 32
+    batch_size: int = 32
     others: tuple[str, ...] = ()
 
 
-class Job(msgspec.Struct, frozen=True):
+class SourceFile(NamedTuple):
+    """A file of a set, both by number."""
+
+    set: int
+    file: int
+
+
+class Turns(NamedTuple):
+    """Some system turns of a file; ``number`` is that of the chunk."""
+
+    source: SourceFile
+    number: int
+    turns: tuple[TurnTemplate, ...]
+
+
+class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True):
     """What is predicted.
 
     Attributes:
-      output: the output folder.
-      model: its name.
-      folder: where it is; ``checkpoint`` the T5 that its prefixes are for.
-      device: ``auto``, ``cpu`` or ``cuda``.
-      threads: of torch, in each worker.
-      search: how utterances are looked for.
-      sets: what for.
+      checkpoint: the T5 that the model's prefixes are for.
+      search: how utterances are searched for.
+      sets: whose system turns.
       reranker: chooses among candidates; None for the most likely.
     """
 
-    output: str
-    model: str
-    folder: str
     checkpoint: str | None
-    device: str
-    threads: int
     search: Search
     sets: tuple[Source, ...]
     reranker: Reranker | None
 
+    def sources(self) -> Sequence[SourceFile]:
+        """The files of all sets."""
+        return [SourceFile(i, file) for i, source in enumerate(self.sets) for file in range(len(source.files))]
 
-class Spoken(msgspec.Struct, frozen=True):
-    """A turn, and what the model says in it; None where it has no act."""
+    def chunks(self, file: SourceFile) -> Iterator[Turns]:
+        """The system turns of a file, some dialogues at a time. Raises InputError where it cannot be read."""
+        dialogues = list(turns_of(self.sets[file.set], file.file))
+        # An empty file has a chunk too, so that its set gets a file of predictions.
+        for first in range(0, max(len(dialogues), 1), CHUNK):
+            turns = tuple(turn for dialogue in dialogues[first : first + CHUNK] for turn in dialogue)
+            yield Turns(file, first // CHUNK, turns)
 
-    turn: SystemTurn
-    said: Said | None
+    def asked(self, chunk: Turns) -> dict[str, int]:
+        """The system turns."""
+        return {f"turns/{self.sets[chunk.source.set].name}": len(chunk.turns)}
 
+    def load(self) -> Generator:
+        """The model."""
+        return Generator(load(self.folder, self.model, self.checkpoint, device_of(self.device)), self.search)
 
-class Lines(msgspec.Struct, frozen=True):
-    """A chunk's predictions.
+    def answer(self, model: Generator, chunk: Turns) -> Answers:
+        """An utterance for each turn as JSON lines, the most faithful candidate where there is a reranker."""
+        source = self.sets[chunk.source.set]
+        with enough_memory("lower --batch_size, --beams or --candidates"):
+            outputs = iter(model.generate([turn.text for turn in chunk.turns if turn.text]))
+        generated = {turn.turn.place: next(outputs) if turn.text else None for turn in chunk.turns}
+        turns = [turn.turn for turn in chunk.turns]
+        candidates = {turn.place: self._candidates(turn, generated[turn.place], source) for turn in turns}
+        first = {place: some[0].utterance for place, some in candidates.items()}
+        best = first
+        if self.reranker is not None:
+            scorer = scorer_of(self.reranker.scorer, self.reranker.folder, self.reranker.batch_size)
+            best = chosen(turns, candidates, source.words, scorer)
+        data = b"".join(self._line(turn, best[turn.place], candidates[turn.place]) for turn in turns)
+        with_acts = [one for turn in turns if (one := generated[turn.place]) is not None]
+        counts = {
+            "without_acts": len(turns) - len(with_acts),
+            "cut_templates": sum(one.cut for one in with_acts),
+            "without_end": sum(one.unfinished for one in with_acts),
+            "reranked": sum(best[place] != first[place] for place in first),
+        }
+        named = {f"{kind}/{source.name}": n for kind, n in counts.items() if n}
+        part = Part(relative_of(source.name), (*chunk.source, chunk.number), data)
+        return Answers([part], {f"said/{source.name}": len(turns), **named})
 
-    Attributes:
-      data: JSON lines.
-      counts: by what is counted.
-    """
+    def _candidates(self, turn: SystemTurn, generated: Generated | None, source: Source) -> tuple[Candidate, ...]:
+        """Those of the model and of others; the empty utterance for a turn without acts."""
+        if generated is None:
+            return (Candidate("", 0.0),)
+        others = self.reranker.others if self.reranker is not None else ()
+        return merged(generated.candidates, *(_others(folder, source.name, turn) for folder in others))
 
-    data: bytes
-    counts: dict[str, int]
-
-
-def handler(job: Job) -> ChunkHandler:
-    """How RunInference speaks."""
-    return ChunkHandler(job.threads, partial(_load, job), spoken)
-
-
-def _load(job: Job) -> Speaker:
-    from parapet.evaluation.models.devices import device_of
-
-    return Speaker(load(job.folder, job.model, job.checkpoint, device_of(job.device)), job.search)
-
-
-def spoken(model: Speaker, chunk: Sequence[Asked]) -> list[Spoken]:
-    """What a model says in each turn of a chunk."""
-    from parapet.evaluation.models.devices import enough_memory
-
-    with enough_memory("lower --batch_size, --beams or --candidates"):
-        said = iter(model.say([one.text for one in chunk if one.text]))
-    return [Spoken(one.turn, next(said) if one.text else None) for one in chunk]
-
-
-class Predict(Prediction):
-    """Sets to files of predictions, staged."""
-
-    job: Job
-
-    def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
-        """To (what was written, (name, n) to be summed)."""
-        named = [(number, file) for number, one in enumerate(self.job.sets) for file in range(len(one.files))]
-        chunks = pipeline | "Chunks" >> Chunks(named, chunks_of, self.job)
-        lines = (
-            chunks
-            | "Say" >> RunInference(KeyedModelHandler(handler(self.job)))
-            | "Lines" >> beam.Map(lines_of, self.job)
-        )
-        gathered = lines | "By set" >> beam.Map(lambda one: (one[0][0], one)) | "Gather" >> beam.GroupByKey()
-        written = gathered | "Write" >> beam.Map(write, self.job)
-        turns = chunks | "Turns" >> beam.Map(
-            lambda one, job: (f"turns/{job.sets[one[0][0]].name}", len(one[1])), self.job
-        )
-        counts = lines | "Predicted" >> beam.FlatMap(counts_in, self.job)
-        return written, (turns, counts) | "Counts" >> beam.Flatten()
-
-
-def chunks_of(file: tuple[int, int], job: Job) -> Iterator[tuple[Place, tuple[Asked, ...]]]:
-    """The system turns of a file, some dialogues at a time. Raises InputError where it cannot be read."""
-    number, which = file
-    dialogues = list(turns_of(job.sets[number], which))
-    for first in range(0, max(len(dialogues), 1), CHUNK):  # of an empty one too: its set has a file of predictions
-        some = dialogues[first : first + CHUNK]
-        yield (number, which, first // CHUNK), tuple(one for of_dialogue in some for one in of_dialogue)
-
-
-def lines_of(spoken: tuple[Place, Sequence[Spoken]], job: Job) -> tuple[Place, Lines]:
-    """The rows of a chunk, as ``parapet evaluate --task generation`` takes them."""
-    place, turns = spoken
-    source = job.sets[place[0]]
-    candidates = {one.turn.place: _candidates(one, source, job) for one in turns}
-    first = {key: some[0].utterance for key, some in candidates.items()}
-    best = first
-    if job.reranker is not None:
-        of = job.reranker
-        scorer = scorer_of(of.scorer, of.folder, of.batch)
-        best = chosen([one.turn for one in turns], candidates, source.words, scorer)
-    rows = [_row(one, best[one.turn.place], candidates[one.turn.place], job) for one in turns]
-    told = [one.said for one in turns if one.said is not None]
-    counts = {
-        "said": len(turns),
-        "without_acts": len(turns) - len(told),
-        "cut_templates": sum(one.cut for one in told),
-        "without_end": sum(one.endless for one in told),
-        "reranked": sum(best[key] != first[key] for key in first),
-    }
-    return place, Lines(b"".join(msgspec.json.encode(row) + b"\n" for row in rows), counts)
-
-
-def _candidates(one: Spoken, source: Source, job: Job) -> tuple[Candidate, ...]:
-    """Those of the model and of others; of a turn without acts, of which there is nothing to say, silence."""
-    if one.said is None:
-        return (Candidate("", 0.0),)
-    others = job.reranker.others if job.reranker is not None else ()
-    return merged(one.said.candidates, *(_others(folder, source.name, one.turn) for folder in others))
+    def _line(self, turn: SystemTurn, utterance: str, candidates: Sequence[Candidate]) -> bytes:
+        row: dict[str, Any] = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": utterance}
+        if self.search.candidates:
+            row["candidates"] = list(candidates)
+        return msgspec.json.encode(row) + b"\n"
 
 
 def _others(folder: str, name: str, turn: SystemTurn) -> tuple[Candidate, ...]:
     path = files.join(folder, f"{name}.jsonl")
-    found = read_candidates(path).get(turn.place)
-    if found is None:
+    candidates = read_candidates(path).get(turn.place)
+    if candidates is None:
         raise InputError(f"there is no prediction for dialogue {turn.dialogue_id!r} turn {turn.turn}", path, "--also")
-    return found
-
-
-def _row(one: Spoken, utterance: str, candidates: Sequence[Candidate], job: Job) -> dict[str, Any]:
-    row: dict[str, Any] = {"dialogue_id": one.turn.dialogue_id, "turn": one.turn.turn, "utterance": utterance}
-    return {**row, "candidates": list(candidates)} if job.search.candidates else row
-
-
-def counts_in(one: tuple[Place, Lines], job: Job) -> Iterator[tuple[str, int]]:
-    """Those of a chunk, by set."""
-    place, lines = one
-    for what, n in lines.counts.items():
-        if n or what == "said":
-            yield f"{what}/{job.sets[place[0]].name}", n
-
-
-def write(of_set: tuple[int, Iterable[tuple[Place, Lines]]], job: Job) -> files.Written:
-    """Writes the predictions of a set, in the order of its files."""
-    number, lines = of_set
-    data = b"".join(one.data for _, one in sorted(lines, key=lambda one: one[0]))
-    return files.write_staged(job.output, relative_of(job.sets[number].name), data)
+    return candidates
 
 
 def relative_of(name: str) -> str:

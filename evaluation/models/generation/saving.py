@@ -1,12 +1,13 @@
-"""The folder of a model: a whole checkpoint where it was fine-tuned, else the prefixes and whose they are."""
+"""The folder of a model: a checkpoint where the T5 was fine-tuned, else the prefixes; and texts as the T5's tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.evaluation.models import architectures, pretrained, saving
+from parapet.evaluation.models import pretrained, saving
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.transforms import checkpoints, files
@@ -18,8 +19,28 @@ if TYPE_CHECKING:
 
     from parapet.evaluation.models.generation.prefixes import Held, Shape
 
+
 FORMAT = 1
-ARCHITECTURES = architectures.BY_MODEL["ft_t5"]  # and of pt_t5
+ARCHITECTURES = pretrained.BY_MODEL["ft_t5"]  # and of pt_t5
+
+Row = list[int]
+
+
+def inputs_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Row], list[bool]]:
+    """The tokens of each input, the end token with them; of long ones the last ``most``. And whether it was cut."""
+    rows = _ids(tokenizer, texts)
+    return [row[-most:] for row in rows], [len(row) > most for row in rows]
+
+
+def targets_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Row], list[bool]]:
+    """The tokens of each utterance; of long ones the first ``most``, without an end. And whether it was cut."""
+    rows = _ids(tokenizer, texts)
+    return [row[:most] for row in rows], [len(row) > most for row in rows]
+
+
+def _ids(tokenizer: Any, texts: Sequence[str]) -> list[Row]:
+    found: list[Row] = tokenizer(list(texts), add_special_tokens=True, truncation=False)["input_ids"] if texts else []
+    return found
 
 
 class Card(saving.Card, frozen=True, kw_only=True):
@@ -53,7 +74,7 @@ def tuned_files(card: Card, tokenizer: Any, t5: Any) -> dict[str, bytes]:
 
 
 def prefix_files(card: Card, prefixes: dict[str, Tensor]) -> dict[str, bytes]:
-    """The files of a prefix-tuned model: what the MLPs made is kept, they are not."""
+    """The files of a prefix-tuned model: the keys and values, without the MLPs that compute them."""
     return {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(prefixes)}
 
 
@@ -85,7 +106,7 @@ def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
     """The tokenizer and the T5 of a checkpoint. Raises InputError where they cannot be loaded, or do not fit."""
     tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
     if tokenizer.pad_token_id is None or tokenizer("a")["input_ids"][-1:] != [tokenizer.eos_token_id]:
-        raise checkpoint.refused("its tokenizer has no token that pads, or puts none at the end of a text")
+        raise checkpoint.refused("its tokenizer has no padding token, or does not end a text with its end token")
     if len(tokenizer) > t5.config.vocab_size:
         known = t5.config.vocab_size
         raise checkpoint.refused(f"its tokenizer has {len(tokenizer):,} tokens, of which the model knows {known:,}")

@@ -1,4 +1,4 @@
-"""A trained model that is asked: first the belief state, then, with what the database has, the response."""
+"""The model: first the belief state, then, with what the database has, the response; and its folder."""
 
 from __future__ import annotations
 
@@ -8,21 +8,34 @@ from typing import Any
 import msgspec
 import torch
 
-from parapet.evaluation.models.devices import enough_memory
-from parapet.evaluation.models.soloist.data import Step
-from parapet.evaluation.models.soloist.database import Database
+from parapet.evaluation.models import pretrained, saving
+from parapet.evaluation.models.devices import device_of, enough_memory
+from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.soloist.data import (
+    BELIEF,
+    DATABASE,
+    END,
+    MARKS,
+    RESPONSE,
+    Belief,
+    Database,
+    Step,
+    belief_of,
+    database_parts,
+)
 from parapet.evaluation.models.soloist.decoding import GREEDY, Sampling, go_on
 from parapet.evaluation.models.soloist.encoding import Tokens
-from parapet.evaluation.models.soloist.parts import BELIEF, DATABASE, END, RESPONSE, Belief, belief_of, database_parts
-from parapet.evaluation.models.soloist.saving import Card
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What the model says after a user turn.
+class Reply(msgspec.Struct, frozen=True):
+    """What the model answers after a user turn.
 
     Attributes:
-      belief: what it understands; ``response`` what it answers.
-      long: whether the history was longer than what it can read, for one of the two.
+      belief: the belief state; ``response`` the response.
+      long: whether the history was longer than what it can read, for either.
     """
 
     belief: Belief
@@ -31,7 +44,7 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Soloist:
-    """A model that says the same whatever else it is asked at the same time; it computes in double precision.
+    """A model whose answer to a turn does not depend on what else is in the batch; it computes in double precision.
 
     Args:
       card: what is known of it.
@@ -56,12 +69,12 @@ class Soloist:
         self.card, self.model, self.tokens = card, model.double().to(device).eval(), tokens
         self.database, self.batch, self.sampling = database, batch, sampling
 
-    def answers(self, steps: Sequence[Step]) -> list[Said]:
-        """An answer to each turn, of which the history is read."""
+    def answers(self, steps: Sequence[Step]) -> list[Reply]:
+        """The reply to each turn, from its history alone."""
         with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
             return self._answers(steps)
 
-    def _answers(self, steps: Sequence[Step]) -> list[Said]:
+    def _answers(self, steps: Sequence[Step]) -> list[Reply]:
         marks, card = self.tokens.marks, self.card
         self.tokens.learn(text for step in steps for _, text in step.history)
         histories = [[*self.tokens.ids(step.history), marks[BELIEF]] for step in steps]
@@ -80,6 +93,63 @@ class Soloist:
         prompts = [tokens[-room:] for tokens in known]
         responses = go_on(self.model, prompts, marks[END], card.response, self.batch, self.sampling, keys)
         return [
-            Said(belief, self.tokens.text(ids), len(history) > card.length or len(tokens) > room)
+            Reply(belief, self.tokens.text(ids), len(history) > card.length or len(tokens) > room)
             for belief, ids, history, tokens in zip(beliefs, responses, histories, known, strict=True)
         ]
+
+
+NAME = "soloist"
+FORMAT = 1
+KINDS = pretrained.BY_MODEL[NAME]
+MODEL_CLASS = "AutoModelForCausalLM"
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      length: tokens of a history at most, ``belief`` of a belief state, ``response`` of a response.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    length: int
+    belief: int
+    response: int
+
+
+def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
+    """The files of a model's folder."""
+    return {MODEL: saving.card_bytes(card), **pretrained.saved(tokenizer, model)}
+
+
+def check(folder: str) -> tuple[Card, Checkpoint]:
+    """Looks at a folder, without its weights. Raises InputError where no such model is there, or it is damaged."""
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if min(card.length, card.belief, card.response) < 1:
+        raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
+    return card, pretrained.inside(folder, KINDS)
+
+
+def load(folder: str, database: Database, device: str, batch: int, sampling: Sampling) -> Soloist:
+    """The model in a folder, ready to answer.
+
+    Args:
+      folder: where it is.
+      database: what it looks up.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: turns at a time.
+      sampling: how the tokens of responses are chosen.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    card, checkpoint = check(folder)
+    tokenizer, model = pretrained.load(checkpoint, MODEL_CLASS)
+    lacking = [mark for mark in MARKS if mark not in tokenizer.get_vocab()]
+    if lacking or len(tokenizer) > model.config.vocab_size:
+        problem = f"lacks {lacking[0]}" if lacking else "has too many tokens"
+        raise checkpoint.refused(f"its tokenizer is of another model: it {problem}")
+    if card.length + card.belief + card.response > model.config.max_position_embeddings:
+        raise checkpoint.refused(f"has fewer positions than {MODEL} beside it says")
+    return Soloist(card, model, Tokens(tokenizer), database, device_of(device), batch, sampling)

@@ -1,23 +1,174 @@
-"""What the model learns from and is asked: after each user turn the belief state, the database's, and the response."""
+"""What the model reads and writes: after each user turn the belief state, the database's, and the response.
+
+Each is a sequence of parts: a mark and the text behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models.soloist.database import Database
-from parapet.evaluation.models.soloist.delexicalising import delexicalised
-from parapet.evaluation.models.soloist.parts import Belief, Part, belief_parts, database_parts, history_parts
+from parapet.evaluation.models.examples import Examples
+from parapet.evaluation.response.knowledge import Knowledge, plain_name, satisfies
 from parapet.evaluation.response.multiwoz import read_entities
 from parapet.evaluation.response.sgd import reference_of
-from parapet.schemas.dialogue import Dialogue, Frame, parse_dialogues
+from parapet.schemas.dialogue import Dialogue, Frame, Turn, parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.transforms.corpora import read_corpus
 from parapet.transforms.files import read_bytes
 from parapet.transforms.touching import touched_in_turns
+
+
+class Database:
+    """Counts what :meth:`Knowledge.find` finds, without a walk through all entities for each new belief state.
+
+    An entity satisfies constraints if it satisfies each. So the entities that satisfy one are kept as the bits of a
+    number, and those of several are what these numbers have in common.
+
+    Args:
+      knowledge: the entities.
+    """
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge
+        self._columns: dict[tuple[str, str], dict[str | None, int]] = {}
+        self._bits: dict[tuple[str, str, tuple[str, ...]], int] = {}
+
+    def has(self, service: str) -> bool:
+        """Whether there are entities of a service."""
+        return bool(self.knowledge.entities.get(service))
+
+    def matches(self, service: str, slot_values: Mapping[str, Sequence[str]]) -> int:
+        """How many entities satisfy the slots of a state, whose values are as they were said."""
+        found = (1 << len(self.knowledge.entities.get(service, ()))) - 1
+        for slot, values in slot_values.items():
+            found &= self._satisfying(service, slot, self.knowledge.meant(service, slot, values))
+        return found.bit_count()
+
+    def _satisfying(self, service: str, slot: str, values: tuple[str, ...]) -> int:
+        key = service, slot, values
+        if key not in self._bits:
+            column, wanted = self._column(service, slot), {slot: values}
+            these = (bits for have, bits in column.items() if satisfies({} if have is None else {slot: have}, wanted))
+            self._bits[key] = sum(these)  # no entity has two values
+        return self._bits[key]
+
+    def _column(self, service: str, slot: str) -> dict[str | None, int]:
+        """Each value that entities have for a slot, None for none, to the entities."""
+        if (service, slot) not in self._columns:
+            rows: dict[str | None, list[int]] = {}
+            for number, entity in enumerate(self.knowledge.entities.get(service, ())):
+                rows.setdefault(entity.get(slot), []).append(number)
+            self._columns[service, slot] = {have: sum(1 << one for one in numbers) for have, numbers in rows.items()}
+        return self._columns[service, slot]
+
+
+_NO_VALUES = frozenset({"true", "false", "dontcare"})
+
+
+def delexicalised(turn: Turn) -> str:
+    """A response whose values are placeholders: ``[hotels_2_price]``, as ``parapet evaluate --task response`` has them.
+
+    Values with a span are replaced there, others of the turn's acts where they stand once as words of their own. Of
+    places that overlap the longest is taken, and of equal ones the first.
+    """
+    text = turn.utterance
+    taken: list[tuple[int, int, str]] = []
+    for start, end, name in sorted(_places(turn), key=lambda one: (one[0] - one[1], one)):
+        if all(end <= first or last <= start for first, last, _ in taken):
+            taken.append((start, end, name))
+    for start, end, name in sorted(taken, reverse=True):
+        text = f"{text[:start]}[{name}]{text[end:]}"
+    return text
+
+
+def _places(turn: Turn) -> Iterator[tuple[int, int, str]]:
+    text = turn.utterance.casefold()
+    for frame in turn.frames:
+        spans = [(span.slot, span.start, span.exclusive_end) for span in frame.slots]
+        for slot, start, end in spans:
+            if isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(turn.utterance):
+                yield start, end, plain_name(f"{frame.service}_{slot}")
+        for action in frame.actions or ():
+            # Small letters of another length would move all places.
+            if not action.slot or action.slot in {slot for slot, *_ in spans} or len(text) != len(turn.utterance):
+                continue
+            for value in {value.casefold() for value in action.values if value} - _NO_VALUES:
+                found = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text))
+                if len(found) == 1:
+                    yield *found[0].span(), plain_name(f"{frame.service}_{action.slot}")
+
+
+USER, SYSTEM = "<|user|>", "<|system|>"
+BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED = (
+    "<|belief|>", "<|service|>", "<|intent|>", "<|slot|>", "<|value|>", "<|asked|>"
+)  # fmt: skip
+DATABASE, RESPONSE, END = "<|database|>", "<|response|>", "<|end|>"
+MARKS = (USER, SYSTEM, BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED, DATABASE, RESPONSE, END)
+
+NONE = "NONE"
+
+Part = tuple[str, str]
+Belief = dict[str, State]  # service to its state
+
+
+def history_parts(turns: Iterable[tuple[str, str]]) -> tuple[Part, ...]:
+    """What was said, of (speaker, utterance)."""
+    return tuple((USER if speaker == "USER" else SYSTEM, text) for speaker, text in turns)
+
+
+def belief_parts(belief: Mapping[str, State], said: str) -> tuple[Part, ...]:
+    """A belief state. Of values that mean the same the one that was said last, else the first, is taken.
+
+    Args:
+      belief: the states.
+      said: all that was said, in small letters.
+    """
+    found: list[Part] = []
+    for service, state in belief.items():
+        found += [(SERVICE, service), (INTENT, state.active_intent or NONE)]
+        for slot, values in sorted(state.slot_values.items()):
+            if values:
+                found += [(SLOT, slot), (VALUE, max(values, key=lambda value: said.rfind(value.casefold())))]
+        found += [(ASKED, slot) for slot in sorted(state.requested_slots)]
+    return tuple(found)
+
+
+def belief_of(parts: Sequence[Part]) -> Belief:
+    """The states that parts tell, of which a model may have written any: what makes no sense is passed over."""
+    found: Belief = {}
+    state = slot = None
+    for mark, text in parts:
+        if mark == SERVICE:
+            state, slot = found.setdefault(text, State(NONE, [], {})) if text else None, None
+        elif state is None or not text:
+            continue
+        elif mark == INTENT:
+            state.active_intent = text
+        elif mark == SLOT:
+            slot = text
+        elif mark == VALUE and slot is not None:
+            state.slot_values[slot], slot = [text], None
+        elif mark == ASKED and text not in state.requested_slots:
+            state.requested_slots.append(text)
+    return found
+
+
+def database_parts(belief: Mapping[str, State], database: Database) -> tuple[Part, ...]:
+    """How many entities satisfy the belief state, for each of its services that has entities."""
+    found: list[Part] = []
+    for service, state in belief.items():
+        if database.has(service):
+            found += [(SERVICE, service), (VALUE, how_many(database.matches(service, state.slot_values)))]
+    return tuple(found)
+
+
+def how_many(matches: int) -> str:
+    """A number of entities in the words of the model."""
+    return "none" if not matches else "one" if matches == 1 else "few" if matches <= 5 else "many"
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -69,6 +220,15 @@ def read_source(root: str, split: str, knowledge_base: str | None = None) -> Sou
     except InputError as error:
         raise InputError(error.reason, root, error.where) from None
     return Source(dialogues, Database(knowledge), [*(one.path for one in here), *paths])
+
+
+def read_steps(root: str, split: str, knowledge_base: str | None = None) -> Examples[Step]:
+    """The user turns of a corpus that have a state. Raises InputError as :func:`read_source`, and where none has."""
+    source = read_source(root, split, knowledge_base)
+    steps = [step for dialogue in source.dialogues for step in steps_of(dialogue, source.database)]
+    if not steps:
+        raise InputError(f"no user turn of {split!r} has a state: there is nothing to learn", root)
+    return Examples(steps, source.paths)
 
 
 def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:

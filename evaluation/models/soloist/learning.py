@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,13 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models import pretrained, training
+from parapet.evaluation.models import pretrained
 from parapet.evaluation.models.batching import Rows, bucketed, by_length
-from parapet.evaluation.models.devices import enough_memory
+from parapet.evaluation.models.soloist.answering import MODEL_CLASS, Card, files_of
 from parapet.evaluation.models.soloist.data import Step
 from parapet.evaluation.models.soloist.encoding import Sequenced, Tokens
-from parapet.evaluation.models.soloist.saving import MODEL_CLASS, Card
-from parapet.evaluation.models.training import Trained, fit
+from parapet.evaluation.models.training import Learner, Schedule, TrainingConfig
 from parapet.schemas.errors import InputError
 from parapet.transforms.checkpoints import Checkpoint
 
@@ -26,61 +25,28 @@ CLIP = 1.0
 SPARE = 1.25  # what is written may be so many times longer than what training has
 
 
-class Settings(training.Settings, frozen=True, kw_only=True):
+class Config(TrainingConfig, frozen=True, kw_only=True):
     """How the model is trained.
 
     Attributes:
-      checkpoint: what it begins with.
-      length: tokens of a history at most.
-      consistency: how much the third task weighs; 0 for none.
-      warmup: the share of all steps over which the learning rate rises; from there it falls to nothing.
+      max_length: tokens of a history at most.
+      consistency: the weight of the third task; 0 for none.
+      warmup: the share of all steps over which the learning rate rises; from there it falls to zero.
     """
 
-    checkpoint: Checkpoint
-    length: int
+    max_length: int
     consistency: float
     warmup: float
 
+    @property
+    def schedule(self) -> Schedule:
+        """With warm-up and linear decay."""
+        return Schedule(self.epochs, self.patience, self.seed, self.warmup, decay=True, clip=CLIP)
 
-class Made(msgspec.Struct, frozen=True):
-    """A trained model: what is known of it, its weights with the log, itself, its tokenizer."""
-
-    card: Card
-    trained: Trained
-    model: Any
-    tokenizer: Any
-
-
-def train(
-    settings: Settings,
-    steps: Sequence[Step],
-    dev: Sequence[Step],
-    output: str,
-    header: Mapping[str, Any],
-    progress: bool,
-) -> Made:
-    """Trains a model, or goes on where a training was stopped.
-
-    Args:
-      settings: how.
-      steps: on what.
-      dev: what chooses the best epoch.
-      output: the folder that keeps the state after each epoch.
-      header: what the training depends on.
-      progress: shows it on the terminal.
-
-    Raises:
-      InputError: there is not enough memory, a checkpoint that cannot be loaded, or the state is of another training.
-    """
-    settings.begin()
-    lower = f"lower --batch_size, which is {settings.batch}, or --max_length, which is {settings.length}"
-    with enough_memory(lower):
-        learner = SoloistLearner(settings, steps, dev)
-        trained = fit(learner, settings.schedule(settings.warmup, True, CLIP), output, header, progress)
-        learner.module.load_state_dict(trained.weights)
-    belief, response = learner.longest
-    card = Card(length=settings.length, belief=belief, response=response)
-    return Made(card, trained, learner.module.model, learner.tokens.tokenizer)
+    @property
+    def memory_hint(self) -> str:
+        """What to do where memory is used up."""
+        return f"lower --batch_size, which is {self.batch_size}, or --max_length, which is {self.max_length}"
 
 
 class Net(nn.Module):
@@ -137,65 +103,71 @@ class Learned(msgspec.Struct, frozen=True):
         return tokens, mask, belief, response
 
 
-class SoloistLearner:
-    """The model with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
+class SoloistLearner(Learner):
+    """The model with its data.
 
     Args:
-      settings: how it is trained.
-      train: on what.
-      dev: what chooses the best epoch.
+      config: how it is trained.
+      checkpoint: what it begins with.
+      train: steps to learn from.
+      dev: steps that choose the best epoch.
 
     Attributes:
       longest: tokens that a belief state may have when it is predicted, and a response.
+
+    Raises:
+      InputError: the checkpoint cannot be loaded, or has too few positions.
     """
 
     metric = "beliefs and response tokens right"
 
-    def __init__(self, settings: Settings, train: Sequence[Step], dev: Sequence[Step]) -> None:
-        self.settings, self.device = settings, torch.device(settings.device)
-        tokenizer, model = pretrained.load(settings.checkpoint, MODEL_CLASS)
+    def __init__(self, config: Config, checkpoint: Checkpoint, train: Sequence[Step], dev: Sequence[Step]) -> None:
+        self.config, self.device = config, torch.device(config.device)
+        tokenizer, model = pretrained.load(checkpoint, MODEL_CLASS)
         self.tokens = Tokens(tokenizer)
         # Some have more embeddings than their tokenizers have tokens.
         model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size))
-        self.module = Net(model).to(self.device)
-        self.optimiser = torch.optim.AdamW(self.module.parameters(), lr=settings.rate, weight_decay=DECAY, fused=True)
+        self.net = Net(model).to(self.device)
+        self.module = self.net
+        parameters = self.net.parameters()
+        self.optimiser = torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=DECAY, fused=True)
         self.steps = self.tokens.sequences(train)
         beliefs, responses = [one.belief for one in self.steps], [one.response for one in self.steps]
         self.longest = int(SPARE * max(map(len, beliefs))) + 1, int(SPARE * max(map(len, responses))) + 1
-        check_room(settings.length, int(SPARE * max(one.after for one in self.steps)) + 2, model)
+        check_room(config.max_length, int(SPARE * max(one.after for one in self.steps)) + 2, model)
         self.train = self._learned(self.steps, "train")
         self._dev = self._learned(self.tokens.sequences(dev), "dev")
 
     def _learned(self, steps: Sequence[Sequenced], name: str) -> Learned:
-        length = self.settings.length
+        length = self.config.max_length
         if long := sum(len(one.history) > length for one in steps):
-            told = "%s: %s turns have more than %d tokens of history: the oldest are left out"
-            logging.warning(told, name, f"{long:,}", length)
+            message = "%s: %s turns have more than %d tokens of history: the oldest are cut off"
+            logging.warning(message, name, f"{long:,}", length)
         return Learned.of(steps, length, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
-        return bucketed(self.train.rows.lengths, self.settings.batch, generator)
+        return bucketed(self.train.rows.lengths, self.config.batch_size, generator)
 
     def loss(self, batch: Tensor) -> Tensor:
         """The mean loss over the tokens of belief states and responses, and that of the third task."""
         tokens, mask, belief, response = self.train.batch(batch, 0)
-        hidden = self.module.hidden(tokens, mask)
+        hidden = self.net.hidden(tokens, mask)
         kept = (belief | response)[:, 1:]
         # Scores of the whole vocabulary are made where they are needed alone.
-        loss = F.cross_entropy(self.module.logits(hidden[:, :-1][kept]).float(), tokens[:, 1:][kept])
-        if not self.settings.consistency:
+        loss = F.cross_entropy(self.net.logits(hidden[:, :-1][kept]).float(), tokens[:, 1:][kept])
+        if not self.config.consistency:
             return loss
         ends = hidden[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
-        return loss + self.settings.consistency * self._consistency(batch, ends)
+        return loss + self.config.consistency * self._consistency(batch, ends)
 
     def _consistency(self, batch: Tensor, ends: Tensor) -> Tensor:
         """The loss of telling steps from such whose belief state, response or both are another step's."""
         spoiled = [spoil(self.steps, i) for i in batch.tolist()]
-        rows = Rows([step.row(self.settings.length) for step in spoiled], self.device)
+        rows = Rows([step.row(self.config.max_length) for step in spoiled], self.device)
         tokens, mask = rows.padded(torch.arange(len(spoiled)), 0)
-        others = self.module.hidden(tokens, mask)[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
-        told = self.module.matches(torch.cat([ends, others])).squeeze(1).float()
+        others = self.net.hidden(tokens, mask)[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
+        told = self.net.matches(torch.cat([ends, others])).squeeze(1).float()
         truth = torch.cat([torch.ones(len(ends)), torch.zeros(len(others))]).to(self.device)
         return F.binary_cross_entropy_with_logits(told, truth)
 
@@ -203,26 +175,32 @@ class SoloistLearner:
         """The mean of two shares: of belief states that would be written right, and of tokens of responses."""
         beliefs = torch.zeros((), dtype=torch.long, device=self.device)
         right, all_tokens = beliefs.clone(), beliefs.clone()
-        for ids in by_length(self._dev.rows.lengths.tolist(), self.settings.batch):
+        for ids in by_length(self._dev.rows.lengths.tolist(), self.config.batch_size):
             tokens, mask, belief, response = self._dev.batch(torch.tensor(ids), 0)
-            hidden = self.module.hidden(tokens, mask)[:, :-1]
+            hidden = self.net.hidden(tokens, mask)[:, :-1]
             kept = (belief | response)[:, 1:]
             good = torch.ones_like(kept)
-            good[kept] = self.module.logits(hidden[kept]).argmax(1) == tokens[:, 1:][kept]
+            good[kept] = self.net.logits(hidden[kept]).argmax(1) == tokens[:, 1:][kept]
             # Greedily it is written right if each token follows from those that are right.
             beliefs += (good | ~belief[:, 1:]).all(1).sum()
             right, all_tokens = right + (good & response[:, 1:]).sum(), all_tokens + response[:, 1:].sum()
         return (int(beliefs) / len(self._dev.belief) + int(right) / max(1, int(all_tokens))) / 2
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder."""
+        belief, response = self.longest
+        card = Card(length=self.config.max_length, belief=belief, response=response)
+        return files_of(card, self.net.model, self.tokens.tokenizer)
 
 
 def check_room(length: int, rest: int, model: Any) -> None:
     """Raises InputError where a model lacks the positions for a history of so many tokens and what follows it."""
     positions = int(model.config.max_position_embeddings)
     if length + rest > positions:
-        reason = f"the checkpoint has {positions} positions, of which what is written needs {rest}"
+        reason = f"the checkpoint has {positions} positions, of which belief states and responses need {rest}"
         if rest >= positions:
             raise InputError(f"{reason}: it is too small for these dialogues", "--checkpoint")
-        raise InputError(f"{reason}: give {positions - rest} or fewer", "--max_length", str(length))
+        raise InputError(f"{reason}: use {positions - rest} or fewer", "--max_length", str(length))
 
 
 def spoil(steps: Sequence[Sequenced], number: int) -> Sequenced:

@@ -12,16 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seeding import SEED
 
-from parapet.evaluation.models.babi.answering import NetAnswers
+from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, RuleBot, TfIdf
 from parapet.evaluation.models.babi.data import Corpus, numbers_of, types_of, words_of
 from parapet.evaluation.models.babi.encoding import BOT, USER, Ragged, encode, ranges, turns_of
 from parapet.evaluation.models.babi.inference import histories
-from parapet.evaluation.models.babi.learning import BabiLearner, Settings
-from parapet.evaluation.models.babi.matching import Matches
-from parapet.evaluation.models.babi.nearest import Nearest
-from parapet.evaluation.models.babi.nets import MemN2N, Vocabulary, make, ranking_loss
-from parapet.evaluation.models.babi.rules import RuleBot
-from parapet.evaluation.models.babi.tfidf import DIGITS, TYPE_WEIGHT, TfIdf
+from parapet.evaluation.models.babi.learning import BabiLearner, Config
+from parapet.evaluation.models.babi.nets import Matches, MemN2N, NetAnswers, Vocabulary, make, ranking_loss
 from parapet.transforms.babi_format import BabiDialogue, Exchange, Fact
 
 CPU = torch.device("cpu")
@@ -172,10 +168,9 @@ def test_dialogues_of_facts_alone_have_no_answers() -> None:
 @pytest.mark.parametrize(("model", "negatives"), [("memn2n", 0), ("embeddings", 5)])
 def test_learns_in_half_precision_as_on_a_gpu(model: str, negatives: int) -> None:
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
-    net = {"size": 8, "hops": 2, "memory": 9}
-    how = Settings(model=model, net=net, batch=8, rate=0.01, margin=1.0, negatives=negatives, epochs=1, patience=1,
-                   seed=str(SEED), threads=1, device="cpu")  # fmt: skip
-    learner = BabiLearner(how, corpus)
+    config = Config(model=model, size=8, hops=2, memory=9, batch_size=8, learning_rate=0.01, margin=1.0,
+                    negatives=negatives, epochs=1, patience=1, seed=str(SEED), threads=1, device="cpu")  # fmt: skip
+    learner = BabiLearner(config, corpus)
     with torch.autocast("cpu", torch.bfloat16):
         loss = learner.loss(torch.arange(20))
     loss.backward()

@@ -15,29 +15,41 @@ from seeding import SEED
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
-from parapet.evaluation.models.classifier.answering import Classifier, foreign
-from parapet.evaluation.models.classifier.corpus import Corpus
-from parapet.evaluation.models.classifier.data import INTENT, Turn, frame_of, read_turns
+from parapet.evaluation.models.classifier.answering import (
+    KINDS,
+    MODEL,
+    Bag,
+    Card,
+    Classifier,
+    foreign,
+    load,
+    read_card,
+)
+from parapet.evaluation.models.classifier.data import INTENT, Corpus, Turn, frame_of, read_turns
 from parapet.evaluation.models.classifier.features import Hashed, Pieces, words_of
-from parapet.evaluation.models.classifier.learning import Made, Settings, best_of, train
-from parapet.evaluation.models.classifier.net import Bag
-from parapet.evaluation.models.classifier.saving import KINDS, MODEL, Card, files_of, load, read_card
-from parapet.evaluation.models.holding_out import held_out
+from parapet.evaluation.models.classifier.learning import ClassifierLearner, Config, best_of
+from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models.training import TrainedModel, train
 from parapet.schemas.dialogue import Action, Frame, State
 from parapet.schemas.errors import InputError
 from parapet.transforms.checkpoints import inspect
 
 
-def settings(**changed: object) -> Settings:
+def config_of(**changed: object) -> Config:
     plain = {
-        "task": "intent", "checkpoint": None, "size": 16, "buckets": 4096, "length": 32, "score": "msp", "batch": 16,
-        "rate": 0.02, "epochs": 30, "patience": 30, "seed": str(SEED), "threads": 1, "device": "cpu",
+        "task": "intent", "checkpoint": None, "size": 16, "buckets": 4096, "max_length": 32, "score": "msp",
+        "batch_size": 16, "learning_rate": 0.02, "epochs": 30, "patience": 30, "seed": str(SEED), "threads": 1,
+        "device": "cpu",
     }  # fmt: skip
-    return Settings(**{**plain, **changed})  # type: ignore[arg-type]
+    return Config(**{**plain, **changed})  # type: ignore[arg-type]
 
 
-def write(folder: Path, made: Made) -> str:
-    for relative, data in files_of(made.card, made.model, made.encoder).items():
+def trained(config: Config, corpus: Corpus, out: Path) -> TrainedModel:
+    return train(config, lambda: ClassifierLearner(config, corpus), str(out), {})
+
+
+def write(folder: Path, made: TrainedModel) -> str:
+    for relative, data in made.files.items():
         (folder / relative).parent.mkdir(parents=True, exist_ok=True)
         (folder / relative).write_bytes(data)
     return str(folder)
@@ -134,13 +146,8 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert: Path, tmp_path: Path) -> None:
     turns = toy()
-    made = train(
-        settings(checkpoint=inspect(str(bert), KINDS), rate=0.003, epochs=8, length=32),
-        Corpus(turns, turns[::3], []),
-        str(tmp_path / "out"),
-        {},
-        False,
-    )
+    config = config_of(checkpoint=inspect(str(bert), KINDS), learning_rate=0.003, epochs=8, max_length=32)
+    made = trained(config, Corpus(turns, turns[::3], [], []), tmp_path / "out")
     folder = write(tmp_path / "model", made)
     card, model = load(folder, "cpu", 64)
     assert card.labels == sorted({turn.label for turn in turns})
@@ -160,23 +167,23 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert: Path, tmp
 
 def test_a_roberta_with_another_head_and_fewer_positions(tmp_path: Path) -> None:
     checkpoint = inspect(str(save_roberta(tmp_path / "nli")), KINDS, "--checkpoint")
-    corpus = Corpus(toy()[:24], toy()[:6], [])
+    corpus = Corpus(toy()[:24], toy()[:6], [], [])
     with pytest.raises(InputError, match="--max_length: 65: the checkpoint has 64 positions"):
-        train(settings(checkpoint=checkpoint, length=65), corpus, str(tmp_path / "o"), {}, False)
-    made = train(settings(checkpoint=checkpoint, epochs=1, length=64), corpus, str(tmp_path / "o"), {}, False)
-    _, model = load(write(tmp_path / "model", made), "cpu", 8)
-    assert {one.label for one in model.answers(["find a bus", "set it"])[0]} <= set(made.card.labels)
+        trained(config_of(checkpoint=checkpoint, max_length=65), corpus, tmp_path / "o")
+    made = trained(config_of(checkpoint=checkpoint, epochs=1, max_length=64), corpus, tmp_path / "o")
+    card, model = load(write(tmp_path / "model", made), "cpu", 8)
+    assert {one.label for one in model.answers(["find a bus", "set it"])[0]} <= set(card.labels)
 
 
 def test_folders_that_do_not_fit(tmp_path: Path) -> None:
-    made = train(settings(epochs=1), Corpus(toy(), toy(), []), str(tmp_path / "o"), {}, False)
+    made = trained(config_of(epochs=1), Corpus(toy(), toy(), [], []), tmp_path / "o")
     folder = write(tmp_path / "model", made)
     assert isinstance(read_card(folder), Card)
     place = tmp_path / "model" / MODEL
     good = place.read_bytes()
     for old, new, told in (
         (b'"classifier"', b'"t5dst"', "is a model of another kind, 't5dst'"),
-        (b'"format": 1', b'"format": 9', "is of format 9"),
+        (b'"format": 1', b'"format": 9', "has format 9"),
         (b'"size": 16', b'"size": 8', "does not fit model.json"),
         (b'"size": 16', b'"size": 0', "has no classes, or no size"),
         (b"}", b"", "is damaged"),

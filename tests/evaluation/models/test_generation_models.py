@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from generation_toy import texts, write_toy
@@ -15,14 +16,13 @@ from parapet.evaluation.generation.corpus import SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.predictions import Candidate
 from parapet.evaluation.generation.references import Act, ServiceWords, Words
-from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.decoding import Search, Speaker
-from parapet.evaluation.models.generation.learning import GenerationLearner, Settings
+from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models.generation.data import read_examples, sentence, text_of
+from parapet.evaluation.models.generation.decoding import Generator, Search
+from parapet.evaluation.models.generation.inference import chosen, merged
+from parapet.evaluation.models.generation.learning import Config, GenerationLearner
 from parapet.evaluation.models.generation.prefixes import KINDS, Prefixes, attach, shape_of
-from parapet.evaluation.models.generation.ranking import chosen, merged
 from parapet.evaluation.models.generation.saving import Card, Loaded, load_t5
-from parapet.evaluation.models.generation.templates import sentence, text_of
-from parapet.evaluation.models.holding_out import held_out
 from parapet.transforms.checkpoints import inspect
 
 WORDS = {
@@ -145,14 +145,14 @@ def test_attention_is_that_of_the_paper(checkpoint: Path) -> None:
     torch.testing.assert_close(found, slow_attention(module, query, key, value, held.of["cross"][1], bias))
 
 
-SETTINGS = Settings(
+CONFIG = Config(
     model="pt_t5",
     max_input=64,
     max_output=16,
     prefix_length=4,
     prefix_size=8,
-    batch=9,
-    rate=0.05,
+    batch_size=9,
+    learning_rate=0.05,
     epochs=1,
     patience=1,
     seed=str(SEED),
@@ -162,10 +162,10 @@ SETTINGS = Settings(
 
 
 def test_prefixes_learn_and_the_t5_stays_bit_for_bit(checkpoint: Path, toy: Path) -> None:
-    tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
-    before = {name: value.clone() for name, value in t5.state_dict().items()}
     rows = read_examples(str(toy), "train").rows
-    learner = GenerationLearner(SETTINGS, tokenizer, t5, rows, rows)
+    learner = GenerationLearner(CONFIG, inspect(str(checkpoint), ["t5"]), rows, rows)
+    t5 = learner.t5
+    before = {name: value.clone() for name, value in t5.state_dict().items()}
     assert isinstance(learner.module, Prefixes)
     assert {name.split(".")[1] for name in learner.module.state_dict()} == set(KINDS)
     learner.module.train()
@@ -189,9 +189,9 @@ def test_prefixes_learn_and_the_t5_stays_bit_for_bit(checkpoint: Path, toy: Path
 
 
 def test_dev_is_one_over_the_perplexity(checkpoint: Path, toy: Path) -> None:
-    tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
     rows = read_examples(str(toy), "dev").rows[:7]
-    learner = GenerationLearner(SETTINGS, tokenizer, t5, rows, rows)
+    learner = GenerationLearner(CONFIG, inspect(str(checkpoint), ["t5"]), rows, rows)
+    tokenizer, t5 = learner.tokenizer, learner.t5
     learner.module.eval()
     told = []
     with torch.inference_mode():
@@ -210,8 +210,8 @@ def test_no_batch_and_no_order_changes_what_is_said(checkpoint: Path, toy: Path,
     if prefixed:
         attach(t5).of = drawn(t5, 3)
     asked = sorted({one.text for one in read_examples(str(toy), "test").rows})[::2]
-    wide = Speaker(model, Search(64, 4, 3)).say(asked * 2)
-    narrow = Speaker(model, Search(1, 4, 3)).say(asked[::-1])[::-1]
+    wide = Generator(model, Search(64, 4, 3)).generate(asked * 2)
+    narrow = Generator(model, Search(1, 4, 3)).generate(asked[::-1])[::-1]
     assert wide == narrow * 2
     assert len({one.candidates for one in wide}) > 3
     for one in narrow:
@@ -219,12 +219,12 @@ def test_no_batch_and_no_order_changes_what_is_said(checkpoint: Path, toy: Path,
         assert scores == sorted(scores, reverse=True)
         assert len({candidate.utterance for candidate in one.candidates}) == len(scores)
     # The most likely token, one after another, by the whole model each time: no cache.
-    greedy = Speaker(model, Search(5, 1, 1)).say(asked[:4])
+    greedy = Generator(model, Search(5, 1, 1)).generate(asked[:4])
     for text, one in zip(asked[:4], greedy, strict=True):
         tokens, score = slow_greedy(t5, tokenizer, text, 12)
         assert " ".join(tokenizer.decode(tokens, skip_special_tokens=True).split()) == one.candidates[0].utterance
         assert one.candidates[0].score == pytest.approx(score, abs=1e-6)
-        assert one.endless == (tokens[-1] != tokenizer.eos_token_id)
+        assert one.unfinished == (tokens[-1] != tokenizer.eos_token_id)
 
 
 def slow_greedy(t5: Any, tokenizer: Any, text: str, most: int) -> tuple[list[int], float]:
@@ -242,15 +242,13 @@ def test_what_is_too_long_loses_its_beginning(checkpoint: Path, caplog: pytest.L
     tokenizer, _, model = loaded(checkpoint, max_input=8)
     long = "How about this: Name of the cafe is Opa. Request City of the cafe."
     end = tokenizer.decode(tokenizer(long)["input_ids"][-8:-1])
-    said, other, short = Speaker(model, Search(4, 1, 1)).say([long, f"Request more. {long}", "Request more."])
+    said, other, short = Generator(model, Search(4, 1, 1)).generate([long, f"Request more. {long}", "Request more."])
     assert (said.cut, other.cut, short.cut) == (True, True, False)
     assert said == other
     assert len(tokenizer(end)["input_ids"]) == 8
-    tokenizer, t5 = load_t5(inspect(str(checkpoint), ["t5"]))
     rows = read_examples(str(toy), "train").rows
-    learner = GenerationLearner(
-        Settings(**{**as_dict(SETTINGS), "max_input": 8, "max_output": 4}), tokenizer, t5, rows, rows[:5]
-    )
+    config = msgspec.structs.replace(CONFIG, max_input=8, max_output=4)
+    learner = GenerationLearner(config, inspect(str(checkpoint), ["t5"]), rows, rows[:5])
     assert "train: 36 of 60 templates are longer than --max_input, 8 tokens: the beginning is cut off" in caplog.text
     assert "of 5 utterances are longer than --max_output, 4 tokens: the end is cut off" in caplog.text
     assert int(learner.train[0].lengths.max()) == 8
@@ -259,10 +257,6 @@ def test_what_is_too_long_loses_its_beginning(checkpoint: Path, caplog: pytest.L
         for start, n in zip(*(of.tolist() for of in (learner.train[0].starts, learner.train[0].lengths)), strict=True)
     ]
     assert set(ends) == {tokenizer.eos_token_id}
-
-
-def as_dict(settings: Settings) -> dict[str, Any]:
-    return {name: getattr(settings, name) for name in settings.__struct_fields__}
 
 
 def test_held_out_dialogues_are_whole(toy: Path) -> None:

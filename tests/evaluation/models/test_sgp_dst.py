@@ -20,10 +20,8 @@ from parapet.evaluation.models.dst.sgp.encoding import Batch, Questions
 from parapet.evaluation.models.dst.sgp.labels import Label, Place, SlotLabels, found_last, intent_label, slot_labels
 from parapet.evaluation.models.dst.sgp.learning import by_service, dialogues_in, examples_of
 from parapet.evaluation.models.dst.sgp.net import LONGEST, NEVER, Modules, Scores, best_spans
-from parapet.evaluation.models.dst.sgp.rules import START, Said, next_state
-from parapet.evaluation.models.dst.sgp.saving import TYPES, load_encoder
-from parapet.evaluation.models.dst.sgp.texts import intents_of, needed, slot_of
-from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
+from parapet.evaluation.models.dst.sgp.rules import START, Said, intents_of, needed, next_state, slot_of
+from parapet.evaluation.models.dst.sgp.tracking import ARCHITECTURES, SgpTracker, load_encoder
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import inspect
@@ -100,13 +98,13 @@ def test_the_rules() -> None:
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Labelled]:
-    return read_labels(str(write_corpus(tmp_path_factory.mktemp("toy") / "corpus")), "train").frames
+    return read_labels(str(write_corpus(tmp_path_factory.mktemp("toy") / "corpus")), "train").rows
 
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     folder = save_bert(tmp_path_factory.mktemp("bert") / "bert", texts(), positions=128)
-    return load_encoder(inspect(str(folder), TYPES))
+    return load_encoder(inspect(str(folder), ARCHITECTURES))
 
 
 def test_rows_and_where_values_may_be(loaded: tuple[Any, Any]) -> None:

@@ -19,29 +19,42 @@ from tiny_nli import save_roberta
 from parapet.evaluation.dst.files import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import pretrained
-from parapet.evaluation.models.holding_out import held_out
-from parapet.evaluation.models.soloist import parts
-from parapet.evaluation.models.soloist.answering import Said, Soloist
-from parapet.evaluation.models.soloist.data import Step, after, asked_of, read_source, steps_of
-from parapet.evaluation.models.soloist.database import Database
-from parapet.evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
-from parapet.evaluation.models.soloist.delexicalising import delexicalised
-from parapet.evaluation.models.soloist.encoding import Tokens
-from parapet.evaluation.models.soloist.inference import told
-from parapet.evaluation.models.soloist.learning import Learned, Settings, SoloistLearner, spoil
-from parapet.evaluation.models.soloist.parts import (
+from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models.soloist.answering import (
+    KINDS,
+    MODEL,
+    MODEL_CLASS,
+    Card,
+    Reply,
+    Soloist,
+    check,
+    files_of,
+    load,
+)
+from parapet.evaluation.models.soloist.data import (
     ASKED,
     END,
     INTENT,
     MARKS,
     SLOT,
     VALUE,
+    Database,
+    Step,
+    after,
+    asked_of,
     belief_of,
     belief_parts,
     database_parts,
+    delexicalised,
     how_many,
+    read_source,
+    steps_of,
 )
-from parapet.evaluation.models.soloist.saving import KINDS, MODEL, MODEL_CLASS, Card, check, files_of, load
+from parapet.evaluation.models.soloist.data import SERVICE as SERVICE_MARK
+from parapet.evaluation.models.soloist.decoding import Sampling, drawn, go_on, likeliest
+from parapet.evaluation.models.soloist.encoding import Tokens
+from parapet.evaluation.models.soloist.inference import answered
+from parapet.evaluation.models.soloist.learning import Config, Learned, SoloistLearner, spoil
 from parapet.evaluation.response.goals import Said as Spoken
 from parapet.evaluation.response.knowledge import Knowledge
 from parapet.evaluation.response.outputs import evaluate
@@ -52,7 +65,7 @@ from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.service import parse_service
 from parapet.transforms.checkpoints import inspect
 
-OF = parts.SERVICE
+OF = SERVICE_MARK
 KNOWN = Database(Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]}))
 NAMES = st.sampled_from(["a", "b c", "Ü_1", "<x>"])
 STATES = st.builds(
@@ -181,12 +194,12 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def learner(gpt2: str) -> SoloistLearner:
-    how = Settings(
-        checkpoint=inspect(gpt2, KINDS), length=100, consistency=0.0, batch=4, rate=0.006, warmup=0, epochs=1,
-        patience=1, seed=str(SEED), threads=1, device="cpu",
+    config = Config(
+        max_length=100, consistency=0.0, batch_size=4, learning_rate=0.006, warmup=0, epochs=1, patience=1,
+        seed=str(SEED), threads=1, device="cpu",
     )  # fmt: skip
     torch.manual_seed(SEED)
-    return SoloistLearner(how, STEPS, STEPS[:9])
+    return SoloistLearner(config, inspect(gpt2, KINDS), STEPS, STEPS[:9])
 
 
 def test_texts_come_back_from_token_ids(learner: SoloistLearner) -> None:
@@ -318,15 +331,15 @@ def test_states_of_a_schema_that_has_other_slots(model: Soloist) -> None:
     """What a variant's schema does not name is left out and counted."""
     service = parse_service({**SERVICE, "slots": SERVICE["slots"][:2], "intents": []})
     state = State("FindInn", ["phone"], {"stars": ["two"], "rooms": ["9"]})
-    model.answers = lambda steps: [Said({"Inns_1": state}, "ok", False) for _ in steps]  # type: ignore[method-assign]
+    model.answers = lambda steps: [Reply({"Inns_1": state}, "ok", False) for _ in steps]  # type: ignore[method-assign]
     try:
         reference = msgspec.convert(dialogues()[:1], list[Reference])
-        _, states, lines, counts = told(("v1", "f", 0), reference, {"Inns_1": service}, model)
+        states, lines, counts = answered(reference, {"Inns_1": service}, model)
     finally:
         del model.answers
     found = msgspec.json.decode(states, type=Reference)
     assert found.turns[0].frames[0].state == State("FindInn", [], {"stars": ["two"]})
-    assert dict(counts) == {"answered/v1": 3, "frames/v1": 3, "unknown_slots/v1": 6}
+    assert dict(counts) == {"answered": 3, "frames": 3, "too_long": 0, "unknown_slots": 6}
     assert len(lines.splitlines()) == 3
 
 
@@ -338,7 +351,10 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2: str, model: Soloist, tmp_
     model.sampling = Sampling()
     assert load(str(tmp_path), KNOWN, "cpu", 8, Sampling()).answers(STEPS[:3]) == model.answers(STEPS[:3])
     good = (tmp_path / MODEL).read_bytes()
-    for old, new, said in ((b'"soloist"', b'"t5dst"', "is a model of another kind"), (b"20", b"0", "has no lengths")):
+    for old, new, said in (
+        (b'"soloist"', b'"t5dst"', "is a model of another kind"),
+        (b"20", b"0", "its lengths must be 1 or more"),
+    ):
         (tmp_path / MODEL).write_bytes(good.replace(old, new))
         with pytest.raises(InputError, match=said):
             check(str(tmp_path))
@@ -347,7 +363,7 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2: str, model: Soloist, tmp_
         path.unlink()
     for path in Path(gpt2).glob("*token*"):
         (tmp_path / "checkpoint" / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(InputError, match="its tokenizer is another"):
+    with pytest.raises(InputError, match="its tokenizer is of another model: it lacks"):
         load(str(tmp_path), KNOWN, "cpu", 8, Sampling())
     with pytest.raises(InputError, match="holds a model of type 'roberta': gpt2 or"):
         inspect(str(save_roberta(tmp_path / "nli")), KINDS)

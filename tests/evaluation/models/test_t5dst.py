@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -17,11 +18,9 @@ from tiny_t5 import save_t5
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.goals import joint_goal_accuracy, some
-from parapet.evaluation.models.dst.pairs import Histories, Pairs, Stretch, Tokens
-from parapet.evaluation.models.dst.settling import DOUBT, settled
-from parapet.evaluation.models.dst.t5.encoding import Questions
-from parapet.evaluation.models.dst.t5.learning import Settings, T5Learner
+from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
+from parapet.evaluation.models.dst.pairs import DOUBT, Histories, Pairs, Stretch, Tokens, settled
+from parapet.evaluation.models.dst.t5.learning import T5Learner
 from parapet.evaluation.models.dst.t5.prompts import (
     Prompt,
     nearest,
@@ -32,8 +31,7 @@ from parapet.evaluation.models.dst.t5.prompts import (
     turn_text,
     value_of,
 )
-from parapet.evaluation.models.dst.t5.saving import KINDS
-from parapet.evaluation.models.dst.t5.tracking import T5Tracker
+from parapet.evaluation.models.dst.t5.tracking import KINDS, Questions, T5Tracker
 from parapet.evaluation.models.pretrained import load
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import inspect
@@ -172,7 +170,7 @@ class Right:
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory: pytest.TempPathFactory) -> list[Labelled]:
-    return read_labels(str(write_corpus(tmp_path_factory.mktemp("toy") / "corpus")), "train").frames
+    return read_labels(str(write_corpus(tmp_path_factory.mktemp("toy") / "corpus")), "train").rows
 
 
 def test_joint_goal_accuracy_and_the_frames_it_is_of(frames: list[Labelled]) -> None:
@@ -190,9 +188,13 @@ def test_joint_goal_accuracy_and_the_frames_it_is_of(frames: list[Labelled]) -> 
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    folder = save_t5(tmp_path_factory.mktemp("t5") / "t5", texts())
-    return load(inspect(str(folder), KINDS), "AutoModelForSeq2SeqLM")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_t5(tmp_path_factory.mktemp("t5") / "t5", texts())
+
+
+@pytest.fixture(scope="module")
+def loaded(checkpoint: Path):  # type: ignore[no-untyped-def]
+    return load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
 
 
 def test_answers_are_those_of_generate(loaded, frames: list[Labelled]) -> None:  # type: ignore[no-untyped-def]
@@ -222,12 +224,12 @@ def test_predictions_do_not_depend_on_batches(loaded, frames: list[Labelled]) ->
     assert alone.predict([]) == []
 
 
-def test_an_epoch_has_all_values_and_a_share_of_the_others(loaded, frames: list[Labelled]) -> None:  # type: ignore[no-untyped-def]
-    settings = Settings(
-        batch=8,
-        rate=0.01,
+def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint: Path, frames: list[Labelled]) -> None:
+    config = FineTuning(
+        batch_size=8,
+        learning_rate=0.01,
         warmup=0.0,
-        length=24,
+        max_length=24,
         negatives=0.25,
         dev_frames=0,
         epochs=1,
@@ -236,7 +238,7 @@ def test_an_epoch_has_all_values_and_a_share_of_the_others(loaded, frames: list[
         threads=1,
         device="cpu",
     )
-    learner = T5Learner(settings, loaded[0], loaded[1], frames, frames[:3])
+    learner = T5Learner(config, inspect(str(checkpoint), KINDS), frames, frames[:3])
     generator = torch.Generator().manual_seed(SEED + 1)
     drawn, again = (sorted(i for batch in learner.batches(generator) for i in batch.tolist()) for _ in range(2))
     full = set(learner.full.tolist())

@@ -16,18 +16,19 @@ from tiny_dialogues import write_corpus
 
 from parapet.evaluation.dst.frames import State, best_match
 from parapet.evaluation.dst.model import Example
+from parapet.evaluation.models import training
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.tiny import learning, matching
 from parapet.evaluation.models.dst.tiny.baselines import Copy, Majority
 from parapet.evaluation.models.dst.tiny.batch import batch_of, stacked, wanted_of
-from parapet.evaluation.models.dst.tiny.learning import Settings, TinyLearner, loss_of, read_targets
+from parapet.evaluation.models.dst.tiny.learning import Config, TinyLearner, loss_of, read_targets
 from parapet.evaluation.models.dst.tiny.mentions import LOOKS, listed, read
 from parapet.evaluation.models.dst.tiny.net import TinyNet
+from parapet.evaluation.models.dst.tiny.reading import Matching, against, shares, weighed
 from parapet.evaluation.models.dst.tiny.steps import Reader
 from parapet.evaluation.models.dst.tiny.targets import ANY, KEEP, grouped, step_of
 from parapet.evaluation.models.dst.tiny.tracking import Tracking, first_best, rows_of, text_of
 from parapet.evaluation.models.dst.tiny.words import Lexicon, normal, stem, words_of_name
-from parapet.evaluation.models.holding_out import held_out
+from parapet.evaluation.models.examples import held_out
 from parapet.schemas.service import Intent, Service, Slot
 
 CPU = torch.device("cpu")
@@ -65,7 +66,7 @@ def tracking(seed: int = 1, size: int = 8) -> Tracking:
 
 @pytest.fixture(scope="module")
 def frames(sample: Path) -> list[Labelled]:
-    return read_labels(str(sample), "train").frames
+    return read_labels(str(sample), "train").rows
 
 
 @pytest.mark.parametrize(
@@ -212,11 +213,11 @@ def test_grouping_follows_histories() -> None:
 def test_matching_is_that_of_the_definition() -> None:
     torch.manual_seed(SEED + 2)
     vectors = torch.nn.functional.normalize(torch.randn(7, 4, dtype=torch.float64), dim=1)
-    module = matching.Matching().double()
+    module = Matching().double()
     words, tokens = torch.tensor([[[[1, 2, 0]], [[3, 0, 0]]]]), torch.tensor([[4, 5, 1, 6]])
     telling = torch.randn(7, dtype=torch.float64)
     places = torch.tensor([[[0, 1], [2, 3], [3, 3]]])
-    found = matching.weighed(module(vectors, words, tokens), places, matching.shares(words, telling))
+    found = weighed(module(vectors, words, tokens), places, shares(words, telling))
     for e, element in enumerate(words[0, :, 0].tolist()):
         real = [word for word in element if word]
         weights = [math.exp(telling[word]) for word in real]
@@ -231,9 +232,9 @@ def test_matching_is_that_of_the_definition() -> None:
 def test_against_is_the_lead_over_the_best_other() -> None:
     met = torch.tensor([[0.5, -2.0, 0.2, 9.0], [-1.0, 7.0, 7.0, 7.0]])[..., None]
     there = torch.tensor([[True, True, True, False], [True, False, False, False]])
-    found = matching.against(met, there)[..., 0]
+    found = against(met, there)[..., 0]
     assert found[0, :3].tolist() == pytest.approx([0.3, -2.5, -0.3])
-    assert found[1, 0] == matching.against(met[1:, :1], there[1:, :1])[0, 0, 0] == -1.0
+    assert found[1, 0] == against(met[1:, :1], there[1:, :1])[0, 0, 0] == -1.0
 
 
 def test_of_equal_scores_the_first_is_best() -> None:
@@ -274,10 +275,11 @@ def test_what_is_said_later_changes_no_state_before() -> None:
 
 
 def learner(frames: list[Labelled]) -> TinyLearner:
-    how = Settings(
-        buckets=97, size=8, batch=4, rate=0.01, epochs=1, patience=1, seed=str(SEED), threads=1, device="cpu"
-    )
-    return TinyLearner(how, frames, frames[:4])
+    config = Config(
+        buckets=97, size=8, batch_size=4, learning_rate=0.01, epochs=1, patience=1, seed=str(SEED), threads=1,
+        device="cpu",
+    )  # fmt: skip
+    return TinyLearner(config, frames, frames[:4])
 
 
 def test_losses_of_padded_batches_are_those_of_single_dialogues(frames: list[Labelled]) -> None:
@@ -331,7 +333,7 @@ def test_stacked_arrays_are_the_arrays(shapes: list[tuple[int, int]]) -> None:
 
 
 def test_baselines(tmp_path: Path) -> None:
-    toy = read_labels(str(write_corpus(tmp_path / "toy")), "train").frames
+    toy = read_labels(str(write_corpus(tmp_path / "toy")), "train").rows
     (state,) = Majority(toy).predict([toy[0].asked])
     assert state == State("FindFood", [], {"dish": ["curry"]}) or state.slot_values.keys() == {"dish"}
     (copied,) = Copy().predict([asked((("USER", "the town is Rome, for 2 people at noon"),))])
@@ -339,7 +341,7 @@ def test_baselines(tmp_path: Path) -> None:
 
 
 def test_on_real_dialogues_nearly_every_value_is_found(real_data: Path) -> None:
-    some = read_labels(str(real_data / "sgd"), "train").frames[:300]
+    some = read_labels(str(real_data / "sgd"), "train").rows[:300]
     _, targets = read_targets(Reader(8192), some)
     changes = sum(int((~one.fixed[..., KEEP]).sum()) for one in targets)
     assert sum(one.lost() for one in targets) < 0.03 * changes
@@ -364,7 +366,10 @@ def test_the_loss_of_what_is_certain_is_small(frames: list[Labelled]) -> None:
 @pytest.mark.thorough
 def test_a_hundred_dialogues_of_a_service_teach_it(real_data: Path, tmp_path: Path) -> None:
     """Held-out dialogues of the service that was learned; what training has most often, nothing, is right in 5 %."""
-    known = read_labels(str(real_data / "sgd"), "train").frames
+    known = read_labels(str(real_data / "sgd"), "train").rows
     train, chosen = held_out(known, 0.2, "0", lambda one: one.opening)
-    how = Settings(size=64, batch=4, rate=0.005, epochs=8, patience=8, seed=str(SEED), threads=1, device="cpu")
-    assert learning.train(how, train, chosen, str(tmp_path), {}, False).best.dev > 0.3
+    config = Config(
+        size=64, batch_size=4, learning_rate=0.005, epochs=8, patience=8, seed=str(SEED), threads=1, device="cpu"
+    )
+    trained = training.train(config, lambda: TinyLearner(config, train, chosen), str(tmp_path), {})
+    assert trained.best.dev > 0.3

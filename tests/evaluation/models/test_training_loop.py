@@ -12,10 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from parapet.evaluation.models import resuming
-from parapet.evaluation.models.devices import device_of, enough_memory, seed_all
-from parapet.evaluation.models.packages import check_installed
-from parapet.evaluation.models.training import Schedule, Trained, fit
+from parapet.evaluation.models.devices import check_installed, device_of, enough_memory, seed_all
+from parapet.evaluation.models.training import LOG, STATE, Learner, Schedule, Trained, fit
 from parapet.schemas.errors import InputError
 
 HEADER = {"pipeline": "train_line", "options": {"epochs": 6, "seed": "0"}, "inputs": []}
@@ -25,7 +23,7 @@ class Stopped(Exception):
     """A kill, as far as this process is concerned."""
 
 
-class Line:
+class Line(Learner):
     """Fits a line with dropout, so that the generators matter; ``devs`` is what dev gives, epoch by epoch."""
 
     metric = "fit"
@@ -49,6 +47,9 @@ class Line:
     def dev(self) -> float:
         return next(self.devs)
 
+    def files(self) -> dict[str, bytes]:
+        return {}
+
 
 def run(out: Path, line: Line, patience: int = 9, header: object = HEADER) -> Trained:
     return fit(line, Schedule(6, patience, "0"), str(out), header)  # type: ignore[arg-type]
@@ -70,7 +71,7 @@ def test_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
     assert same(run(tmp_path / "cut", rest), whole)
     assert rest.steps == 18 - 3 * done
     assert whole.best.epoch == 5
-    log = (tmp_path / "cut" / resuming.LOG).read_bytes()
+    log = (tmp_path / "cut" / LOG).read_bytes()
     assert [json.loads(row)["epoch"] for row in log.splitlines()] == [1, 2, 3, 4, 5, 6]
 
 
@@ -84,21 +85,21 @@ def test_stops_when_it_is_no_better_or_cannot_be(tmp_path: Path) -> None:
 def test_another_training_is_not_mixed_in(tmp_path: Path) -> None:
     run(tmp_path, Line([0.1] * 6))
     other = {**HEADER, "options": {"epochs": 7, "seed": "0"}, "torch": "9"}
-    with pytest.raises(InputError, match=r"other --epochs, torch stands here.*delete .*\.training"):
+    with pytest.raises(InputError, match=r"other --epochs, torch is here.*delete .*\.training"):
         run(tmp_path, Line([]), header=other)
 
 
 @pytest.mark.parametrize("keep", [0, 10, 2000, -30])
 def test_a_damaged_state_is_told(tmp_path: Path, keep: int) -> None:
     run(tmp_path, Line([1.0]))
-    place = tmp_path / resuming.STATE
+    place = tmp_path / STATE
     place.write_bytes(place.read_bytes()[:keep])
-    with pytest.raises(InputError, match=r"is damaged .*delete .*\.training to begin anew"):
+    with pytest.raises(InputError, match=r"is damaged .*delete .*\.training to start again"):
         run(tmp_path, Line([1.0]))
 
 
 def test_a_state_runs_no_code(tmp_path: Path) -> None:
-    place = tmp_path / resuming.STATE
+    place = tmp_path / STATE
     place.parent.mkdir()
     torch.save({"header": json.dumps(HEADER), "module": Path("x")}, place)
     with pytest.raises(InputError, match="is damaged"):
@@ -116,9 +117,9 @@ def test_a_state_of_other_shapes_is_told(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_ends_it(tmp_path: Path) -> None:
     line = Line([0.5])
     line.x[3] = torch.nan
-    with pytest.raises(InputError, match="--learning_rate: the loss is no number any more in epoch 1: lower it"):
+    with pytest.raises(InputError, match="--learning_rate: the loss is not a finite number in epoch 1: lower it"):
         run(tmp_path, line)
-    assert not (tmp_path / resuming.STATE).exists()
+    assert not (tmp_path / STATE).exists()
 
 
 def test_memory_that_is_used_up_is_told() -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.dst.pairs import History
-from parapet.evaluation.models.dst.sgp.texts import ANY, BEFORE, DONTCARE, FIRST_VALUE, NO_INTENT, NULL, SAID, SAME
+from parapet.evaluation.models.dst.sgp.rules import ANY, BEFORE, DONTCARE, FIRST_VALUE, NO_INTENT, NULL, SAID, SAME
 from parapet.schemas.service import Service, Slot
 
 

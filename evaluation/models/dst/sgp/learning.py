@@ -12,26 +12,30 @@ from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.batching import bucketed
-from parapet.evaluation.models.devices import device_of, enough_memory
+from parapet.evaluation.models.devices import device_of
 from parapet.evaluation.models.dst.data import Labelled
-from parapet.evaluation.models.dst.fine_tuning import FineTuning
-from parapet.evaluation.models.dst.goals import joint_goal_accuracy, some
+from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
 from parapet.evaluation.models.dst.pairs import History
-from parapet.evaluation.models.dst.sgp.encoding import ModuleRows, Questions
+from parapet.evaluation.models.dst.sgp.encoding import (
+    Key,
+    ModuleRows,
+    Questions,
+    Turn,
+    ask,
+    ask_for_transfer,
+    user_turns,
+)
 from parapet.evaluation.models.dst.sgp.labels import Label, intent_label, slot_labels
 from parapet.evaluation.models.dst.sgp.net import Modules
-from parapet.evaluation.models.dst.sgp.rules import START
-from parapet.evaluation.models.dst.sgp.saving import Card, load_encoder
-from parapet.evaluation.models.dst.sgp.texts import KINDS, Kind, needed
-from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
-from parapet.evaluation.models.dst.sgp.turns import Key, Turn, ask, ask_for_transfer, user_turns
+from parapet.evaluation.models.dst.sgp.rules import KINDS, START, Kind, needed
+from parapet.evaluation.models.dst.sgp.tracking import Card, SgpTracker, files_of, load_encoder
 from parapet.evaluation.models.pretrained import longest
-from parapet.evaluation.models.training import Trained, fit
+from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import Checkpoint
 
 
-class Settings(FineTuning, frozen=True, kw_only=True):
+class Config(FineTuning, frozen=True, kw_only=True):
     """How a model is trained: its inputs are questions to the modules.
 
     Attributes:
@@ -39,43 +43,6 @@ class Settings(FineTuning, frozen=True, kw_only=True):
     """
 
     shared: bool
-
-
-def train(
-    settings: Settings,
-    checkpoint: Checkpoint,
-    sets: tuple[Sequence[Labelled], Sequence[Labelled]],
-    output: str,
-    header: Mapping[str, Any],
-    progress: bool,
-) -> tuple[Card, Any, Modules, Trained]:
-    """Trains a model, or goes on where a training was stopped.
-
-    Args:
-      settings: how.
-      checkpoint: that the encoders begin with.
-      sets: the frames to learn from, and those that choose the best epoch.
-      output: the folder that keeps the state after each epoch.
-      header: what the training depends on.
-      progress: shows it on the terminal.
-
-    Returns:
-      What is known of the model, its tokenizer, the modules with the weights of the best epoch, and the log.
-
-    Raises:
-      InputError: the checkpoint cannot be loaded, there is not enough memory, or the state in the folder is of another
-        training.
-    """
-    settings.begin()
-    loaded = [load_encoder(checkpoint) for _ in range(1 if settings.shared else len(KINDS))]
-    tokenizer, encoder = loaded[0]
-    longest(tokenizer, encoder, settings.length, "--max_length")
-    with enough_memory(f"lower --batch_size, which is {settings.batch}, or --max_length, which is {settings.length}"):
-        modules = Modules([encoder for _, encoder in loaded])
-        learner = SgpLearner(settings, tokenizer, modules, *sets)
-        trained = fit(learner, settings.plan(), output, header, progress)
-        modules.load_state_dict(trained.weights)
-    return Card(length=settings.length, shared=settings.shared), tokenizer, modules.cpu(), trained
 
 
 class Examples:
@@ -99,62 +66,64 @@ class Examples:
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
 
 
-class SgpLearner:
-    """A model with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
+class SgpLearner(Learner):
+    """The modules with their data.
 
     Args:
-      settings: how it is trained.
-      tokenizer: of the checkpoint.
-      modules: with new heads.
+      config: how they are trained.
+      checkpoint: what the encoders begin with.
       train: frames to learn from; those of a dialogue follow one another.
       dev: frames that choose the best epoch.
+
+    Raises:
+      InputError: the checkpoint cannot be loaded.
     """
 
     metric = "joint goal accuracy"
 
     def __init__(
-        self,
-        settings: Settings,
-        tokenizer: Any,
-        modules: Modules,
-        train: Sequence[Labelled],
-        dev: Sequence[Labelled],
+        self, config: Config, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
     ) -> None:
-        self.device = device_of(settings.device)
-        self.settings = settings
-        self.module = modules.to(self.device)
-        self.optimiser = torch.optim.AdamW(modules.parameters(), lr=settings.rate, weight_decay=0.01, fused=True)
-        found, self.lost = examples_of(tokenizer, train, settings.length)
+        loaded = [load_encoder(checkpoint) for _ in range(1 if config.shared else len(KINDS))]
+        tokenizer, encoder = loaded[0]
+        longest(tokenizer, encoder, config.max_length, "--max_length")
+        self.tokenizer, self.modules = tokenizer, Modules([encoder for _, encoder in loaded])
+        self.device = device_of(config.device)
+        self.config = config
+        self.module = self.modules.to(self.device)
+        parameters = self.modules.parameters()
+        self.optimiser = torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=0.01, fused=True)
+        found, self.lost = examples_of(tokenizer, train, config.max_length)
         self.examples = {kind: one for kind, one in found.items() if len(one.rows)}
         firsts = [0]
         for one in self.examples.values():
             firsts.append(firsts[-1] + len(one.rows))
         self._firsts = dict(zip(self.examples, firsts, strict=False))
-        self._dev = some(dev, settings.dev_frames, settings.seed)
-        self._tracker = SgpTracker(tokenizer, modules, settings.length, settings.batch)
-        self._tell(len(dev))
+        self._dev = some(dev, config.dev_frames, config.seed)
+        self._tracker = SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
+        self._report(len(dev))
 
-    def _tell(self, dev: int) -> None:
+    def _report(self, dev: int) -> None:
         for kind, one in self.examples.items():
-            told = "module %s: %s inputs, %s of them with something to say"
-            logging.info(told, kind, f"{len(one.rows):,}", f"{len(one.full):,}")
-        logging.info("%s of %s frames choose the best epoch", f"{len(self._dev):,}", f"{dev:,}")
+            message = "module %s: %s inputs, %s of them with an answer"
+            logging.info(message, kind, f"{len(one.rows):,}", f"{len(one.full):,}")
+        logging.info("%s of %s dev frames choose the best epoch", f"{len(self._dev):,}", f"{dev:,}")
         cut = sum(one.rows.pairs.cut for one in self.examples.values())
         if cut:
-            told = "%s inputs are longer than %d tokens: the oldest of the dialogue is left out"
-            logging.warning(told, f"{cut:,}", self.settings.length)
+            message = "%s inputs are longer than %d tokens: the oldest part of the dialogue is cut off"
+            logging.warning(message, f"{cut:,}", self.config.max_length)
         if self.lost:
-            told = "%s values stand neither in the dialogue nor among the possible ones: they cannot be learned"
-            logging.warning(told, f"{self.lost:,}")
+            message = "%s values are neither in the dialogue nor among the possible ones: they cannot be learned"
+            logging.warning(message, f"{self.lost:,}")
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch, each of one module: numbers of inputs of all modules, one after the other."""
         batches = []
         for kind, one in self.examples.items():
             drawn = torch.randperm(len(one.empty), generator=generator)
-            share = one.empty[drawn[: round(self.settings.negatives * len(one.empty))]]
+            share = one.empty[drawn[: round(self.config.negatives * len(one.empty))]]
             numbers = torch.cat([one.full, share]).sort().values
-            for batch in bucketed(one.rows.pairs.lengths[numbers], self.settings.batch, generator):
+            for batch in bucketed(one.rows.pairs.lengths[numbers], self.config.batch_size, generator):
                 batches.append(numbers[batch] + self._firsts[kind])
         for i in torch.randperm(len(batches), generator=generator).tolist():
             yield batches[i]
@@ -180,6 +149,11 @@ class SgpLearner:
     def dev(self) -> float:
         """The joint goal accuracy."""
         return joint_goal_accuracy(self._tracker, self._dev)
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder."""
+        card = Card(length=self.config.max_length, shared=self.config.shared)
+        return files_of(card, self.tokenizer, self.modules.cpu())
 
 
 def examples_of(tokenizer: Any, frames: Sequence[Labelled], limit: int) -> tuple[dict[Kind, Examples], int]:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.models.dst.sgp.encoding import Batch
-from parapet.evaluation.models.dst.sgp.texts import KINDS, Kind
+from parapet.evaluation.models.dst.sgp.rules import KINDS, Kind
 
 NEVER = -1e9  # the score of what cannot be
 LONGEST = 32  # tokens of a value at most

@@ -1,4 +1,4 @@
-"""Predicts: follows each dialogue turn by turn, from its first user turn on."""
+"""The tracker: follows each dialogue turn by turn, from its first user turn on; and its folder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ import torch
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.models.devices import enough_memory
-from parapet.evaluation.models.dst.sgp.encoding import ModuleRows, Questions
+from parapet.evaluation.models import pretrained, saving
+from parapet.evaluation.models.devices import check_installed, device_of, enough_memory
+from parapet.evaluation.models.dst.sgp.encoding import (
+    Key,
+    ModuleRows,
+    Questions,
+    Turn,
+    ask,
+    ask_for_transfer,
+    user_turns,
+)
 from parapet.evaluation.models.dst.sgp.net import Modules, best_spans
-from parapet.evaluation.models.dst.sgp.rules import START, Said, next_state, value_of
-from parapet.evaluation.models.dst.sgp.texts import BEFORE, SAID, Kind
-from parapet.evaluation.models.dst.sgp.turns import Key, Turn, ask, ask_for_transfer, user_turns
+from parapet.evaluation.models.dst.sgp.rules import BEFORE, KINDS, SAID, START, Kind, Said, next_state, value_of
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint, inspect
 
 Decisions = Mapping[Kind, Sequence[Said]]
 
@@ -131,3 +142,73 @@ def _next(before: State, turn: Turn, found: Decisions) -> State:
     intent = found["intent"][turn.intent].option
     transfer = {name: found["transfer"][number] for name, number in turn.transfer.items()}
     return next_state(before, turn.service, intent, _slots(turn, found), transfer)
+
+
+NAME = "sgp_dst"
+FORMAT = 1
+ARCHITECTURES = pretrained.BY_MODEL[NAME]
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      length: tokens of an input at most.
+      shared: whether there is one encoder for all modules, in ``checkpoint``; else each has its own below that.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    length: int
+    shared: bool
+
+
+def _folders(shared: bool) -> list[str]:
+    return [pretrained.FOLDER] if shared else [f"{pretrained.FOLDER}/{kind}" for kind in KINDS]
+
+
+def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
+    """The files of a model's folder: path to content."""
+    found = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
+    for folder, encoder in zip(_folders(card.shared), modules.encoders, strict=True):
+        for path, data in pretrained.saved(tokenizer, encoder).items():
+            found[folder + path.removeprefix(pretrained.FOLDER)] = data
+    return found
+
+
+def check(folder: str) -> tuple[Card, list[Checkpoint]]:
+    """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
+    check_installed("transformers")
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if card.length < 1:
+        raise InputError("is damaged: its length must be 1 or more", files.join(folder, MODEL))
+    return card, [inspect(files.join(folder, place), ARCHITECTURES) for place in _folders(card.shared)]
+
+
+def load(folder: str, device: str, batch: int) -> SgpTracker:
+    """The model in a folder, ready to predict.
+
+    Args:
+      folder: as ``parapet train sgp_dst`` wrote it.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: inputs at a time.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    card, encoders = check(folder)
+    loaded = [load_encoder(checkpoint) for checkpoint in encoders]
+    modules = Modules([encoder for _, encoder in loaded])
+    saving.load_weights(modules.heads, folder)
+    return SgpTracker(loaded[0][0], modules.to(device_of(device)).eval(), card.length, batch)
+
+
+def load_encoder(checkpoint: Checkpoint) -> tuple[Any, Any]:
+    """The tokenizer and the encoder of a checkpoint. Raises InputError where it cannot be used."""
+    tokenizer, encoder = pretrained.load(checkpoint, "AutoModel", new=("pooler.",))
+    for name in ("cls_token_id", "sep_token_id", "pad_token_id"):
+        if getattr(tokenizer, name) is None:
+            raise checkpoint.refused(f"its tokenizer has no {name.removesuffix('_id')}")
+    if not tokenizer.is_fast:
+        raise checkpoint.refused("its tokenizer is slow: a fast one is needed, which maps tokens to characters")
+    return tokenizer, encoder

@@ -1,8 +1,8 @@
-"""Predicts: one greedy answer to each prompt, and the states that they make."""
+"""The tracker: prompts as rows of tokens, a greedy answer to each, the states that they make; and its folder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -10,9 +10,63 @@ from torch import Tensor
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.models.devices import enough_memory
-from parapet.evaluation.models.dst.t5.encoding import Questions
-from parapet.evaluation.models.dst.t5.prompts import state_of
+from parapet.evaluation.models import pretrained, saving
+from parapet.evaluation.models.devices import check_installed, device_of, enough_memory
+from parapet.evaluation.models.dst.pairs import Histories, History, Pairs, Stretch, Tokens
+from parapet.evaluation.models.dst.t5.prompts import Prompt, prompts_of, state_of, turn_text
+from parapet.evaluation.models.saving import MODEL
+from parapet.schemas.errors import InputError
+from parapet.transforms import files
+from parapet.transforms.checkpoints import Checkpoint
+
+
+class Questions:
+    """What is asked about examples.
+
+    Args:
+      tokenizer: of the checkpoint.
+      asked: the examples. Those of one dialogue should follow one another, as turns do: their tokens then stand once.
+      limit: tokens of a row at most.
+
+    Attributes:
+      prompts: of each example.
+      pairs: the rows: each prompt of the first example, of the second, and so on.
+    """
+
+    def __init__(self, tokenizer: Any, asked: Sequence[Example], limit: int) -> None:
+        services = {id(one.service): one.service for one in asked}
+        texts = {number: prompts_of(service) for number, service in services.items()}
+        self.prompts: list[list[Prompt]] = [texts[id(one.service)] for one in asked]
+        tokens = Tokens()
+        dialogues = _dialogues(tokenizer, [one.history for one in asked], tokens)
+        schemas = {number: _prompts(tokenizer, prompts, tokens) for number, prompts in texts.items()}
+        rows = [
+            (dialogue, prompt)
+            for one, dialogue in zip(asked, dialogues, strict=True)
+            for prompt in schemas[id(one.service)]
+        ]
+        self.pairs = Pairs(tokens, rows, limit)
+
+
+def encoded(tokenizer: Any, texts: Iterable[str]) -> dict[str, list[int]]:
+    """The token ids of texts, without special ones; each text once."""
+    distinct = list(dict.fromkeys(texts))
+    if not distinct:
+        return {}
+    return dict(zip(distinct, tokenizer(distinct, add_special_tokens=False, verbose=False)["input_ids"], strict=True))
+
+
+def _dialogues(tokenizer: Any, histories: Sequence[History], tokens: Tokens) -> list[Stretch]:
+    """Where the tokens of each history stand."""
+    ids = encoded(tokenizer, (turn_text(*turn) for history in histories for turn in history))
+    known = Histories(tokens, lambda turn: ids[turn_text(*turn)])
+    turns = [known.add(history) for history in histories]
+    return [Stretch(of[0].start, of[-1].end) for of in turns]
+
+
+def _prompts(tokenizer: Any, prompts: Sequence[Prompt], tokens: Tokens) -> list[Stretch]:
+    ids = encoded(tokenizer, (prompt.text for prompt in prompts))
+    return [tokens.add([*ids[prompt.text], tokenizer.eos_token_id]) for prompt in prompts]
 
 
 class T5Tracker:
@@ -37,7 +91,7 @@ class T5Tracker:
         return self.tracked(batch)[0]
 
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
-        """The state of each example; and how many prompts were too long, so that the dialogue was cut off."""
+        """The state of each example; and how many prompts were too long, so that their dialogue was cut off."""
         if not batch:
             return [], 0
         questions = Questions(self.tokenizer, batch, self.length)
@@ -89,3 +143,47 @@ class T5Tracker:
             if bool(done.all()):
                 break
         return list(zip(torch.cat(answers, 1).tolist(), margins.tolist(), strict=True))
+
+
+NAME = "t5dst"
+FORMAT = 1
+KINDS = pretrained.BY_MODEL[NAME]
+
+
+class Card(saving.Card, frozen=True, kw_only=True):
+    """What ``model.json`` says.
+
+    Attributes:
+      length: tokens of an input at most.
+      answer: tokens of an answer at most.
+    """
+
+    model: str = NAME
+    format: int = FORMAT
+    length: int
+    answer: int
+
+
+def check(folder: str) -> tuple[Card, Checkpoint]:
+    """Looks at a folder, without its weights. Raises InputError where no model of this kind is in it."""
+    check_installed("transformers", "sentencepiece")
+    card = saving.read_card(folder, NAME, Card, FORMAT)
+    if card.length < 1 or card.answer < 1:
+        raise InputError("is damaged: its lengths must be 1 or more", files.join(folder, MODEL))
+    return card, pretrained.inside(folder, KINDS)
+
+
+def load(folder: str, device: str, batch: int) -> T5Tracker:
+    """The model in a folder, ready to predict.
+
+    Args:
+      folder: as ``parapet train t5dst`` wrote it.
+      device: ``auto``, ``cpu`` or ``cuda``.
+      batch: prompts at a time.
+
+    Raises:
+      InputError: it is not there, of another kind, or damaged.
+    """
+    card, checkpoint = check(folder)
+    tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
+    return T5Tracker(tokenizer, t5.to(device_of(device)), card.length, card.answer, batch)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -12,33 +11,30 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parapet.evaluation.dst.frames import JOINT, score_frame, slots_of
-from parapet.evaluation.models import training
 from parapet.evaluation.models.batching import bucketed
-from parapet.evaluation.models.devices import enough_memory
 from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.dst.tiny.batch import Wanted, batch_of, wanted_of
-from parapet.evaluation.models.dst.tiny.matching import NEVER
 from parapet.evaluation.models.dst.tiny.net import Scores, TinyNet
-from parapet.evaluation.models.dst.tiny.reading import Read
-from parapet.evaluation.models.dst.tiny.saving import BUCKETS
+from parapet.evaluation.models.dst.tiny.reading import NEVER, Read
 from parapet.evaluation.models.dst.tiny.steps import Reader, Track
 from parapet.evaluation.models.dst.tiny.targets import KEEP, Target, grouped, step_of, target
-from parapet.evaluation.models.dst.tiny.tracking import Tracking, rows_of
-from parapet.evaluation.models.training import Schedule, Trained, fit
+from parapet.evaluation.models.dst.tiny.tracking import BUCKETS, Card, Tracking, rows_of
+from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
+from parapet.evaluation.models.training import Learner, Schedule, TrainingConfig
 
 SCORED = 64  # dialogues at a time where nothing is trained
 ACCEPTS, REQUESTED = 3.0, 10.0  # what these losses weigh beside the others
 CHANGES = 5.0  # what a value that changes weighs beside one that stays
 
 
-class Settings(training.Settings, frozen=True, kw_only=True):
+class Config(TrainingConfig, frozen=True, kw_only=True):
     """How the net is trained: on dialogues, by Adam.
 
     Attributes:
       buckets: of the tables of embeddings.
       size: of an embedding.
-      drop: the share of words that are hidden where the net reads what is said, not how it meets the schema.
-      rare: a word that n dialogues have is taken for an unknown one in ``rare / (rare + n)`` of batches.
+      drop: the share of words that are hidden where the net reads utterances without the schema.
+      rare: a word that is in n dialogues is replaced by an unknown one in ``rare / (rare + n)`` of batches.
     """
 
     buckets: int = BUCKETS
@@ -46,67 +42,46 @@ class Settings(training.Settings, frozen=True, kw_only=True):
     drop: float = 0.5
     rare: float = 2.0
 
-    def plan(self) -> Schedule:
-        """For the training loop."""
-        return self.schedule(decay=True, clip=1.0)
+    @property
+    def schedule(self) -> Schedule:
+        """With linear decay."""
+        return Schedule(self.epochs, self.patience, self.seed, decay=True, clip=1.0)
+
+    @property
+    def memory_hint(self) -> str:
+        """What to do where memory is used up."""
+        return f"lower --batch_size, which is {self.batch_size}, or --size, which is {self.size}"
 
 
-def train(
-    settings: Settings,
-    frames: Sequence[Labelled],
-    dev: Sequence[Labelled],
-    output: str,
-    header: Mapping[str, Any],
-    progress: bool,
-) -> Trained:
-    """Trains a net, or goes on where a training was stopped.
-
-    Args:
-      settings: how.
-      frames: on what.
-      dev: what chooses the best epoch.
-      output: the folder that keeps the state after each epoch.
-      header: what the training depends on.
-      progress: shows it on the terminal.
-
-    Raises:
-      InputError: there is not enough memory, or the state in the folder is of another training.
-    """
-    settings.begin()
-    with enough_memory(f"lower --batch_size, which is {settings.batch}, or --size, which is {settings.size}"):
-        learner = TinyLearner(settings, frames, dev)
-        return fit(learner, settings.plan(), output, header, progress)
-
-
-class TinyLearner:
-    """A net with its data, as :func:`parapet.evaluation.models.training.fit` takes it.
+class TinyLearner(Learner):
+    """A net with its data.
 
     Args:
-      settings: how it is trained.
-      frames: on what.
-      dev: what chooses the best epoch.
+      config: how it is trained.
+      frames: to learn from.
+      dev: frames that choose the best epoch.
     """
 
     metric = "joint goal accuracy"
 
-    def __init__(self, settings: Settings, frames: Sequence[Labelled], dev: Sequence[Labelled]) -> None:
-        self.settings, self.device = settings, torch.device(settings.device)
-        self.module = TinyNet(settings.buckets, settings.size, settings.drop).to(self.device)
-        self.reader = Reader(settings.buckets)
+    def __init__(self, config: Config, frames: Sequence[Labelled], dev: Sequence[Labelled]) -> None:
+        self.config, self.device = config, torch.device(config.device)
+        self.module = TinyNet(config.buckets, config.size, config.drop).to(self.device)
+        self.reader = Reader(config.buckets)
         self.tracks, self.targets = read_targets(self.reader, frames)
         self._dev = list(dev)
         # Of one kernel for all parameters; the results are those of a loop over them.
-        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=settings.rate, fused=True)
+        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=config.learning_rate, fused=True)
         counts = dialogues_with(self.tracks, len(self.reader.lexicon.rows))
-        self._rare = (settings.rare / (settings.rare + counts)).to(self.device)
+        self._rare = (config.rare / (config.rare + counts)).to(self.device)
         self._lengths = torch.tensor([one.steps * len(one.keys) for one in self.tracks])
         missed = sum(one.lost() for one in self.targets)
         if missed:
-            logging.warning("%s values are found in no utterance: nothing is learned from them", f"{missed:,}")
+            logging.warning("%s values are in no utterance: they cannot be learned", f"{missed:,}")
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch."""
-        return bucketed(self._lengths, self.settings.batch, generator)
+        return bucketed(self._lengths, self.config.batch_size, generator)
 
     def loss(self, batch: Tensor) -> Tensor:
         """The mean loss."""
@@ -125,6 +100,11 @@ class TinyLearner:
             values, _ = score_frame(one.state, state, slots_of(one.asked.service))
             total += values[JOINT] if one.asked.service.slots else 1.0
         return total / len(self._dev)
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the model's folder."""
+        card = Card(buckets=self.config.buckets, size=self.config.size)
+        return {MODEL: card_bytes(card), WEIGHTS: weights_bytes(self.module.state_dict())}
 
 
 def read_targets(reader: Reader, frames: Sequence[Labelled]) -> tuple[list[Track], list[Target]]:

@@ -8,9 +8,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.models.dst.tiny.batch import Batch
-from parapet.evaluation.models.dst.tiny.matching import NEVER
 from parapet.evaluation.models.dst.tiny.mentions import LOOKS
-from parapet.evaluation.models.dst.tiny.reading import HIDDEN, INTENT_TURN, SLOT_TURN, TURN, VALUE_TURN, Read, Reading
+from parapet.evaluation.models.dst.tiny.reading import (
+    HIDDEN,
+    INTENT_TURN,
+    NEVER,
+    SLOT_TURN,
+    TURN,
+    VALUE_TURN,
+    Read,
+    Reading,
+)
 from parapet.evaluation.models.dst.tiny.steps import CARELESS, EMPTY
 
 _PHRASE = LOOKS.index("phrase")

@@ -9,8 +9,7 @@ import numpy as np
 
 from parapet.evaluation.dst.frames import State, best_match
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.models.dst.tiny.services import Flags, Ints
-from parapet.evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Track
+from parapet.evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Flags, Ints, Track
 
 KEEP, ANY = 0, 1  # options of a slot: its value stays as it is, any will do
 NO_INTENT = "NONE"

@@ -1,28 +1,84 @@
-"""TF-IDF match (Bordes et al. 2017, section 4.2): the candidate whose bag of words is closest to the input's.
-
-The score is the cosine between the bags, words weighted by term frequency times ``log(N / n)``: n of the N candidates
-have the word. The input is what was said in the dialogue so far, or the last utterance alone; facts are not said, and
-words that no candidate has weigh nothing. Of candidates that score equally the first in the file is taken; scores are
-equal where they are so to nine digits.
-
-With match-type features (section 4.5), a candidate has a word more for each type that matches, and the input has the
-words of all types. The paper does not say what these weigh. Here one outweighs all else, which gives its numbers for
-task 1.
-"""
+"""The models that are not trained by epochs: the rule-based bot, the nearest neighbour, TF-IDF match."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from parapet.evaluation.models.babi.data import numbers_of, words_of
 from parapet.evaluation.models.babi.encoding import encode, turns_of
-from parapet.evaluation.models.babi.matching import Matches
-from parapet.transforms.babi_format import BabiDialogue
+from parapet.evaluation.models.babi.nets import Matches
+from parapet.transforms.babi_format import BabiDialogue, Exchange
+from parapet.transforms.restaurants.bot import Bot, Rules
+from parapet.transforms.restaurants.ontology import default_ontology, read_ontology
+
+
+class RuleBot:
+    """The simulator's bot, which hears what was really said before each turn.
+
+    Args:
+      ontology: of the domain, in TOML; empty for that of the simulator.
+    """
+
+    def __init__(self, ontology: str) -> None:
+        self.rules = Rules(read_ontology(ontology.encode(), "ontology") if ontology else default_ontology())
+
+    def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
+        """The answers at each turn of each dialogue; empty where no rule applies."""
+        return [self._of_dialogue(dialogue) for dialogue in dialogues]
+
+    def _of_dialogue(self, dialogue: BabiDialogue) -> list[str]:
+        bot = Bot(self.rules)
+        found = []
+        for line in dialogue.lines:
+            if isinstance(line, Exchange):
+                found.append(bot.answer(line.user))
+                bot.hear(line.bot)
+            else:
+                bot.read(line)
+        return found
+
+
+class Nearest:
+    """Utterances of the training set with their answers.
+
+    Args:
+      pairs: (utterance, its answer), in the order of the training set.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self.pairs = list(pairs)
+        self.sizes = [len(set(words_of(utterance))) for utterance, _ in self.pairs]
+        self.having: dict[str, list[int]] = {}
+        for number, (utterance, _) in enumerate(self.pairs):
+            for word in set(words_of(utterance)):
+                self.having.setdefault(word, []).append(number)
+        self.answer = cache(self._answer)
+
+    @classmethod
+    def of(cls, dialogues: Iterable[BabiDialogue]) -> Nearest:
+        """Learns from dialogues."""
+        given: dict[str, Counter[str]] = {}
+        for dialogue in dialogues:
+            for one in dialogue.exchanges:
+                given.setdefault(one.user, Counter())[one.bot.strip()] += 1
+        return cls([(utterance, answers.most_common(1)[0][0]) for utterance, answers in given.items()])
+
+    def _answer(self, utterance: str) -> str:
+        shared = Counter(number for word in set(words_of(utterance)) for number in self.having.get(word, ()))
+        near = shared or dict.fromkeys(range(len(self.pairs)), 0)
+        best = min(near, key=lambda number: (-near[number], self.sizes[number], number))
+        return self.pairs[best][1]
+
+    def answers(self, dialogues: Sequence[BabiDialogue]) -> list[list[str]]:
+        """The answers at each turn of each dialogue."""
+        return [[self.answer(one.user) for one in dialogue.exchanges] for dialogue in dialogues]
+
 
 TURNS = 512  # at a time
 DIGITS = 9  # of scores

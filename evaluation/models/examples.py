@@ -1,13 +1,27 @@
-"""Dialogues of a training set that choose the best epoch, where no others are given."""
+"""What a model learns from: the examples of a corpus, and some of them held out to choose the best epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 from parapet.transforms.seeding import stable_hash
 
 Row = TypeVar("Row")
+
+
+class Examples(msgspec.Struct, Generic[Row], frozen=True):
+    """The examples of a corpus's split.
+
+    Attributes:
+      rows: in the order of files and dialogues.
+      paths: the files that were read.
+    """
+
+    rows: list[Row]
+    paths: list[str]
 
 
 def held_out(
@@ -15,13 +29,13 @@ def held_out(
 ) -> tuple[list[Row], list[Row]]:
     """Rows in two: those that are learned from, and those of the dialogues that are held out.
 
-    A hash decides, so a dialogue is on one side whatever else there is.
+    A hash decides, so a dialogue is always on the same side, whatever other dialogues there are.
 
     Args:
       rows: of a training set.
       share: of the dialogues that is held out.
-      seed: of the draw.
-      dialogue: what tells the dialogue of a row, and is the same in all of its versions.
+      seed: of the hash.
+      dialogue: identifies the dialogue of a row, and is the same in all versions of it.
     """
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row in rows:

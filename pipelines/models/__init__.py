@@ -1,0 +1,34 @@
+"""The models of ``parapet train`` and ``parapet predict``: one table, and the family of each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from parapet.pipelines.models.family import Family
+
+# Each model: its family, as MODULE:CLASS below this package, and what it is.
+TABLE = {
+    "tiny_dst": ("trackers:TinyDst", "dialogue states: a small net, from scratch, in minutes on two cores"),
+    "t5dst": ("trackers:T5Dst", "dialogue states: a T5 that is prompted for one slot at a time"),
+    "sgp_dst": ("trackers:SgpDst", "dialogue states: four BERT encoders and rules that combine them"),
+    "ft_t5": ("generation:Generation", "system utterances from their acts: a fine-tuned T5"),
+    "pt_t5": ("generation:Generation", "system utterances from their acts: a T5 with trained prefixes"),
+    "classifier": ("classifier:Classifier", "intents and out-of-domain turns: a text classifier"),
+    "soloist": ("soloist:Soloist", "history -> belief -> database state -> response: a GPT-2"),
+    "rules": ("babi:Rules", "bAbI dialog tasks: the simulator's rule-based bot"),
+    "tfidf": ("babi:TfIdf", "bAbI dialog tasks: the candidate closest to the dialogue, by TF-IDF"),
+    "nearest": ("babi:Nearest", "bAbI dialog tasks: the answer to the most similar utterance of the training set"),
+    "embeddings": ("babi:Net", "bAbI dialog tasks: supervised embeddings of dialogue and candidate"),
+    "memn2n": ("babi:Net", "bAbI dialog tasks: a memory network"),
+}
+
+MODELS = {name: summary for name, (_, summary) in TABLE.items()}
+
+
+def family_of(model: str) -> Family:
+    """The family of a model, for that model."""
+    module, _, name = TABLE[model][0].partition(":")
+    family: Family = getattr(import_module(f"{__name__}.{module}"), name)(model)
+    return family

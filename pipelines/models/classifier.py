@@ -1,0 +1,180 @@
+"""The text classifier: intents of user turns, and turns that are out of domain."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart, run_header
+from parapet.pipelines.models.family import (
+    TRAINING,
+    Defaults,
+    Family,
+    Output,
+    Prediction,
+    Training,
+    add_training,
+    check_device,
+    check_numbers,
+    config_of,
+    device_to_train_on,
+    job_of,
+    options_of,
+    read_checkpoint,
+)
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import TRAIN, as_path, sample_root, split_of_folder
+
+if TYPE_CHECKING:
+    from parapet.evaluation.models.classifier.inference import Job
+
+NET_RATE, CHECKPOINT_RATE = 0.01, 5e-5
+HELD_OUT = 0.1  # of the dialogues, where there is no --dev
+LEAST = {"size": 1, "buckets": 1, "max_length": 8}
+OPTIONS = (*TRAINING, *LEAST, "task", "score", "split", "dev_split")
+
+
+class Classifier(Family):
+    """A net from scratch, or a fine-tuned checkpoint."""
+
+    description = """\
+A text classifier of user turns: by the intent that is active in them, or by whether they are out of domain. It begins
+with a BERT or RoBERTa of yours, or from scratch: a bag of hashed words and character n-grams, trained in seconds."""
+    example = """\
+  parapet train classifier --train my_corpus --output my_model
+  parapet train classifier --train my_corpus --foreign my_foreign_turns --output my_model
+  parapet train classifier --task ood --train my_foreign_turns --output my_model
+  parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""
+    predict_description = """\
+A model of 'parapet train classifier' and user turns -> OUT/predictions/intent.jsonl or ood.jsonl, as 'parapet evaluate
+--task intent' and '--task ood' take them."""
+    predict_example = """\
+  parapet predict classifier --model my_model --reference my_corpus --sets typos=my_variations/typos-env1 \\
+    --output my_intents
+  parapet predict classifier --model my_model --task ood --reference my_foreign_turns --output my_scores"""
+    batch = (256, "utterances")
+
+    def add_train_flags(self, parser: StrictParser) -> None:
+        """Turns, what their labels are, and the model."""
+        add = parser.add_argument
+        add("--task", choices=("intent", "ood"), default="intent", help="what the labels are (default intent)")
+        text = "corpora, outputs of 'parapet ood', or JSON lines with 'utterance' and 'label' (default: bundled sample)"
+        add("--train", nargs="+", metavar="PATH", help=text)
+        add_split(parser, TRAIN, text="of folders: whose turns")
+        text = "turns that choose the best epoch (default: those of every tenth dialogue of --train)"
+        add("--dev", nargs="+", metavar="PATH", help=text)
+        text = "of folders: the split of --dev and --foreign (default dev)"
+        add("--dev_split", default="dev", metavar="NAME", help=text)
+        text = "for intents: turns labelled ood or in_domain, on which the threshold of --score is tuned"
+        add("--foreign", nargs="+", metavar="PATH", help=text)
+        text = "how a model of intents scores foreign turns: by the highest probability, or the energy (default msp)"
+        add("--score", choices=("msp", "energy"), default="msp", help=text)
+        text = "a BERT or RoBERTa to begin with, a local folder (default: from scratch)"
+        add("--checkpoint", metavar="DIR", help=text)
+        text = "words (with --checkpoint: tokens) of an utterance at most; the last are kept (default 128)"
+        add("--max_length", type=int, default=128, metavar="N", help=text)
+        optimiser = f"Adam, with --checkpoint {CHECKPOINT_RATE:g} of AdamW"
+        number = add_training(parser, Defaults(40, 10, 32, NET_RATE, "utterances", optimiser))
+        number("--size", type=int, default=64, metavar="N", help="size of the embeddings, from scratch (default 64)")
+        number("--buckets", type=int, default=2**15, metavar="N", help="of the hashed features (default 32768)")
+        parser.set_defaults(learning_rate=None)
+
+    def training(self, args: argparse.Namespace) -> Training:
+        """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+        rate = args.learning_rate
+        if rate is None:
+            rate = CHECKPOINT_RATE if args.checkpoint else NET_RATE
+        check_numbers(argparse.Namespace(**{**vars(args), "learning_rate": rate}), LEAST)
+        if args.task == "ood" and not args.train:
+            raise InputError("give turns that are labelled, such as what 'parapet ood' wrote", "--train")
+        train = args.train or [str(sample_root())]
+        if args.foreign and args.task == "ood":
+            raise InputError("is for intents: with --task ood the threshold is tuned on --dev", "--foreign")
+        for flag, paths in (("train", train), ("dev", args.dev), ("foreign", args.foreign)):
+            for path in paths or ():
+                check_apart(args.output, **{flag: path})
+        checkpoint = read_checkpoint(args, self.model) if args.checkpoint else None
+        device = device_to_train_on(args, *(["transformers"] if checkpoint else []))
+        from parapet.evaluation.models.classifier.data import Paths, read_training
+        from parapet.evaluation.models.classifier.learning import ClassifierLearner, Config
+
+        paths = Paths(train, args.split, args.dev or [], args.dev_split, args.foreign or [], HELD_OUT, args.seed)
+        corpus = read_training(args.task, paths)
+        config = config_of(Config, args, checkpoint=checkpoint, learning_rate=rate, device=device)
+        return Training(
+            model=self.model,
+            output=args.output,
+            options=options_of(args, OPTIONS, learning_rate=rate, device=device),
+            inputs=corpus.files,
+            progress=not args.quiet,
+            packages=("torch",),
+            checkpoint=args.checkpoint,
+            config=config,
+            learner=partial(ClassifierLearner, config, corpus),
+        )
+
+    def add_predict_flags(self, parser: Parser) -> None:
+        """What is predicted, and of which turns."""
+        add = parser.add_argument
+        add("--task", choices=("intent", "ood"), help="what is predicted (default: what the model learned)")
+        text = "corpus, or what 'parapet ood' wrote, or JSON lines with 'utterance' (default: the bundled sample)"
+        add("--reference", metavar="PATH", help=text)
+        add_split(parser, text="of a folder: whose turns")
+        text = "of a corpus: dialogues under each variant's names, as 'rewrite' writes them"
+        add("--variants", metavar="DIR", help=text)
+        add("--variant", default="", metavar="LIST", help="which of them, comma-separated (default all)")
+        add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="of a corpus: further sets, under its names")
+
+    def prediction(self, args: argparse.Namespace) -> Prediction:
+        """Looks at the model and the files. Raises InputError for what cannot work."""
+        from parapet.evaluation.dst.sets import Given, parse_sets
+        from parapet.transforms.corpora import listed
+
+        check_numbers(args)
+        reference = args.reference or str(sample_root())
+        others = parse_sets(args.sets)
+        check_apart(args.output, model=args.model, reference=reference, variants=args.variants)
+        for root in others.values():
+            check_apart(args.output, sets=root)
+        check_device(args)
+        from parapet.evaluation.models.classifier.answering import load
+        from parapet.evaluation.models.classifier.inference import Job, find
+
+        card, _ = load(args.model, "cpu", args.batch_size)
+        task = args.task or card.task
+        if task == "intent" and card.task != "intent":
+            raise InputError("the model was trained on out-of-domain turns, and knows no intents", args.model, "--task")
+        split = split_of_folder(reference) or args.split
+        found = find(Given(reference, split, args.variants, tuple(listed(args.variant)), others), task)
+        for remark in found.remarks:
+            logging.warning("%s", remark)
+        job = job_of(Job, args, self.model, task=task, threshold=card.threshold, reference=found)
+        text = f"{{n}} longer than {card.length}: the beginnings were cut off"
+        note = "scores alone: the model has no threshold (--foreign); 'evaluate' tunes one with --dev"
+        return Prediction(
+            job=job,
+            header=_header(job, card.checkpoint, split),
+            inputs=[("--model", args.model), *(("--reference", path) for files in found.sources for _, path in files)],
+            asked="asked",
+            answered="answered",
+            outputs=(Output(job.file, "answered", "turn"),),
+            warnings={"too_long": ("utterance", text)},
+            notes=(note,) if task == "ood" and card.threshold is None else (),
+        )
+
+
+def _header(job: Job, checkpoint: bool, split: str) -> dict[str, object]:
+    """What ``run.json`` says besides files and counts."""
+    from parapet.evaluation.models.saving import MODEL, WEIGHTS
+    from parapet.evaluation.writing import sha256_of
+    from parapet.transforms.checkpoints import digest
+
+    model = {MODEL: sha256_of(as_path(job.folder) / MODEL)}
+    if checkpoint:
+        model["checkpoint"] = digest(f"{job.folder}/checkpoint")
+    else:
+        model[WEIGHTS] = sha256_of(as_path(job.folder) / WEIGHTS)
+    options = {"task": job.task, "split": split, "threshold": job.threshold}
+    return {**run_header("predict_classifier", options), "model": model}

@@ -1,0 +1,229 @@
+"""The models of system utterances: a T5 fine-tuned on templates of acts (ft_t5), prefixes for a frozen one (pt_t5)."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart, run_header
+from parapet.pipelines.models.family import (
+    CORPORA,
+    TRAINING,
+    Defaults,
+    Family,
+    Output,
+    Prediction,
+    Training,
+    add_checkpoint,
+    add_corpora,
+    add_training,
+    check_device,
+    check_numbers,
+    config_of,
+    device_to_train_on,
+    digest_of_model,
+    job_of,
+    options_of,
+    read_checkpoint,
+    read_sets,
+)
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there, sample_root
+
+if TYPE_CHECKING:
+    from parapet.evaluation.models.generation.inference import Job, Reranker
+
+DESCRIPTIONS = {
+    "ft_t5": """\
+Fine-tunes a T5 to say what the acts of a system turn mean. Its input is a short sentence for each act, built from the
+schema's words, as in T2G2 (Kale and Rastogi 2020).""",
+    "pt_t5": """\
+Prefix-tuning (Li and Liang 2021): a frozen T5 learns prefixes to attend to, in the encoder, in the decoder and between
+them, to say what the acts of a system turn mean. Its input is that of ft_t5.""",
+}
+DEFAULTS = {
+    "ft_t5": Defaults(epochs=20, patience=3, batch=16, rate=3e-4, unit="turns"),
+    "pt_t5": Defaults(epochs=40, patience=5, batch=16, rate=1e-3, unit="turns"),
+}
+PREFIX_TUNED = "pt_t5"
+LEAST = {"max_input": 8, "max_output": 2, "prefix_length": 1, "prefix_size": 1}
+
+WARNINGS = {
+    "without_acts": ("turn", "{n} without an act: the utterance is empty"),
+    "cut_templates": ("turn", "{n} with more than --max_input tokens of templates: the beginning was cut off"),
+    "without_end": ("turn", "{n} with an utterance that did not end within --max_output tokens"),
+}
+
+
+class Generation(Family):
+    """A T5 for system utterances."""
+
+    predict_description = """\
+A model and a corpus -> an utterance for the acts of each system turn: OUT/predictions/original.jsonl, and a
+file for each variant and set, as 'parapet evaluate --task generation' takes them."""
+    batch = (32, "turns")
+
+    def __init__(self, model: str) -> None:
+        super().__init__(model)
+        self.description = DESCRIPTIONS[model]
+        self.example = f"  parapet train {model} --train my_corpus --checkpoint t5-small --output my_model"
+        command = f"  parapet predict {model} --model my_model{' --checkpoint t5-small' * (model == PREFIX_TUNED)}"
+        self.predict_example = f"""\
+{command} --reference my_corpus --output my_utterances
+{command} --reference my_corpus --candidates 5 --rerank lexical \\
+      --output my_utterances
+  parapet evaluate --task generation --reference my_corpus \\
+      --predictions my_utterances/predictions/original.jsonl --output my_scores"""
+
+    def add_train_flags(self, parser: StrictParser) -> None:
+        """Corpora, a checkpoint, and limits."""
+        add_corpora(parser)
+        add_checkpoint(parser, "the T5 to begin with: a folder with config.json, weights and tokenizer")
+        add = add_training(parser, DEFAULTS[self.model])
+        text = "tokens of an input at most; the beginning of a longer one is cut off (default 256)"
+        add("--max_input", type=int, default=256, metavar="N", help=text)
+        text = "tokens of an utterance at most, in training and prediction (default 128)"
+        add("--max_output", type=int, default=128, metavar="N", help=text)
+        if self.model == PREFIX_TUNED:
+            add("--prefix_length", type=int, default=10, metavar="N", help="positions of the prefixes (default 10)")
+            text = "size of the hidden layer of the MLPs that compute them (default 512)"
+            add("--prefix_size", type=int, default=512, metavar="N", help=text)
+
+    def training(self, args: argparse.Namespace) -> Training:
+        """Reads what is trained on, and looks at the checkpoint. Raises InputError for what cannot work."""
+        check_numbers(args, LEAST)
+        checkpoint = read_checkpoint(args, self.model)
+        device = device_to_train_on(args, "transformers")
+        from parapet.evaluation.models.generation.data import read_examples
+        from parapet.evaluation.models.generation.learning import Config, GenerationLearner
+
+        train, dev, inputs = read_sets(args, read_examples, lambda example: example.opening)
+        config = config_of(Config, args, model=self.model, device=device)
+        return Training(
+            model=self.model,
+            output=args.output,
+            options=options_of(args, (*TRAINING, *CORPORA, *LEAST), device=device),
+            inputs=inputs,
+            progress=not args.quiet,
+            packages=("torch", "transformers"),
+            checkpoint=args.checkpoint,
+            config=config,
+            learner=partial(GenerationLearner, config, checkpoint, train, dev),
+        )
+
+    def add_predict_flags(self, parser: Parser) -> None:
+        """The sets, the search, and the reranker."""
+        add = parser.add_argument
+        if self.model == PREFIX_TUNED:
+            add("--checkpoint", required=True, metavar="DIR", help="the T5 that it was trained with")
+        add("--reference", metavar="ROOT", help="corpus with the acts of system turns (default: the bundled sample)")
+        add_split(parser)
+        add("--variants", metavar="DIR", help="folder of schema variants: the same acts in the words of each")
+        add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="other corpora: entities=made/unseen_entities")
+        add("--beams", type=int, metavar="N", help="of the search (default: as many as candidates, at least 1)")
+        add("--candidates", type=int, default=0, metavar="N", help="write the N best with their scores (default: none)")
+        add("--rerank", choices=("lexical", "nli"), help="choose the candidate that says the most acts, by this scorer")
+        add("--nli_model", metavar="DIR", help="of --rerank nli: a folder with a classifier of text pairs, as RoBERTa")
+        text = "of --rerank: predictions of other models, with candidates, to choose from as well"
+        add("--also", nargs="+", default=[], metavar="DIR", help=text)
+
+    def prediction(self, args: argparse.Namespace) -> Prediction:
+        """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
+        from parapet.evaluation.dst.sets import parse_sets
+
+        check_numbers(args, {"candidates": 0, "beams": 1})
+        checkpoint: str | None = getattr(args, "checkpoint", None)
+        others = parse_sets(args.sets)
+        check_apart(args.output, model=args.model, checkpoint=checkpoint)
+        check_apart(args.output, reference=args.reference, variants=args.variants)
+        for flag, paths in (("also", args.also), ("sets", others.values())):
+            for path in paths:
+                check_apart(args.output, **{flag: path})
+        if args.beams is not None and args.beams < args.candidates:
+            raise InputError(f"{args.candidates} candidates need as many beams: {args.beams} are fewer", "--beams")
+        check_device(args, "transformers")
+        from parapet.evaluation.models.generation import saving
+        from parapet.evaluation.models.generation.data import sources
+        from parapet.evaluation.models.generation.decoding import Search
+        from parapet.evaluation.models.generation.inference import Job, relative_of
+
+        saving.check(args.model, self.model, checkpoint)
+        sets = tuple(sources(str(args.reference or sample_root()), args.split, args.variants, others))
+        reranker = _reranker(args, [source.name for source in sets])
+        candidates = max(1, args.candidates) if reranker else args.candidates
+        search = Search(args.batch_size, args.beams or max(1, candidates), candidates)
+        own = {"checkpoint": checkpoint, "search": search, "sets": sets, "reranker": reranker}
+        job = job_of(Job, args, self.model, **own)
+        read = [("--model", args.model), *(("--reference", file.path) for source in sets for file in source.files)]
+        more = [
+            ("--checkpoint", checkpoint),
+            ("--nli_model", args.nli_model),
+            *(("--also", path) for path in args.also),
+        ]
+        changed = "where the reranker chose another than the most likely"
+        return Prediction(
+            job=job,
+            header=_header(job, args.split),
+            inputs=read + [(flag, path) for flag, path in more if path],
+            asked="turns",
+            answered="said",
+            outputs=tuple(
+                Output(relative_of(name), f"said/{name}", "turn", (f"reranked/{name}", changed) if reranker else None)
+                for name in (source.name for source in sets)
+            ),
+            warnings=WARNINGS,
+        )
+
+
+def _reranker(args: argparse.Namespace, names: Sequence[str]) -> Reranker | None:
+    from parapet.evaluation.models.generation.inference import PREDICTIONS, Reranker, scorer_of
+
+    if (args.rerank == "nli") != (args.nli_model is not None):
+        reason = "a folder with a model is needed" if args.rerank == "nli" else "goes with --rerank nli: add it"
+        raise InputError(reason, "--nli_model")
+    if args.rerank is None:
+        if args.also:
+            raise InputError("goes with --rerank: add it", "--also")
+        return None
+    if args.candidates < 2 and not args.also:
+        raise InputError("there is nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
+    folders = [str(as_path(folder) / PREDICTIONS) for folder in args.also]
+    for folder in folders:
+        for name in names:
+            if not is_there(as_path(folder) / f"{name}.jsonl"):
+                raise InputError(f"has no predictions of {name}: expected {name}.jsonl", folder, "--also")
+    reranker = Reranker(args.rerank, args.nli_model or "", args.batch_size, tuple(folders))
+    scorer_of(reranker.scorer, reranker.folder, reranker.batch_size)
+    return reranker
+
+
+def _header(job: Job, split: str) -> dict[str, object]:
+    """What ``run.json`` says besides files and counts."""
+    from parapet.evaluation.models.generation.inference import scorer_of
+    from parapet.evaluation.writing import sha256_of
+
+    reranker = job.reranker
+    scorer = scorer_of(reranker.scorer, reranker.folder, reranker.batch_size).model if reranker else None
+    options = {
+        "split": split,
+        "sets": [source.name for source in job.sets],
+        "beams": job.search.beams,
+        "candidates": job.search.candidates,
+        "rerank": scorer,
+    }
+    return {
+        **run_header(f"predict_{job.model}", options),
+        "model": digest_of_model(job.folder),
+        "also": [
+            {"set": source.name, "sha256": sha256_of(as_path(folder) / f"{source.name}.jsonl")}
+            for folder in (reranker.others if reranker else ())
+            for source in job.sets
+        ],
+        "inputs": [
+            {"set": source.name, "name": file.relative, "sha256": sha256_of(as_path(file.path))}
+            for source in job.sets
+            for file in source.files
+        ],
+    }

@@ -1,0 +1,153 @@
+"""SOLOIST: history, belief state, database state and response as one sequence, by a GPT-2."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from parapet.pipelines.command import Parser, StrictParser, check_apart
+from parapet.pipelines.models.family import (
+    CORPORA,
+    TRAINING,
+    Defaults,
+    Family,
+    Output,
+    Prediction,
+    Training,
+    add_checkpoint,
+    add_corpora,
+    add_sets,
+    add_training,
+    check_device,
+    check_numbers,
+    check_range,
+    config_of,
+    device_to_train_on,
+    header_of_sets,
+    job_of,
+    options_of,
+    plan_sets,
+    read_checkpoint,
+    read_sets,
+)
+from parapet.schemas.layout import as_path, is_there
+
+LEAST = {"max_length": 8}
+
+WARNINGS = {
+    "too_long": ("turn", "{n} with more history than the model reads: the oldest was cut off"),
+    "unknown_slots": ("slot", "the model named {n} that the schema does not have: left out"),
+}
+
+
+class Soloist(Family):
+    """The language model."""
+
+    description = """\
+A GPT-2 that continues a dialogue: after the history the belief state, after what the database has for it the response,
+delexicalised (Peng et al. 2021, SOLOIST)."""
+    example = """\
+  parapet train soloist --train my_corpus --dev my_corpus --checkpoint gpt2 --output my_model
+  parapet train soloist --train my_corpus my_variations/typos --held_out 0.1 --checkpoint gpt2 --output my_model"""
+    predict_description = """\
+A model and dialogues -> after each user turn, from the reference's history, the belief state and the response:
+OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original.jsonl, delexicalised,
+for 'parapet evaluate --task response'."""
+    predict_example = """\
+  parapet predict soloist --model my_model --reference my_corpus --sets typos=my_variations/typos --output said
+  parapet evaluate --task dst --reference my_corpus --sets typos=my_variations/typos --predictions said/predictions \\
+    --output my_states
+  parapet evaluate --task response --reference my_corpus --predictions said/responses/original.jsonl \\
+    --output my_responses"""
+    batch = (16, "turns")
+
+    def add_train_flags(self, parser: StrictParser) -> None:
+        """Corpora, a database, a checkpoint, and the tasks."""
+        add_corpora(parser, "corpora to learn from")
+        text = "entities besides those that the searches of a corpus returned: JSON, or a folder of SERVICE_db.json"
+        parser.add_argument("--knowledge_base", metavar="PATH", help=text)
+        add_checkpoint(parser, "a GPT-2 to begin with, a local folder")
+        add = add_training(parser, Defaults(10, 3, 8, 5e-5, "turns", "AdamW"))
+        text = "share of all steps over which the learning rate rises before it falls (default 0.05)"
+        add("--warmup", type=float, default=0.05, metavar="X", help=text)
+        text = "tokens of the history at most: of longer ones the oldest are cut off (default 512)"
+        add("--max_length", type=int, default=512, metavar="N", help=text)
+        text = "weight of the paper's third task, to tell turns from corrupted ones; halves the speed (default 0: off)"
+        add("--consistency", type=float, default=0.0, metavar="X", help=text)
+
+    def training(self, args: argparse.Namespace) -> Training:
+        """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+        check_numbers(args, LEAST)
+        check_range(args, "warmup")
+        check_range(args, "consistency", 1000.0)
+        check_apart(args.output, knowledge_base=args.knowledge_base)
+        checkpoint = read_checkpoint(args, self.model)
+        device = device_to_train_on(args, "transformers")
+        from parapet.evaluation.models.soloist.data import read_steps
+        from parapet.evaluation.models.soloist.learning import Config, SoloistLearner
+
+        read = partial(read_steps, knowledge_base=args.knowledge_base)
+        train, dev, inputs = read_sets(args, read, lambda step: step.dialogue_id)
+        config = config_of(Config, args, device=device)
+        return Training(
+            model=self.model,
+            output=args.output,
+            options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "warmup", "consistency"), device=device),
+            inputs=inputs,
+            progress=not args.quiet,
+            packages=("torch", "transformers"),
+            checkpoint=args.checkpoint,
+            config=config,
+            learner=partial(SoloistLearner, config, checkpoint, train, dev),
+        )
+
+    def add_predict_flags(self, parser: Parser) -> None:
+        """The sets, the database, and how responses are sampled."""
+        add_sets(parser)
+        add = parser.add_argument
+        text = "entities besides those that the searches of the split returned: JSON, or a folder of SERVICE_db.json"
+        add("--knowledge_base", metavar="PATH", help=text)
+        text = "sample response tokens among the most likely ones that add up to this probability (default: greedy)"
+        add("--top_p", type=float, default=0.0, metavar="P", help=text)
+        add("--seed", default="0", metavar="TEXT", help="seed of the sampling (default 0)")
+
+    def prediction(self, args: argparse.Namespace) -> Prediction:
+        """Looks at the model and the sets. Raises InputError for what cannot work."""
+        from parapet.evaluation.dst.sets import ORIGINAL, RELEASE
+
+        check_numbers(args)
+        check_range(args, "top_p")
+        check_apart(args.output, knowledge_base=args.knowledge_base)
+        check_device(args, "transformers")
+        from parapet.evaluation.models.soloist.answering import check
+        from parapet.evaluation.models.soloist.data import read_source
+        from parapet.evaluation.models.soloist.decoding import Sampling
+        from parapet.evaluation.models.soloist.inference import Job
+
+        check(args.model)
+        plan = plan_sets(args)
+        released = is_there(as_path(plan.reference) / RELEASE)
+        corpus = str(as_path(plan.reference) / "sgd" / ORIGINAL) if released else plan.reference
+        read_source(corpus, plan.split, args.knowledge_base)
+        job = job_of(
+            Job,
+            args,
+            self.model,
+            sampling=Sampling(args.top_p, args.seed),
+            reference=corpus,
+            split=plan.split,
+            knowledge_base=args.knowledge_base,
+            sets=plan.sets,
+            inputs=plan.files,
+        )
+        sampling = {"top_p": args.top_p, "seed": args.seed} if args.top_p else {}
+        files = [("--sets", file.path) for file in plan.files]
+        return Prediction(
+            job=job,
+            header=header_of_sets(self.model, args.model, plan, **sampling),
+            inputs=[("--model", args.model), ("--reference", plan.reference), *files],
+            asked="asked",
+            answered="answered",
+            outputs=tuple(Output(f"predictions/{name}", f"frames/{name}", "frame") for name in plan.sets),
+            warnings=WARNINGS,
+        )

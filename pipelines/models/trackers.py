@@ -1,0 +1,241 @@
+"""The models of dialogue states: tiny_dst, t5dst, sgp_dst."""
+
+from __future__ import annotations
+
+import argparse
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from parapet.pipelines.command import Parser, StrictParser
+from parapet.pipelines.models.family import (
+    CORPORA,
+    TRAINING,
+    Defaults,
+    Family,
+    Output,
+    Prediction,
+    Training,
+    add_checkpoint,
+    add_corpora,
+    add_sets,
+    add_training,
+    check_device,
+    check_numbers,
+    check_range,
+    config_of,
+    device_to_train_on,
+    header_of_sets,
+    job_of,
+    options_of,
+    plan_sets,
+    read_checkpoint,
+    read_sets,
+)
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from parapet.evaluation.models.dst.data import Labelled
+    from parapet.evaluation.models.dst.fine_tuning import FineTuning
+    from parapet.evaluation.models.dst.sgp.learning import Config, SgpLearner
+    from parapet.evaluation.models.dst.t5.learning import T5Learner
+    from parapet.evaluation.models.training import Learner
+    from parapet.pipelines.models.family import Inputs
+
+PREDICT = """\
+A model and dialogues -> the same dialogues with predicted states, in the SGD format:
+OUT/predictions/original/SPLIT/..., OUT/predictions/v1/SPLIT/..., as 'parapet evaluate --task dst' takes them."""
+
+FINE_TUNING = ("warmup", "max_length", "negatives", "dev_frames")
+
+
+def read_frames(args: argparse.Namespace) -> tuple[list[Labelled], list[Labelled], Inputs]:
+    """The frames to learn from, those that choose the best epoch, and the files that they were read from."""
+    from parapet.evaluation.models.dst.data import read_labels
+
+    return read_sets(args, read_labels, lambda frame: frame.opening)
+
+
+class Tracker(Family):
+    """A model of dialogue states."""
+
+    predict_description = PREDICT
+    batch = (64, "what the model computes")
+
+    @property
+    def predict_example(self) -> str:  # type: ignore[override]
+        """With the name of the model."""
+        return (
+            f"  parapet predict {self.model} --model my_model --reference my_corpus --variants my_dialogues "
+            "--output my_states\n"
+            "  parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\\n"
+            "      --predictions my_states/predictions --output my_scores"
+        )
+
+    def add_predict_flags(self, parser: Parser) -> None:
+        """Those of the sets."""
+        add_sets(parser)
+
+    def prediction(self, args: argparse.Namespace) -> Prediction:
+        """Looks at the model and the sets. Raises InputError for what cannot work."""
+        from parapet.evaluation.models.dst.inference import Job, check
+
+        check_numbers(args)
+        check_device(args)
+        check(args.model, self.model)
+        plan = plan_sets(args)
+        text = "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off"
+        return Prediction(
+            job=job_of(Job, args, self.model, sets=plan.sets, inputs=plan.files),
+            header=header_of_sets(self.model, args.model, plan),
+            inputs=[("--model", args.model), *(("--reference", file.path) for file in plan.files)],
+            asked="asked",
+            answered="predicted",
+            outputs=tuple(Output(f"predictions/{name}", f"predicted/{name}", "frame") for name in plan.sets),
+            warnings={"too_long": ("input", text)},
+        )
+
+
+class TinyDst(Tracker):
+    """The small net."""
+
+    description = """\
+A small net that reads schema and dialogue: it compares what in the dialogue may be a value with what the schema says of
+each slot. Trained from scratch, in minutes on a CPU."""
+    example = """\
+  parapet train tiny_dst --output my_model                                       # on the bundled sample
+  parapet train tiny_dst --train sets/oracle --dev sgd --output my_model         # on a set of 'parapet augment'"""
+
+    def add_train_flags(self, parser: StrictParser) -> None:
+        """Corpora, and the size of the net."""
+        add_corpora(parser)
+        add = add_training(parser, Defaults(epochs=20, patience=8, batch=4, rate=0.005, unit="dialogues"))
+        add("--size", type=int, default=64, metavar="N", help="size of the embeddings (default 64)")
+
+    def training(self, args: argparse.Namespace) -> Training:
+        """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+        check_numbers(args, {"size": 1})
+        device = device_to_train_on(args)
+        from parapet.evaluation.models.dst.tiny.learning import Config, TinyLearner
+        from parapet.evaluation.models.dst.tiny.tracking import LARGEST
+
+        if args.size > LARGEST:
+            raise InputError(f"{args.size}: give {LARGEST} or less", "--size")
+        train, dev, inputs = read_frames(args)
+        config = config_of(Config, args, device=device)
+        return Training(
+            model=self.model,
+            output=args.output,
+            options=options_of(args, (*TRAINING, *CORPORA, "size"), device=device),
+            inputs=inputs,
+            progress=not args.quiet,
+            packages=("torch",),
+            config=config,
+            learner=partial(TinyLearner, config, train, dev),
+        )
+
+
+class FineTuned(Tracker):
+    """A tracker that fine-tunes a checkpoint.
+
+    Attributes:
+      checkpoint: what ``--checkpoint`` is.
+      defaults: of the training; ``warmup`` and ``max_length`` of these flags.
+      options: flags that shape the content, besides those that all have.
+      packages: that are needed besides torch and transformers.
+    """
+
+    checkpoint: str
+    defaults: Defaults
+    warmup: float
+    max_length: int
+    options: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+    def add_train_flags(self, parser: StrictParser) -> None:
+        """A checkpoint, corpora, and how it is fine-tuned."""
+        add_checkpoint(parser, self.checkpoint)
+        add_corpora(parser)
+        add = add_training(parser, self.defaults)
+        text = f"share of all steps over which the learning rate rises before it falls (default {self.warmup:g})"
+        add("--warmup", type=float, default=self.warmup, metavar="X", help=text)
+        text = f"tokens of an input at most; longer dialogues lose their oldest part (default {self.max_length})"
+        add("--max_length", type=int, default=self.max_length, metavar="N", help=text)
+        text = "share of the inputs without a value that each epoch uses, drawn anew (default 1: all)"
+        add("--negatives", type=float, default=1.0, metavar="X", help=text)
+        text = "number of dev frames, drawn at random, that choose the best epoch; 0 for all (default 1000)"
+        add("--dev_frames", type=int, default=1000, metavar="N", help=text)
+
+    @abstractmethod
+    def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[FineTuning, Callable[..., Learner]]:
+        """The config, and the class of the learner."""
+
+    def training(self, args: argparse.Namespace) -> Training:
+        """Reads what is trained on. Raises InputError for flags and files that cannot work."""
+        check_numbers(args, {"max_length": 16, "dev_frames": 0})
+        for flag in ("warmup", "negatives"):
+            check_range(args, flag)
+        checkpoint = read_checkpoint(args, self.model)
+        device = device_to_train_on(args, "transformers", *self.packages)
+        train, dev, inputs = read_frames(args)
+        config, learner = self.fine_tuning(args, device)
+        return Training(
+            model=self.model,
+            output=args.output,
+            options=options_of(args, (*TRAINING, *CORPORA, *FINE_TUNING, *self.options), device=device),
+            inputs=inputs,
+            progress=not args.quiet,
+            packages=("torch", "transformers"),
+            checkpoint=args.checkpoint,
+            config=config,
+            learner=partial(learner, config, checkpoint, train, dev),
+        )
+
+
+class T5Dst(FineTuned):
+    """A T5 that is prompted for one slot at a time."""
+
+    description = """\
+Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng and Ostendorf 2021, "Dialogue State
+Tracking with a Language Model using Schema-Driven Prompting")."""
+    example = """\
+  hf download google-t5/t5-small --local-dir t5-small
+  parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
+    checkpoint = "a T5 as save_pretrained writes it: t5, mt5, umt5 or longt5"
+    defaults = Defaults(epochs=3, patience=2, batch=32, rate=1e-4, unit="prompts", optimiser="AdamW")
+    warmup, max_length = 0.0, 512
+    packages = ("sentencepiece",)
+
+    def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[FineTuning, type[T5Learner]]:
+        """See the base class."""
+        from parapet.evaluation.models.dst.fine_tuning import FineTuning
+        from parapet.evaluation.models.dst.t5.learning import T5Learner
+
+        return config_of(FineTuning, args, device=device), T5Learner
+
+
+class SgpDst(FineTuned):
+    """Four BERT encoders and the rules that combine them."""
+
+    description = """\
+Fine-tunes BERT encoders for intents, categorical slots, free slots and slot transfer, which rules combine (Ruan, Ling,
+Gu and Liu 2020, "Fine-Tuning BERT for Schema-Guided Zero-Shot Dialogue State Tracking")."""
+    example = """\
+  hf download google-bert/bert-base-cased --local-dir bert
+  parapet train sgp_dst --checkpoint bert --train my_corpus --negatives 0.1 --output my_model"""
+    checkpoint = "a BERT as save_pretrained writes it: bert, distilbert, electra or roberta"
+    defaults = Defaults(epochs=3, patience=2, batch=32, rate=2e-5, unit="inputs", optimiser="AdamW")
+    warmup, max_length = 0.1, 256
+    options = ("shared",)
+
+    def add_train_flags(self, parser: StrictParser) -> None:
+        """Those of fine-tuning, and ``--shared``."""
+        super().add_train_flags(parser)
+        parser.add_argument("--shared", action="store_true", help="one encoder for all modules (default: one for each)")
+
+    def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[Config, type[SgpLearner]]:
+        """See the base class."""
+        from parapet.evaluation.models.dst.sgp.learning import Config, SgpLearner
+
+        return config_of(Config, args, device=device), SgpLearner

@@ -1,0 +1,84 @@
+"""``parapet predict``: models that ``parapet train`` made, on files of dialogues; one model at a time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from parapet.pipelines.command import Parser, counted, run_command, say
+from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.models import MODELS, family_of
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from parapet.pipelines.models.family import Prediction
+
+USAGE = f"""usage: parapet predict MODEL [flags]
+
+Runs a model that 'parapet train' made on dialogues -> OUT/predictions, as 'parapet evaluate' takes them.
+
+models:
+{chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
+
+example:
+  parapet predict tiny_dst --model my_model --reference my_corpus --variants my_dialogues --output my_states
+  parapet evaluate --task dst --reference my_corpus --variants my_dialogues --predictions my_states/predictions \\
+    --output my_scores
+
+'parapet predict MODEL --help' shows the flags of a model.
+"""
+
+
+def parser(model: str) -> Parser:
+    """The command line of a model."""
+    return family_of(model).predict_parser()
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if argv and argv[0] in MODELS:
+        family = family_of(argv[0])
+        inputs = lambda prediction: prediction.inputs  # noqa: E731
+        return run_command(family.predict_parser(), argv[1:], family.prediction, build, report, inputs)
+    return hand_over("parapet predict", "model", MODELS, "parapet.pipelines.predict", USAGE, argv)
+
+
+def build(pipeline: beam.Pipeline, prediction: Prediction) -> None:
+    """Files -> chunks -> the model's answers -> files of predictions."""
+    from parapet.evaluation.models.inference import Predict, check_invariants
+    from parapet.transforms import files
+
+    job = prediction.job
+    files.prepare(job.output, f"predict_{job.model}")
+    written, counts = pipeline | "Predict" >> Predict(job)
+    check = partial(check_invariants, asked=prediction.asked, answered=prediction.answered)
+    _ = written | "Publish" >> files.Publish(job.output, prediction.header, counts, check)
+
+
+def report(prediction: Prediction, _: dict[str, int]) -> None:
+    """Prints what was written, and warns of what did not fit the model."""
+    from parapet.transforms.files import MANIFEST, read_written
+
+    output = prediction.job.output
+    counts: dict[str, int] = json.loads(read_written(output, MANIFEST))["counts"]
+    for written in prediction.outputs:
+        line = f"{output}/{written.path}: {counted(counts.get(written.count, 0), written.unit)}"
+        if written.also:
+            line += f", {counts.get(written.also[0], 0):,} {written.also[1]}"
+        say(line)
+        name = written.count.partition("/")[2]
+        for kind, (unit, text) in prediction.warnings.items():
+            if n := counts.get(f"{kind}/{name}".rstrip("/"), 0):
+                logging.warning("%s: %s", name or written.path, text.replace("{n}", counted(n, unit)))
+    for note in prediction.notes:
+        say(note)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -1,0 +1,105 @@
+"""``parapet train``: the baseline models of the papers, trained here; one model at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from parapet.pipelines.command import StrictParser, UsageError, counted, run_checked, say
+from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.models import MODELS, family_of
+from parapet.schemas.distribution import parapet_version
+from parapet.schemas.errors import InputError
+
+if TYPE_CHECKING:
+    from parapet.pipelines.models.family import Training
+
+STOPPED = "run the same command again: it resumes after the last whole epoch"
+
+USAGE = f"""usage: parapet train MODEL [flags]
+
+Trains a baseline model of the papers -> a folder with the model, its log, and what it was trained on.
+A training that was stopped resumes when the same command is run again.
+
+models:
+{chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
+
+example:
+  parapet train tiny_dst --train my_corpus --output my_model
+  parapet train memn2n --train babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt \\
+    --output my_model
+
+'parapet train MODEL --help' shows the flags of a model; 'parapet predict MODEL' runs what was trained.
+"""
+
+
+def parser(model: str) -> StrictParser:
+    """The command line of a model."""
+    return family_of(model).train_parser()
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs ``parapet train``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if argv and argv[0] in MODELS:
+        family = family_of(argv[0])
+        return run_checked(family.train_parser(), argv[1:], family.training, act, STOPPED)
+    return hand_over("parapet train", "model", MODELS, "parapet.pipelines.train", USAGE, argv)
+
+
+def act(training: Training) -> None:
+    """Trains, publishes the model with its log, and says how good it is."""
+    from parapet.evaluation.writing import publish
+
+    header = header_of(training)
+    model, output = training.model, training.output
+    if training.config is None or training.learner is None:
+        publish(output, training.files, header)
+        say(f"{model}: the model is in {output}")
+        return
+    from parapet.evaluation.models.training import clear_state, log_bytes, train
+
+    trained = train(training.config, training.learner, output, header, training.progress)
+    best = trained.best
+    epochs = counted(best.epoch, "epoch")
+    result = {"epoch": best.epoch, "epochs": len(trained.log), "dev": best.dev, **trained.result}
+    files = {**trained.files, "log.jsonl": log_bytes(trained.log)}
+    publish(output, files, {**header, "result": result})
+    clear_state(output)
+    say(f"{model}: {trained.metric} on dev {best.dev:.2%} after {epochs}; the model is in {output}")
+    for name, value in trained.result.items():
+        say(f"{name.replace('_', ' ')}: {value:.6g}")
+
+
+def header_of(training: Training) -> dict[str, object]:
+    """Prepares the output folder; returns what ``run.json`` says besides the files and the result.
+
+    A training resumes only where all of it is the same.
+
+    Raises:
+      UsageError: the folder cannot be written, or is another command's.
+    """
+    from importlib.metadata import version
+
+    from parapet.pipelines.models.family import named_digest
+    from parapet.transforms import checkpoints, files
+
+    try:
+        files.prepare(training.output, f"train_{training.model}")
+    except InputError as error:
+        raise UsageError(error.reason, error.path, error.where) from None
+    header: dict[str, object] = {
+        "pipeline": f"train_{training.model}",
+        "version": parapet_version(),
+        "options": training.options,
+        "inputs": [{"flag": flag, **named_digest(path)} for flag, path in training.inputs],
+        **{name: version(name) for name in training.packages},
+    }
+    if training.checkpoint:
+        header["checkpoint"] = checkpoints.digest(training.checkpoint)
+    return header
+
+
+if __name__ == "__main__":
+    sys.exit(run())
