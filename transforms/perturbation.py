@@ -157,6 +157,7 @@ class Perturbation:
       metrics: what is counted, and how it reads on the page. ``CHANGES`` are counted of themselves.
       terms: words that the page explains, with their meaning.
       in_folders: whether each set has a folder of its own, or the only set is the output folder itself.
+      shown: how many examples of a set the page shows.
       keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
       other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
@@ -190,6 +191,7 @@ class Perturbation:
     metrics: ClassVar[Sequence[Metric]] = CHANGES
     terms: ClassVar[Mapping[str, str]] = {}
     in_folders: ClassVar[bool] = True
+    shown: ClassVar[int] = 12
     keeps_empty_files: ClassVar[bool] = True
     other_outputs: ClassVar[Sequence[str]] = ()
     analyzes_all_splits: ClassVar[bool] = False

@@ -81,7 +81,7 @@ def report_of(
     for metric, name in shares[:4]:
         label = metric.label if len(statistics["sets"]) == 1 else f"{metric.label}, {name}"
         tiles.append(Tile(label, percent(statistics["sets"][name][f"{metric.name}_share"])))
-    said = ", ".join(f"{option} {value}" for option, value in options.items() if value not in ("", None))
+    said = ", ".join(f"{option} {_listed(value)}" for option, value in options.items() if value not in ("", None))
     meanings = {metric.label: metric.meaning for metric in perturbation.metrics if metric.meaning}
     files = {"statistics.json": "all numbers", "dead_letters.jsonl": "records that could not be used"}
     return Report(
@@ -105,6 +105,10 @@ def lines_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Itera
             share = f" ({percent(numbers[f'{metric.name}_share'])})" if metric.of else ""
             parts.append(f"{numbers[metric.name]:,} {metric.label}{share}")
         yield f"{name}: {', '.join(parts)}"
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _cells(metrics: Sequence[Metric], numbers: Mapping[str, Any]) -> list[str]:

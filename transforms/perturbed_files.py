@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Element = tuple[DialogueFile, Mapping[int, Any]]  # a file, and the states of its dialogues by position
 
-SHOWN = 12  # examples of a set on the page
-
 
 class PerturbCorpus(beam.PTransform):
     """Writes and publishes the sets of a perturbation.
@@ -73,7 +71,7 @@ class PerturbCorpus(beam.PTransform):
         write = WriteEach(
             partial(write_file, output=self.info.output, shared_names=tuple(analysis.shared)),
             *(beam.pvalue.AsDict(pairs) for pairs in analysis.shared.values()),
-            shown=SHOWN,
+            shown=self.perturbation.shown,
             others=self.perturbation.other_outputs,
             setup=partial(_Opened, self.perturbation),
         )
@@ -95,7 +93,7 @@ class PerturbCorpus(beam.PTransform):
             *(beam.pvalue.AsList(values) for values in analysis.reported.values()),
             tallies=self.perturbation.tallies,
             invariants=self.perturbation.invariants(),
-            shown=SHOWN,
+            shown=self.perturbation.shown,
         )
 
 
@@ -188,7 +186,11 @@ class _FileOfSets:
             checked(self.perturbation, perturbed)
             dialogue = perturbed.dialogue
             if id(dialogue) not in texts:
-                texts[id(dialogue)] = dialogue, dialogue_text(dialogue, item.plain)
+                try:
+                    texts[id(dialogue)] = dialogue, dialogue_text(dialogue, item.plain)
+                except InputError as error:  # nested too deeply
+                    self._leave_out(item, error, name)
+                    continue
             files.add(self.folders[name], texts[id(dialogue)][1])
             self._note(name, item, perturbed if isinstance(perturbed, Detailed) else Detailed(*perturbed))
 

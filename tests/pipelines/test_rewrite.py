@@ -73,7 +73,8 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus: Path, capsys: py
     found = files_of(corpus / "out")
     expected = files_of(corpus / "reference")
     assert {name: data for name, data in found.items() if "/" in name} == expected
-    assert set(found) - set(expected) == {"run.json", "mapping.json", "dead_letters.jsonl"}
+    others = {"run.json", "mapping.json", "dead_letters.jsonl", "statistics.json", "README.md", "report.html"}
+    assert set(found) - set(expected) == others
     assert found["dead_letters.jsonl"] == b""
     told = capsys.readouterr()
     assert told.out.splitlines() == [
@@ -83,7 +84,8 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus: Path, capsys: py
     ]
     manifest = json.loads(found["run.json"])
     assert set(manifest["files"]) == set(found) - {"run.json"}
-    assert manifest["counts"]["rewritten"] == 80
+    of_variant = {"dialogues": 40, "left_out": 0}
+    assert json.loads(found["statistics.json"])["sets"] == {"v1": of_variant, "v2": of_variant}
     assert manifest["options"]["matched_by"] == "position"
     names = json.loads(found["mapping.json"])["v1"]["Gyms_1"]
     assert names["service"] == "Gyms_11"
@@ -130,6 +132,9 @@ def test_the_output_is_a_set_of_corpora_and_of_variants(corpus: Path) -> None:
     same, first = files_of(corpus / "same"), files_of(out)
     assert json.loads(same.pop("run.json"))["options"]["matched_by"] == "mapping"
     del first["run.json"]
+    assert b"matched by recorded names" in same.pop("README.md")
+    assert b"matched by their positions in the schemas" in first.pop("README.md")
+    del same["report.html"], first["report.html"]
     assert same == first
 
 
@@ -230,8 +235,9 @@ def test_what_is_left_out_is_not_lost(corpus: Path, capsys: pytest.CaptureFixtur
         there = [dialogue["dialogue_id"] for dialogue in json.loads(here.read_bytes())] if here.exists() else []
         assert there == [name for name in ids if (split, file, name) not in dead]
         written |= set(there)
-    counts = json.loads((corpus / "out/run.json").read_bytes())["counts"]
-    assert counts["rewritten/v1"] == counts["dialogues"] == counts["rewritten/v2"] + counts["left_out/v2"]
+    statistics = json.loads((corpus / "out/statistics.json").read_bytes())
+    v1, v2 = statistics["sets"].values()
+    assert v1["dialogues"] == statistics["dialogues"] == v2["dialogues"] + v2["left_out"]
     told = capsys.readouterr()
     left = f"left out: {len(letters)} of 40 dialogues of v2 (bad_service {len(letters)})"
     assert f"{left}; see {corpus}/out/dead_letters.jsonl" in told.err
@@ -358,7 +364,7 @@ def test_intents_that_no_schema_has_are_told(corpus: Path, capsys: pytest.Captur
 
     edit(corpus / "sgd/dev/dialogues_001.json", rename)
     assert run(corpus) == 0
-    assert "left as they are: 1 intent that no schema has" in capsys.readouterr().err
+    assert "unchanged: 1 intent that no schema has" in capsys.readouterr().err
     found = json.loads((corpus / "out/v1/dev/dialogues_001.json").read_bytes())
     assert found[0]["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
 

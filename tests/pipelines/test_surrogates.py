@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from parapet.pipelines.main import main
 from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import read_each
+from parapet.schemas.dialogue_files import dialogue_text, read_each
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import read_root, sample_root
 from parapet.transforms.dead_letters import read_dead_letters
-from parapet.transforms.variants.dialogues import places_of
+from parapet.transforms.variants.dialogues import places_of, rename
 from parapet.transforms.variants.matching import Variant
 from parapet.transforms.variants.names import by_position, known_names
-from parapet.transforms.variants.rewriting import text_under
 
 HALF = "\ud800"
 Way = tuple[Any, ...]
@@ -92,7 +91,7 @@ def test_wherever_it_stands_a_dialogue_is_written_or_left_out(position: tuple[di
     if isinstance(read, InputError):
         assert read.reason.startswith(("not_unicode: ", "not_sgd: "))
         assert read.where.isascii()
-    text = taken(text_under, SAME, places_of(raw, known_names(SERVICES.values())), plain)
+    text = taken(lambda: dialogue_text(rename(SAME, places_of(raw, known_names(SERVICES.values()))), plain))
     if isinstance(text, InputError):
         assert text.reason.partition(":")[0] in ("not_unicode", "not_sgd", "unknown_service", "unknown_slot")
     else:

@@ -13,16 +13,15 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, read_each
+from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text, read_each
 from parapet.schemas.errors import InputError
 from parapet.transforms.augment.plan import ORIGINAL, TrainingSet, Work
 from parapet.transforms.augment.tables import Part, ShardKey, batch_of, row_of, write_parts
 from parapet.transforms.corpora import read_file
 from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.files import HashingWriter, Written, staged
-from parapet.transforms.variants.dialogues import Places, places_of
+from parapet.transforms.variants.dialogues import Places, places_of, rename
 from parapet.transforms.variants.matching import Variant
-from parapet.transforms.variants.rewriting import text_under
 
 ROWS, DEAD, COUNTS, IDS = "rows", "dead", "counts", "ids"
 
@@ -200,7 +199,7 @@ def make_versions(dialogue: Any, plain: bool, file: str, work: Work) -> tuple[Ve
 
 def _version(variant: Variant, places: Places, plain: bool, source: str, file: str) -> tuple[bytes, dict[str, Any]]:
     places.dialogue["dialogue_id"] = version_id(source, variant.name)
-    text = text_under(variant, places, plain)
+    text = dialogue_text(rename(variant, places), plain)
     return text, row_of(places.dialogue, file, variant.name, source)
 
 

@@ -247,12 +247,12 @@ def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
     return path, OPENING + BETWEEN.join(in_order) + CLOSING if in_order else EMPTY
 
 
-def counts_of(result: Result, rule: Rule) -> Iterator[tuple[tuple[str, ...], int]]:
+def counts_of(result: Result, rule: Rule) -> Iterator[tuple[tuple[object, ...], int]]:
     """Counts of the chosen dialogues, to be compared with those written; and of what training and test share."""
     for domain, chosen in result.items():
-        yield CountKey("chosen"), sum(len(dialogues) for _, dialogues in sets_of(domain, chosen, rule))
-        yield CountKey("shared_ids"), _shared(chosen, lambda one: one.dialogue_id)
-        yield CountKey("shared_texts"), _shared(chosen, lambda one: one.digest)
+        yield tuple(CountKey("chosen")), sum(len(dialogues) for _, dialogues in sets_of(domain, chosen, rule))
+        yield tuple(CountKey("shared_ids")), _shared(chosen, lambda one: one.dialogue_id)
+        yield tuple(CountKey("shared_texts")), _shared(chosen, lambda one: one.digest)
 
 
 def _shared(chosen: Chosen, key: Any) -> int:
