@@ -1,8 +1,7 @@
-"""``parapet completion``: a script that makes a shell complete the command line; and what it asks at each Tab.
+"""``parapet completion``: a script with which a shell completes the command line, and the answers to it at each Tab.
 
-The script calls ``parapet`` itself, which answers with argcomplete from the parsers of the commands: so the flags are
-those of the version that is installed, and plug-ins are among the choices. Only the parser of the command that stands
-on the line is made.
+The script calls ``parapet``, which answers with argcomplete from the parsers of the commands: so the flags are those of
+the installed version, and plug-ins are among the choices. Only the parser of the command on the line is built.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from parapet.schemas.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")
 
-DESCRIPTION = "Prints the script by which a shell completes pipelines, actions, flags and their values."
+DESCRIPTION = "Prints the script with which a shell completes pipelines, actions, flags and their values."
 
 EXAMPLE = """\
   source <(parapet completion bash)                          # this shell; in ~/.bashrc, every shell
@@ -29,27 +28,27 @@ EXAMPLE = """\
 
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("completion", DESCRIPTION, EXAMPLE)
-    made.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
-    return made
+    parser = StrictParser("completion", DESCRIPTION, EXAMPLE)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_checked(parser(), argv, lambda args: args, act, "nothing was written")
+    return run_checked(parser(), argv, lambda args: str(args.shell), act, "nothing was written")
 
 
-def act(args: argparse.Namespace) -> None:
+def act(shell: str) -> None:
     """Prints the script. Raises InputError where argcomplete is missing."""
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError:
         raise InputError("argcomplete is not installed: pip install argcomplete") from None
-    print(shellcode(["parapet"], shell=args.shell), end="")
+    print(shellcode(["parapet"], shell=shell), end="")
 
 
 def answer() -> None:
-    """Answers a shell that asks what may stand at the cursor, and ends the process."""
+    """Answers a shell that asks for completions at the cursor, and ends the process."""
     try:
         import argcomplete
         from argcomplete.lexers import split_line
@@ -61,7 +60,7 @@ def answer() -> None:
 
 
 def tree(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The whole command line as one parser, with the flags of the command that stands on it.
+    """The whole command line as one parser, with the flags of the command on it.
 
     Args:
       words: whole words before the cursor, without ``parapet``.
@@ -73,7 +72,7 @@ def tree(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add(to: argparse.ArgumentParser, names: Mapping[str, str], known: Mapping[str, argparse.ArgumentParser]) -> None:
-    """Adds sub-commands, of which but those that are known are only names."""
+    """Adds sub-commands; those without a parser among ``known`` are mere names."""
     commands = to.add_subparsers()
     for name, what in names.items():
         parents = [known[name]] if name in known else []
@@ -92,7 +91,7 @@ def _of_pipeline(name: str, words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _of_evaluate(tasks: Mapping[str, str], words: Sequence[str]) -> argparse.ArgumentParser:
-    """Its flags are those of the task, which is itself a flag's value."""
+    """Its flags are those of the task, which is itself the value of a flag."""
     named = [other for one, other in pairwise(words) if one == "--task"]
     named += [one.removeprefix("--task=") for one in words if one.startswith("--task=")]
     known = [parser_of("evaluate", task) for task in named if task in tasks]
