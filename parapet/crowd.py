@@ -30,7 +30,7 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
     """Orders paraphrases from near to far, as the variants v1 to v5 are composed (SGD-X, Lee et al. 2022, section 2.3).
 
     Args:
-      original: the name or description that they stand for.
+      original: the name or description that they paraphrase.
       paraphrases: of it.
       by: ``levenshtein``, with which names are ranked: the edit distance of the texts as written, in characters.
         ``jaccard``, with which descriptions are ranked: the Jaccard distance, 0 to 1, of their sets of lower-cased
@@ -51,7 +51,7 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
 
     check_distance(by, "by")
     if isinstance(paraphrases, str):
-        raise InputError("expected several texts, found one: put it into a list", "paraphrases")
+        raise InputError("expected several texts, found one: put it in a list", "paraphrases")
     texts = list(paraphrases)
     for place, text in [("original", original), *((f"paraphrases[{i}]", text) for i, text in enumerate(texts))]:
         if not isinstance(text, str):
@@ -66,7 +66,7 @@ class Composition:
     Attributes:
       variants: ``v1`` (nearest to the original) to ``v5``, to the name of a split (``schema`` where there are none), to
         its services, as its ``schema.json`` has them. A service that is short of answers is in none of them.
-      audit: the fate of every answer, a row each, as in ``responses.parquet``.
+      audit: what became of every answer, a row each, as in ``responses.parquet``.
       dead_letters: the records that could not be used, with the reasons.
     """
 
@@ -191,12 +191,13 @@ def compose(
     >>> from parapet.schemas.layout import sample_root
     >>> crowd = sample_root() / "crowd"
     >>> corpus = parapet.load_corpus()
-    >>> made = parapet.compose(corpus, [crowd / "names.csv", crowd / "descriptions.csv"], crowd / "decisions.csv")
-    >>> list(made.variants), list(made.variants["v1"])
+    >>> responses = [crowd / "names.csv", crowd / "descriptions.csv"]
+    >>> composition = parapet.compose(corpus, responses, crowd / "decisions.csv")
+    >>> list(composition.variants), list(composition.variants["v1"])
     (['v1', 'v2', 'v3', 'v4', 'v5'], ['train', 'dev', 'test'])
-    >>> [service["service_name"] for service in made.variants["v3"]["test"]]
+    >>> [service["service_name"] for service in composition.variants["v3"]["test"]]
     ['Ferries_13', 'Gyms_13', 'Libraries_23', 'Repairs_13']
-    >>> made.shortfall.select(["element_id", "task", "have"]).to_pylist()[0]
+    >>> composition.shortfall.select(["element_id", "task", "have"]).to_pylist()[0]
     {'element_id': 'Museums_1/slot/has_audio_guide', 'task': 'names', 'have': 3}
     """
     from parapet.transforms.crowd.composition import settle_all
@@ -230,7 +231,7 @@ def _schemas(services: Any) -> list[SplitSchemas]:
 
 
 def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> Answers:
-    """All that people gave, of files and records."""
+    """All answers and decisions, from files and records."""
     from parapet.schemas.decisions import Decision
     from parapet.schemas.responses import Assignment
     from parapet.transforms.crowd.composition import read_answers
@@ -238,8 +239,8 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
     from parapet.transforms.crowd.worker_key import load_worker_key
 
     check_encoding(encoding, "encoding")
-    response_files, assignments = _given(responses, "responses", Assignment)
-    decision_files, decided = _given(decisions if decisions is not None else [], "decisions", Decision)
+    response_files, assignments = _paths_and_records(responses, "responses", Assignment)
+    decision_files, decided = _paths_and_records(decisions if decisions is not None else [], "decisions", Decision)
     sheets = _sheets(reviewers)
     try:
         answers = read_answers(
@@ -252,13 +253,13 @@ def _answers(responses: Any, decisions: Any, reviewers: Any, encoding: str) -> A
     return answers
 
 
-def _given(given: Any, place: str, kind: type[Record]) -> tuple[list[str], list[Record]]:
+def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list[str], list[Record]]:
     """Paths of files that are there, and records of a kind, checked. Raises InputError for anything else."""
     from parapet.transforms.crowd.ingest.files import check_file
 
     paths: list[str] = []
     records: list[Record] = []
-    for i, item in enumerate([given] if isinstance(given, str | Path | kind) else given):
+    for i, item in enumerate([items] if isinstance(items, str | Path | kind) else items):
         if isinstance(item, str | Path):
             check_file(str(item), place)
             paths.append(str(item))
@@ -271,7 +272,7 @@ def _given(given: Any, place: str, kind: type[Record]) -> tuple[list[str], list[
 
 
 def _checked(record: Record, place: str) -> Record:
-    """A record whose fields are what they say: a struct that was made by hand may have anything in them."""
+    """A record whose fields have the declared types: of a struct made by hand, nobody has checked them."""
     values = msgspec.to_builtins(record)
     if (half := surrogate_in(values)) is not None:
         raise InputError("half a surrogate pair, which is no character: write it anew", place, half)

@@ -337,7 +337,7 @@ def test_rank_orders_by_distance_then_text(original, paraphrases, by) -> None:
 def test_rank_refuses_what_it_cannot_rank() -> None:
     with pytest.raises(InputError, match="there is no distance 'cosine': built in: jaccard, levenshtein"):
         rank("a", ["b"], by="cosine")
-    with pytest.raises(InputError, match="put it into a list"):
+    with pytest.raises(InputError, match="put it in a list"):
         rank("a", "bc")
     with pytest.raises(InputError, match=r"paraphrases\[1\]: expected a text, found NoneType"):
         rank("a", ["b", None])  # type: ignore[list-item]

@@ -47,7 +47,7 @@ class Merged(msgspec.Struct):
 
     Attributes:
       agreed: same decision from both; for a fix, the same text.
-      single: judged by one of them only, taken as they stand.
+      single: judged by one of them only; taken unchanged.
       adjudicate: judged differently; nothing is decided about these.
     """
 
@@ -64,12 +64,12 @@ class Merged(msgspec.Struct):
 
 def merge_reviewers(first: Iterable[Decision], second: Iterable[Decision]) -> Merged:
     """Merges the decisions of two reviewers. Where one of them decided an answer twice, the first decision counts."""
-    one, two = _by_id(first), _by_id(second)
-    both = sorted(one.keys() & two.keys())
-    agreed = [_joined(one[key], two[key]) for key in both if _same(one[key], two[key])]
-    adjudicate = [Disagreement(key, one[key], two[key]) for key in both if not _same(one[key], two[key])]
-    single = [(one | two)[key] for key in sorted(one.keys() ^ two.keys())]
-    agreement = _agreement([(key, one[key].decision, two[key].decision) for key in both])
+    a, b = _by_id(first), _by_id(second)
+    both = sorted(a.keys() & b.keys())
+    agreed = [_joined(a[key], b[key]) for key in both if _same(a[key], b[key])]
+    adjudicate = [Disagreement(key, a[key], b[key]) for key in both if not _same(a[key], b[key])]
+    single = [(a | b)[key] for key in sorted(a.keys() ^ b.keys())]
+    agreement = _agreement([(key, a[key].decision, b[key].decision) for key in both])
     agreement.disagreements = len(adjudicate)
     return Merged(agreed, single, adjudicate, agreement)
 
@@ -80,10 +80,10 @@ def adjudicate_csv(disagreements: Iterable[Disagreement]) -> bytes:
 
 
 def _by_id(decisions: Iterable[Decision]) -> dict[str, Decision]:
-    found: dict[str, Decision] = {}
+    by_id: dict[str, Decision] = {}
     for decision in decisions:
-        found.setdefault(decision.response_id, decision)
-    return found
+        by_id.setdefault(decision.response_id, decision)
+    return by_id
 
 
 def _same(one: Decision, two: Decision) -> bool:
@@ -109,7 +109,7 @@ def _agreement(items: list[tuple[str, str, str]]) -> Agreement:
         return Agreement(0, 0, undefined="no answer was judged by both")
     labels = {label for _, *pair in items for label in pair}
     if len(labels) == 1:
-        # Nothing tells agreement from chance here; some tools print 1, others divide by zero.
+        # Agreement cannot be distinguished from chance here; some tools print 1, others divide by zero.
         return Agreement(len(items), 0, undefined=f"both said {labels.pop()!r} throughout, so chance agrees as often")
     # nltk takes a third of a second to import, and most runs have one reviewer.
     from nltk.metrics.agreement import AnnotationTask
@@ -122,6 +122,6 @@ def _agreement(items: list[tuple[str, str, str]]) -> Agreement:
 
 def _sheet_row(disagreement: Disagreement) -> list[str]:
     row = [disagreement.response_id, "", "", "", ""]
-    for given in (disagreement.first, disagreement.second):
-        row += [given.decision, given.text, given.reason, given.reviewer]
+    for decision in (disagreement.first, disagreement.second):
+        row += [decision.decision, decision.text, decision.reason, decision.reviewer]
     return row

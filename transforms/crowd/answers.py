@@ -1,4 +1,4 @@
-"""The answers of one service: their canonical forms, the verdicts on them, and which say the same.
+"""The answers of one service: their canonical forms, the verdicts on them, and which have the same words.
 
 Decides everything about an answer but whether it is drawn: that depends on how many others there are.
 """
@@ -29,7 +29,7 @@ class Entry(msgspec.Struct):
     Attributes:
       canonical: as it would be emitted; ``key`` is its words, empty where nothing is left of it.
       verdict: the automatic one, or the reviewer's rejection.
-      disposition: so far; ``surplus`` is a good answer that nobody has drawn yet.
+      disposition: so far; ``surplus`` is a good answer that is not drawn yet.
     """
 
     response_id: str
@@ -76,7 +76,7 @@ def read_answers(
       The answers, and dead letters for fields that the task does not have.
     """
     by_field: dict[str, dict[str, Element]] = {
-        task: {element.field: element for element in found} for task, found in elements.items()
+        task: {element.field: element for element in of_task} for task, of_task in elements.items()
     }
     seen_both = _not_blind(assignments)
     answers, dead = [], []
@@ -133,10 +133,10 @@ def _entry(
     task = assignment.task
     assert task != "rewrites"  # the ingest takes answers to schema tasks only
     convention, original = conventions.of(element.kind), element.text(task)
-    wanted = decision.text if decision is not None and decision.decision == "fix" else text
-    canonical, key = canonical_form(wanted, task, convention, original)
+    text_to_use = decision.text if decision is not None and decision.decision == "fix" else text
+    canonical, key = canonical_form(text_to_use, task, convention, original)
     if decision is not None and decision.decision != "reject" and not key:
-        decision = None  # nobody can make something of a text that has no words
+        decision = None  # of a text without words nothing can be composed
         canonical, key = canonical_form(text, task, convention, original)
     response = response_id(assignment.assignment_id, element.field)
     entry = Entry(response, element, task, text, canonical, key, assignment, decision)
@@ -153,8 +153,8 @@ def canonical_form(text: str, task: Task, convention: Convention, original: str)
     """A text as it is emitted, and the words by which answers are the same.
 
     Args:
-      text: as given.
-      task: what was asked.
+      text: as typed.
+      task: ``names`` or ``descriptions``.
       convention: of names.
       original: the element's own text.
     """
@@ -192,14 +192,14 @@ SettledT = TypeVar("SettledT", bound=Settled)
 
 
 def settle_cluster(same: list[SettledT], better: Callable[[SettledT], tuple[Any, ...]]) -> None:
-    """Gives each of the answers with the same words its disposition; the one that stands for them comes first.
+    """Gives each of the answers with the same words its disposition; the one that represents them comes first.
 
     A reviewer judges words, so a rejection holds for all who gave them, unless one of them was accepted. What is
     held is held together; where one passes, the others are its duplicates.
 
     Args:
       same: the answers.
-      better: the order in which they stand for the others, where verdict and reviewer make no difference.
+      better: sort key of the best representative, where verdict and reviewer make no difference.
     """
     reviewer = next((a.verdict for a in same if a.verdict.reason.startswith("reviewer")), None)
     if reviewer is not None and not any(a.accepted for a in same):

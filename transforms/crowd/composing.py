@@ -1,7 +1,6 @@
 """The outline of ``compose`` and ``compose_variations``: answers are read, merged, settled, written with an audit.
 
-What is made of the answers, and what is said of it, is the pipeline's own: a transform that settles them and a
-:class:`CrowdRun`.
+Each pipeline has a transform of its own that settles the answers, and a :class:`CrowdRun` that describes the results.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class ComposeAnswers(beam.PTransform):
       sources: the files of answers and decisions.
       settle: a transform from (service name, packed MergedBatch) to PCollections by name: ``files`` (path, bytes),
         ``audit`` (sort key, packed rows), ``summary``, ``dead_letters`` and ``counts``.
-      run: what is said of the results.
+      run: describes the results.
       output: the output folder.
     """
 
@@ -137,7 +136,7 @@ def metadata_files(
     """Yields (path, bytes): statistics, report, review sheet and pages, shortfall, dead letters, adjudication.
 
     Args:
-      run: what is said of the results.
+      run: describes the results.
       summaries: one for each service or dialogue, in any order.
       dead_letters: all of them.
       agreement: of two reviewers; empty where there were none.

@@ -1,4 +1,4 @@
-"""A composition in memory: what ``parapet compose`` does on workers, as plain functions over everything at once."""
+"""A composition in memory: the work of ``parapet compose``, as plain functions without Beam."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from parapet.transforms.crowd.summary import INVARIANTS
 
 
 class Answers(msgspec.Struct):
-    """What people gave.
+    """The answers and decisions of a composition.
 
     Attributes:
       assignments: with all copies of each.
@@ -57,13 +57,13 @@ class Settled(msgspec.Struct):
         """``v1`` to ``v5``, to the name of a split, to its composed services in the order of its file."""
         found: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for split in splits:
-            composed = [made for s in split.services if (made := self.outcomes[s.service_name].variants)]
+            composed = [variants for s in split.services if (variants := self.outcomes[s.service_name].variants)]
             for k in VARIANTS if composed else ():
-                found.setdefault(f"v{k}", {})[split.split] = [variants[k - 1] for variants in composed]
+                found.setdefault(f"v{k}", {})[split.split] = [of_service[k - 1] for of_service in composed]
         return found
 
     def audit(self) -> pa.Table:
-        """Every answer's fate; a chunk for each service, in the order of ``responses.parquet``."""
+        """What became of every answer; a chunk for each service, in the order of ``responses.parquet``."""
         return pa.concat_tables(audit_table(self.outcomes[name].audit) for name in sorted(self.outcomes))
 
 
@@ -104,7 +104,7 @@ def settle_all(splits: Sequence[SplitSchemas], answers: Answers, settings: Setti
 
     Args:
       splits: the corpus.
-      answers: all that people gave.
+      answers: of all workers and reviewers.
       settings: of the run.
     """
     merged = merge(answers.assignments, answers.decisions)

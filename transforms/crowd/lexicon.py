@@ -1,5 +1,4 @@
-"""What is known about words: how common they are, whether they are rude, which language a text is in, which of two
-answers is spelled better.
+"""Words: how common they are, whether they are rude, which language a text is in, which answer is spelled better.
 
 All of it is packaged data (wordfreq, better-profanity's list, py3langid's model): nothing is fetched.
 """
@@ -24,7 +23,7 @@ def unknown_words(words: tuple[str, ...]) -> list[str]:
 
 
 def rude_words(words: tuple[str, ...]) -> list[str]:
-    """The words, or runs of up to three words, that stand in the profanity list."""
+    """The words, or runs of up to three words, that are in the profanity list."""
     rude = _profanity()
     runs = (" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1))
     return [run for run in runs if run in rude]
@@ -48,11 +47,11 @@ def language(text: str) -> str:
 def spelling_rank(canonical: str, words: tuple[str, ...], typed: str) -> tuple[int, ...]:
     """Sorts the better-spelled of two answers with the same words first; smaller is better.
 
-    Unknown words, then shouting, then no capital at the beginning, then brackets or quotes left open, then what had
-    to be mended to get from what was typed to what is emitted.
+    Compares unknown words, all capitals, a missing capital at the beginning, unbalanced brackets or quotes, further
+    capitals, punctuation at the end, and whether the text was changed at all from what was typed.
     """
-    letters = [c for c in canonical if c.isalpha()]
-    shouted = len(letters) > 4 and all(c.isupper() for c in letters)
+    alphabetic = [c for c in canonical if c.isalpha()]
+    shouted = len(alphabetic) > 4 and all(c.isupper() for c in alphabetic)
     capitals = sum(c.isupper() for c in canonical[1:])
     open_pairs = abs(canonical.count("(") - canonical.count(")")) + canonical.count('"') % 2
     return (

@@ -1,4 +1,4 @@
-"""Makes one assignment of what several exports say about it, and joins it with the reviewers' decisions."""
+"""Merges what several exports have of an assignment, and joins it with the reviewers' decisions."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ def merge(read: Sequence[Assignment], decisions: Iterable[Decision]) -> Merged:
     counts = Counts.named(
         assignments_merged=len(read),
         assignments=len(assignments),
-        answers_given=sum(map(given, assignments)),
+        answers_given=sum(map(answer_count, assignments)),
         decisions=sum(map(len, known.values())),
     )
     return Merged(assignments, known, [*conflicts, *without, *contradictions, *unknown], counts)
 
 
-def given(assignment: Assignment) -> int:
-    """How many answers of the assignment say something; blank cells may be fields that the form did not have."""
+def answer_count(assignment: Assignment) -> int:
+    """The number of answers that are not blank; blank cells may be fields that the form did not have."""
     return sum(bool(text.strip()) for text in assignment.answers.values())
 
 
 def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignment], list[DeadLetter]]:
     """Each assignment once, by id. Exports that contradict each other go to the dead letters, all of them.
 
-    The same assignment may stand in several exports (CSV and API, before and after approval): ingesting it again
-    changes nothing. Two different ones under one id cannot be told apart by their response ids, so neither is used.
+    The same assignment may be in several exports (CSV and API, before and after approval): reading it again changes
+    nothing. Two different ones with one id cannot be distinguished by their response ids, so neither is used.
     """
     by_id: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
@@ -77,7 +77,7 @@ def merge_assignments(assignments: Iterable[Assignment]) -> tuple[list[Assignmen
 
 
 def no_answer(assignment: Assignment) -> DeadLetter:
-    """The dead letter of an assignment that answers nothing, so that its worker can be paid all the same."""
+    """The dead letter of an assignment that answers nothing, so that its worker can still be paid."""
     reason = "no_answer: the form was submitted without an answer to anything that it asked"
     return DeadLetter("settle", assignment.assignment_id, reason, "", assignment.source)
 
@@ -88,14 +88,14 @@ def _order(assignment: Assignment) -> tuple[str, str]:
 
 def _difference(versions: Sequence[Assignment]) -> str:
     """What two exports contradict each other in, or nothing. A field that one of them lacks contradicts nothing."""
-    given: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for version in versions:
         if (version.service_name, version.task) != (versions[0].service_name, versions[0].task):
             return "task"
         if version.worker_hash != versions[0].worker_hash:
             return "worker"
         for field, text in sorted(version.answers.items()):
-            if given.setdefault(field, text) != text:
+            if texts.setdefault(field, text) != text:
                 return field
     return ""
 
@@ -138,7 +138,7 @@ def _first(values: Iterable[int | None]) -> int | None:
 
 
 def settle_decisions(decisions: Iterable[Decision]) -> tuple[dict[str, Decision], list[DeadLetter]]:
-    """One decision for each response. Contradicting ones are dead letters, all of them: none of them decides."""
+    """One decision for each response. Contradicting ones are all dead letters."""
     by_id: dict[str, list[Decision]] = defaultdict(list)
     for decision in decisions:
         by_id[decision.response_id].append(decision)
@@ -146,7 +146,7 @@ def settle_decisions(decisions: Iterable[Decision]) -> tuple[dict[str, Decision]
     for response, several in sorted(by_id.items()):
         # By content, not by source: the names of the sheets do not show in the result.
         several.sort(key=lambda decision: (decision.reason, decision.reviewer, decision.source))
-        if len({_says(decision) for decision in several}) == 1:
+        if len({_content(decision) for decision in several}) == 1:
             settled[response] = several[0]
         else:
             where = ", ".join(decision.source for decision in several)
@@ -154,7 +154,7 @@ def settle_decisions(decisions: Iterable[Decision]) -> tuple[dict[str, Decision]
     return settled, dead
 
 
-def _says(decision: Decision) -> tuple[str, str]:
+def _content(decision: Decision) -> tuple[str, str]:
     # The text counts for a fix only; a reviewer who changes his mind may leave one behind.
     return decision.decision, decision.text if decision.decision == "fix" else ""
 
@@ -162,7 +162,7 @@ def _says(decision: Decision) -> tuple[str, str]:
 def unknown_decisions(
     decisions: dict[str, Decision], assignments: Sequence[Assignment], conflicting: Iterable[DeadLetter] = ()
 ) -> tuple[dict[str, dict[str, Decision]], list[DeadLetter]]:
-    """Parts decisions by assignment id; one for a response that is not there is a dead letter.
+    """Groups decisions by assignment id; one on a response that does not exist is a dead letter.
 
     Args:
       decisions: by response id.

@@ -70,7 +70,7 @@ class Candidates(msgspec.Struct):
 
 
 def ranked(texts: Sequence[str], distances: Sequence[float]) -> list[str]:
-    """The texts from near to far; ties by text."""
+    """The texts from the nearest to the farthest; ties by text."""
     return [text for _, text in sorted(zip(distances, texts, strict=True))]
 
 
@@ -82,14 +82,14 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
       n: how many variants.
 
     Returns:
-      Element key to its names, one a variant. An element that cannot be given ``n`` of its names is left out.
+      Element key to its names, one per variant. An element for which there are no ``n`` free names is left out.
     """
-    given = _one_by_one(elements, n)
+    assigned = _one_by_one(elements, n)
     able = [element for element in elements if element.original or len(element.texts) >= n]
     for group in _sharing_texts(able):
-        if any(element.key not in given for element in group):
-            given.update(_search(group, n))
-    return given
+        if any(element.key not in assigned for element in group):
+            assigned.update(_search(group, n))
+    return assigned
 
 
 def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
@@ -98,7 +98,7 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
     moved: set[str] = set()
     while True:
         taken: list[set[str]] = [set() for _ in range(n)]
-        given: dict[str, list[str]] = {}
+        assigned: dict[str, list[str]] = {}
         for element in order:
             names = next((names for names in _arrangements(element, n) if _free(names, taken)), None)
             if names is None and element.key not in moved and len(moved) < _RESTARTS:
@@ -108,11 +108,11 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
                 order.insert(0, element)
                 break
             if names is not None:
-                given[element.key] = names
+                assigned[element.key] = names
                 for seen, name in zip(taken, names, strict=True):
                     seen.add(name)
         else:
-            return given
+            return assigned
 
 
 def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:

@@ -203,7 +203,7 @@ class MergeBucket(beam.DoFn):
 
 
 def bucket_of(assignment_id: str, buckets: int) -> str:
-    """The group in which all that is said of an assignment meets. The result of a run does not depend on it."""
+    """The group in which all records of an assignment meet. The result of a run does not depend on it."""
     return str(crc32(assignment_id.encode()) % buckets)
 
 

@@ -31,7 +31,7 @@ FILES = {
 
 
 class Example(msgspec.Struct):
-    """An original text and what stands for it in each variant."""
+    """An original text and its paraphrase in each variant."""
 
     original: str
     variants: list[str]
@@ -159,7 +159,7 @@ def reviewers_text(statistics: Mapping[str, Any]) -> list[Text]:
 
 
 def method_table(method: Mapping[str, str]) -> Table:
-    """What the run was told to do."""
+    """The options of the run."""
     rows = [[words(key), value] for key, value in method.items()]
     return Table(title="Method", columns=["Step", "As configured"], rows=rows, text_columns=2)
 

@@ -31,19 +31,19 @@ _OF_SENTENCE = {"prompt": "The system had said", "original": "The user's sentenc
 
 _TASK_WORDS: dict[str, dict[str, str]] = {
     "names": {
-        "asked": "name",
+        "requested": "name",
         "prompt": "Workers saw this description",
         "original": "The original name, hidden from them",
     },
     "descriptions": {
-        "asked": "description",
+        "requested": "description",
         "prompt": "Workers saw this name",
         "original": "The original description, hidden from them",
     },
-    "paraphrase": {"asked": "paraphrase", **_OF_SENTENCE},
-    "typos": {"asked": "mistyped version", **_OF_SENTENCE},
-    "verbose": {"asked": "longer version", **_OF_SENTENCE},
-    "simple": {"asked": "shorter version", **_OF_SENTENCE},
+    "paraphrase": {"requested": "paraphrase", **_OF_SENTENCE},
+    "typos": {"requested": "mistyped version", **_OF_SENTENCE},
+    "verbose": {"requested": "longer version", **_OF_SENTENCE},
+    "simple": {"requested": "shorter version", **_OF_SENTENCE},
 }
 
 
@@ -52,10 +52,10 @@ class ReviewItem(msgspec.Struct):
 
     Attributes:
       element_id: what it is about, in three parts: ``SERVICE/slot/NAME``; of rewrites ``SERVICES/turn/DIALOGUE:TURN``.
-      task: what was asked for; of rewrites the kind of variation.
-      prompt: what the worker saw; of rewrites what was said just before.
+      task: ``names`` or ``descriptions``; of rewrites the kind of variation.
+      prompt: what the worker saw; of rewrites the turn before.
       original: the text that was hidden from the worker; of rewrites the sentence.
-      text: the answer as given.
+      text: the answer as typed.
       canonical: the answer as it would be emitted.
       reasons: ids of the checks that held it back.
       same_answers: how many workers gave the same words, this one included.
@@ -75,7 +75,7 @@ class ReviewItem(msgspec.Struct):
 
     @property
     def answer(self) -> str:
-        """What an accepted answer becomes, or what was typed where nothing could be made of it."""
+        """What an accepted answer becomes; the text as typed where that is empty."""
         return self.canonical or self.text
 
 
@@ -107,7 +107,7 @@ class _Group(msgspec.Struct, frozen=True):
     service: str
     kind: str
     name: str
-    asked: str
+    requested: str
     prompt_label: str
     prompt: str
     original_label: str
@@ -128,7 +128,7 @@ def review_csv(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> 
 def review_pages(
     items: Iterable[ReviewItem], explanations: Mapping[str, str], per_page: int = 500, command: str = "compose"
 ) -> Iterator[tuple[str, bytes]]:
-    """Yields (file name, page): ``review.html``, ``review.2.html``, …; one page that says so where there is none.
+    """Yields (file name, page): ``review.html``, ``review.2.html``, …; a page that says so where nothing is held.
 
     Args:
       items: the answers held back, in any order.
@@ -250,7 +250,7 @@ def _groups(items: Sequence[ReviewItem], explanations: Mapping[str, str]) -> lis
                 service=visible(service),
                 kind=visible(kind),
                 name=visible(name or service),
-                asked=words["asked"],
+                requested=words["requested"],
                 prompt_label=words["prompt"],
                 prompt=visible(prompt),
                 original_label=words["original"],
@@ -296,7 +296,7 @@ def _digest(items: Sequence[ReviewItem]) -> str:
 
 @cache
 def _asset(name: str) -> Markup:
-    """A style or script of the page. Line ends are made one: browsers do so before they hash."""
+    """A style or script of the page. Line ends are normalised, as browsers do before they hash."""
     text = resources.files("parapet.crowd_templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
     return Markup(text)  # noqa: S704  # our own file
 

@@ -1,4 +1,4 @@
-"""Settles one service: which answers are used in which variant, and what became of every other answer.
+"""Settles one service: which answers are used in which variant, and what becomes of every other answer.
 
 The whole of SGD-X's section 2.3 for one service: normalise, vet, apply the reviewers' decisions, deduplicate, draw
 five, rank, compose. Pure: assignments and decisions in, an :class:`Outcome` out, and the counts that prove that none
@@ -21,7 +21,7 @@ from parapet.transforms.counts import Counts
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.answers import Entry, better_spelled, by_words, read_answers, settle_cluster
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.crowd.merge import given, unusable_decision
+from parapet.transforms.crowd.merge import answer_count, unusable_decision
 from parapet.transforms.crowd.rank import Candidates, assign_names, draw, most_diverse, ranked
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd.vet import rules_of
@@ -118,7 +118,9 @@ def settle(
     counts = Counts.named(decisions_settled=sum(map(len, decisions.values())))
     if raw is None:
         dead = unknown_service(name, assignments, decisions, left_out)
-        counts.update(Counts.named(assignments_settled=len(assignments), answers_dead=sum(map(given, assignments))))
+        counts.update(
+            Counts.named(assignments_settled=len(assignments), answers_dead=sum(map(answer_count, assignments)))
+        )
         return Settled(None, dead, counts)
     outcome = settle_service(raw, assignments, decisions, settings)
     counts.update(
@@ -230,7 +232,7 @@ def _take(
     assigned = assign_names(list(names.values()), NEEDED)
     missing = {place for place, found in candidates.items() if len(found.texts) < NEEDED}
     collided = {place for place, found in names.items() if found.key not in assigned} - missing
-    # An element that nobody has answered cannot be completed from what there is.
+    # An element without answers cannot be completed by repeating any.
     partial = settings.allow_partial and all(found.texts for found in candidates.values())
     if missing | collided and partial:
         for place in missing | collided:
@@ -308,8 +310,8 @@ def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]], rules:
                 neighbours: list[tuple[str, str]] = [
                     (other[0].canonical, other[0].disposition) for other in found if other is not same
                 ]
-                # Workers whose neighbours were rejected as copies need not be shown those again and again.
-                told = sorted({pair for pair in neighbours if pair[1] != "rejected"})
+                # Rejected copies would only fill the list.
+                shown = sorted({pair for pair in neighbours if pair[1] != "rejected"})
                 reasons = Counter([best.reason, *vet.flags(best.vetted(), rules)])
                 items.append(
                     ReviewItem(
@@ -322,7 +324,7 @@ def _review_items(clusters: Mapping[tuple[Task, str], list[list[Entry]]], rules:
                         canonical=best.canonical,
                         reasons=list(reasons),
                         same_answers=len(same),
-                        neighbours=told,
+                        neighbours=shown,
                     )
                 )
     return sorted(items, key=lambda item: (item.element_id, item.task, item.response_id))

@@ -1,4 +1,4 @@
-"""What a run of ``compose`` says of itself, from one summary a service: statistics, report, shortfall, top-up plan."""
+"""The metadata files of ``compose``, from one summary per service: statistics, report, shortfall, top-up plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from parapet.transforms.report import Report
 if TYPE_CHECKING:
     from parapet.transforms.runs import RunInfo
 
-# Nothing is lost: what was read is what was merged, and every answer is in the audit or in the dead letters.
+# Nothing is lost: all that is read is merged, and every answer is in the audit or in the dead letters.
 INVARIANTS: Sequence[Invariant] = (
     Balance("assignments_read", ("assignments_merged",)),
     Balance("assignments", ("assignments_settled",)),
@@ -66,7 +66,7 @@ class ServiceSummary(msgspec.Struct):
       answers: disposition to number of answers.
       reasons: disposition to reason to number of answers.
       measured: the counts of SGD-X Table 1, where the service was composed.
-      top_up: the HITs that would ask for what is missing.
+      top_up: the HITs of a top-up.
       examples: some of the paraphrases, for the report.
     """
 
@@ -135,7 +135,7 @@ def statistics(
       splits: schema file to the names of its services.
       dead_letters: how many.
       agreement: of two reviewers, or None.
-      method: what the run was told: distances, stopwords, seed, …
+      method: the options of the run: distances, stopwords, seed, …
     """
     of_service: dict[str, list[str]] = defaultdict(list)
     for path, names in splits.items():
@@ -211,7 +211,7 @@ def shortfall_csv(summaries: Iterable[ServiceSummary]) -> bytes:
 
 
 def top_up_plan(summaries: Sequence[ServiceSummary]) -> dict[str, Any]:
-    """What HITs that ask only for what is missing would cost, and the command that makes them."""
+    """The cost of HITs for the missing answers only, and the command that makes them."""
     lacks = [max(1, NEEDED - each.have) for summary in summaries for each in summary.short]
     terms = top_up_terms(max(lacks, default=1))
     plan = make_plan([record for summary in summaries for record in summary.top_up], [], terms)
@@ -225,7 +225,7 @@ def dead_letters_jsonl(dead: Iterable[DeadLetter]) -> bytes:
 
 
 class VariantsRun(msgspec.Struct, frozen=True):
-    """What ``compose`` says of its results, see :class:`parapet.transforms.crowd.composing.CrowdRun`.
+    """Describes the results of ``compose``, see :class:`parapet.transforms.crowd.composing.CrowdRun`.
 
     Attributes:
       options: that shape the result.

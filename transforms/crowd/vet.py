@@ -47,7 +47,7 @@ EXPLANATIONS = {
     "not_blind": "The worker also did the sibling task of this service, which shows what is hidden here.",
     "name_collision": "Another element of the service has this name in every variant that was still free.",
     "not_drawn": "More than five good answers; others were drawn.",
-    "duplicate_of": "The same words as another answer for the element, which stands for both.",
+    "duplicate_of": "The same words as another answer for the element, which counts for both.",
     "service_incomplete": "A good answer, waiting: its service has elements that are short of answers.",
 }
 
@@ -103,7 +103,7 @@ class Answer(msgspec.Struct, frozen=True):
     Attributes:
       text: cleaned.
       words: of the text; for names, of the name.
-      task: what was asked.
+      task: ``names`` or ``descriptions``.
       name: of the element.
       description: of the element.
     """
@@ -157,19 +157,19 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
     """
     if assignment.rejected:
         return Verdict("reject", "assignment_rejected")
-    given = [words for field in fields if (words := cached_words(assignment.answers.get(field, "")))]
-    if len(given) >= 3:
-        _, most = Counter(given).most_common(1)[0]
-        if most * 2 >= len(given) and most >= 3:
+    texts = [words for field in fields if (words := cached_words(assignment.answers.get(field, "")))]
+    if len(texts) >= 3:
+        _, most = Counter(texts).most_common(1)[0]
+        if most * 2 >= len(texts) and most >= 3:
             return Verdict("reject", "same_answer")
     # Where the export does not say what the form showed, an empty cell may be a field that it did not have.
-    if given and is_too_fast(assignment, len(fields) if assignment.asked else len(given)):
+    if texts and is_too_fast(assignment, len(fields) if assignment.asked else len(texts)):
         return Verdict("reject", "too_fast")
     return PASS
 
 
 def is_too_fast(assignment: Assignment, fields: int) -> bool:
-    """Whether it was done in less time than reading so many fields takes."""
+    """Whether it was done in less time than reading that many fields takes."""
     seconds = assignment.work_seconds
     return seconds is not None and 0 <= seconds < MIN_SECONDS_PER_FIELD * fields
 
@@ -235,8 +235,8 @@ def has_markup(text: str) -> bool:
 
 def _is_prompt(answer: Answer) -> bool:
     prompt = answer.prompt
-    said = cached_words(prompt) if answer.task == "names" else name_words(prompt)
-    return said in (answer.words, name_words(answer.text))
+    words = cached_words(prompt) if answer.task == "names" else name_words(prompt)
+    return words in (answer.words, name_words(answer.text))
 
 
 def _prompt_copy(answer: Answer) -> bool:
@@ -283,13 +283,13 @@ def _profanity(answer: Answer) -> bool:
 
 def _unknown_word(answer: Answer) -> bool:
     # What the prompt or the original has is no typo: names of products, for instance.
-    given = {*name_words(answer.name), *cached_words(answer.description)}
-    return any(word not in given for word in lexicon.unknown_words(answer.words))
+    known = {*name_words(answer.name), *cached_words(answer.description)}
+    return any(word not in known for word in lexicon.unknown_words(answer.words))
 
 
 def _near_original(answer: Answer) -> bool:
     if answer.task == "names":
-        return False  # "pickup_date" and "pick_up_date" are both wanted
+        return False  # "pickup_date" and "pick_up_date" are both good
     return levenshtein_ratio(answer.description.lower(), answer.text.lower()) > NEAR
 
 

@@ -1,4 +1,4 @@
-"""The key with which worker ids are hashed: made on first use and kept, so that a worker's hash stays the same."""
+"""The key with which worker ids are hashed: created on first use and kept, so that a worker's hash stays the same."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def key_file() -> Path:
 
 
 def load_worker_key() -> bytes:
-    """The key from ``PARAPET_WORKER_KEY``, or from the key file, which is made where it is absent (mode 0600).
+    """The key from ``PARAPET_WORKER_KEY``, or from the key file, which is created where it is absent (mode 0600).
 
     Raises:
-      InputError: the key is shorter than 16 characters, or the file cannot be made.
+      InputError: the key is shorter than 16 characters, or the file cannot be written.
     """
-    given = os.environ.get(VARIABLE, "")
-    if given:
-        return _checked(given.encode(), VARIABLE)
+    key = os.environ.get(VARIABLE, "")
+    if key:
+        return _checked(key.encode(), VARIABLE)
     path = key_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ from parapet.transforms.counts import Counts
 from parapet.transforms.crowd import audit
 from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY
 from parapet.transforms.crowd.ingest.fields import payload
-from parapet.transforms.crowd.merge import given, unusable_decision
+from parapet.transforms.crowd.merge import answer_count, unusable_decision
 from parapet.transforms.crowd.reading import (
     COUNTS,
     DEAD_LETTERS,
@@ -166,7 +166,7 @@ class _JoinDialogue(beam.DoFn):
                 positions.add(turn.turn)
                 continue
             decisions = answers.decisions.pop(assignment.assignment_id, {})
-            yield from tag_counts(Counts.named(decisions_settled=len(decisions), answers_dead=given(assignment)))
+            yield from tag_counts(Counts.named(decisions_settled=len(decisions), answers_dead=answer_count(assignment)))
             yield from tag_dead_letters(_unusable(assignment, decisions.values(), turn))
         sources = {at: turn for at in positions if isinstance(turn := source.turn(at), SourceTurn)}
         yield name, _packer.encode(_Joined(list(sources.values()), usable, answers.decisions))
