@@ -94,8 +94,8 @@ def summary_and_flags(perturbation: type[Perturbation]) -> tuple[str, list[tuple
     """The first sentence of a perturbation's docstring, and the flags of its options.
 
     An option is a keyword argument of the class. Its default says how the flag is read: a switch where it is False, a
-    number where it is one, a comma-separated list where it is a tuple, else text. The ``Args`` of the docstring are its
-    help.
+    number where it is one (or is annotated as one), a comma-separated list where it is a tuple, else text. The ``Args``
+    of the docstring are its help.
     """
     document = inspect.getdoc(perturbation) or ""
     flags: list[tuple[str, dict[str, Any]]] = []
@@ -108,13 +108,20 @@ def summary_and_flags(perturbation: type[Perturbation]) -> tuple[str, list[tuple
             flag["action"] = "store_true"
         else:
             flag |= {"metavar": option.name.upper(), "default": None, "required": default is option.empty}
-            if isinstance(default, int | float) and not isinstance(default, bool):
-                flag["type"] = type(default)
+            flag["type"] = type_of(option)
             shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
             if shown not in ("", None, option.empty):
                 flag["help"] += f" (default {shown})"
         flags.append((f"--{option.name}", flag))
     return document.partition("\n")[0], flags
+
+
+def type_of(option: inspect.Parameter) -> type:
+    """The type of an option's flag: that of its default, or of its annotation where the default is None."""
+    if isinstance(option.default, int | float):
+        return type(option.default)
+    annotated = set(re.findall(r"\w+", str(option.annotation))) - {"None", "class"}
+    return {frozenset({"int"}): int, frozenset({"float"}): float}.get(frozenset(annotated), str)
 
 
 def options_of(perturbation: type[Perturbation]) -> list[inspect.Parameter]:

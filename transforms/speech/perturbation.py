@@ -20,7 +20,7 @@ from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import Corpus, Item, inlined, listed, train_files
-from parapet.transforms.counts import Balance, CountKey, Counts, Invariant
+from parapet.transforms.counts import Balance, Counted, CountKey, Counts, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally
 from parapet.transforms.perturbation import (
     Analysis,
@@ -217,7 +217,7 @@ class SpeechErrors(Perturbation):
         for setting in state.calibration.settings:
             replaced = self._replaced(dialogue, turns, setting, state)
             rows = _rows(dialogue, replaced)
-            counts: Counter[str | tuple[str, str]] = Counter()
+            counts: Counter[Counted] = Counter()
             for row in rows:
                 for key, n in turn_counts(row, services[row["turn"]]):
                     counts[key] += n
@@ -358,7 +358,7 @@ def _rows(dialogue: Dialogue, replaced: Iterable[Replaced]) -> list[dict[str, An
     return [{"dialogue_id": dialogue.dialogue_id, **turn.row} for turn in replaced]
 
 
-def _counts(turn: TurnOutcomes) -> Iterator[tuple[tuple[str, ...], int]]:
+def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:
     yield tuple(CountKey("spoken_turns")), 1
     yield tuple(CountKey("failed_turns")), sum(1 for _ in _dead_letters(turn))
 

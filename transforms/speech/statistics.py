@@ -86,7 +86,7 @@ def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
     for key, n in counts.items():
         if key.set == setting.name and key.value:
             of_name = by_name.setdefault(key.name, {})
-            of_name[key.value] = of_name.get(key.value, 0) + n
+            of_name[str(key.value)] = of_name.get(str(key.value), 0) + n
     errors, words = by_name.get("dialogue_errors", {}), by_name.get("dialogue_words", {})
     low, high = interval([(errors[place], words[place]) for place in sorted(words)], setting.name)
     parts = {
