@@ -265,28 +265,28 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, Gr
         [f"{key[1]}, {key[2]}", key[0], items[key].utterance, items[key].label, items[key].predicted]
         for key in wrong[:EXAMPLES]
     ]
-    columns = ["Set", "Accuracy", "Macro-F1", "Macro-precision", "Macro-recall", "Items"]
+    columns = ["set", "accuracy", "macro-F1", "macro-precision", "macro-recall", "items"]
     dots = [Dot(group_label(name), values["macro_f1"]) for name, values in metrics.items()]
     sections: list[Section] = [Table(title="Sets", columns=columns, rows=by_set)]
     if len(metrics) > 1:
         sections.append(Dots(title="Macro-F1 by set", dots=dots))
     if confused:
-        columns = ["Intent", "Predicted", "Items"]
+        columns = ["intent", "predicted", "items"]
         sections.append(Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2))
-    columns = ["Intent", "Precision", "Recall", "F1", "Items", "Predicted"]
+    columns = ["intent", "precision", "recall", "F1", "items", "predicted"]
     sections.append(
         Table(title="Intents, the lowest F1 first", columns=columns, rows=intents, numbers_in="details.json")
     )
     if unknown:
         sections.append(
-            Table(title="Predicted, but not in the reference", columns=["Intent", "Predicted"], rows=unknown)
+            Table(title="Predicted, but not in the reference", columns=["intent", "predicted"], rows=unknown)
         )
     if examples:
         sections.append(
             Table(
                 title="Wrong items",
                 note=f"The first {len(examples):,} of {len(wrong):,}.",
-                columns=["Item", "Set", "Utterance", "Intent", "Predicted"],
+                columns=["item", "set", "utterance", "intent", "predicted"],
                 rows=examples,
                 text_columns=5,
             )

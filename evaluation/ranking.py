@@ -382,7 +382,7 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -
          *([] if file.not_among_candidates is None else [f"{file.not_among_candidates:,}"])]
         for name, file in details.files.items()
     ]  # fmt: skip
-    columns = ["File", "Per response", "Per dialogue", "Responses", "Dialogues"]
+    columns = ["file", "per response", "per dialogue", "responses", "dialogues"]
     columns += [] if details.candidates is None else ["Not among the candidates"]
     calls = [
         [group_label(name), *(text.percent(values[metric], 2) for metric in OF_CALLS)]
@@ -393,16 +393,16 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -
         Table(
             title="Tasks",
             note="Share of responses that are right, in brackets of dialogues, as in Bordes et al. 2017, Table 2.",
-            columns=["Task", "Plain", "OOV"],
+            columns=["task", "plain", "OOV"],
             rows=by_task(metrics, details),
         ),
         Table(title="Files", columns=columns, rows=by_file),
     ]
     if calls:
-        columns = ["File", "API call", *(field.capitalize() for field in FIELDS)]
+        columns = ["file", "API call", *FIELDS]
         sections.append(Table(title="API calls", columns=columns, rows=calls))
     if wrong := wrong_answers(rows):
-        columns = ["Reference", "Answer", "For example", "Times"]
+        columns = ["reference", "answer", "for example", "times"]
         title = "Most frequent wrong answers"
         sections.append(Table(title=title, columns=columns, rows=wrong, text_columns=3, in_card=False))
     of_all = metrics[ALL]

@@ -279,14 +279,14 @@ def _known(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if _is_known(value)]
 
 
-def _measure(text: str) -> int:
-    """How many letters wide a text is: those of East Asian scripts take two."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+def _measure(text: str) -> float:
+    """How many mean letters wide a text is: those of East Asian scripts take two, capitals more than one."""
+    return sum(2.0 if unicodedata.east_asian_width(c) in "WF" else 1.25 if c.isupper() else 1.0 for c in text)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     """A label in lines of at most so many letters; nothing is cut off."""
-    wide = _measure(text) > len(text)
+    wide = _measure(text) > 1.3 * len(text)
     return textwrap.wrap(text.translate(_CONTROLS), width // 2 if wide else width, break_on_hyphens=False) or [""]
 
 

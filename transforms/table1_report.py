@@ -24,9 +24,9 @@ SGD_X = ("v1", "v2", "v3", "v4", "v5")
 
 # Column of statistics.json to its heading.
 MEASURES = {
-    "slot_names_seen": "Slots seen",
-    "intent_names_seen": "Intents seen",
-    "name_distance": "Name distance",
+    "slot_names_seen": "slots seen",
+    "intent_names_seen": "intents seen",
+    "name_distance": "name distance",
     "description_bleu": "BLEU",
 }
 _SEEN = (
@@ -126,7 +126,7 @@ def measures_table(
         rows.append([name, *(measured(key, row.get(key)) + small.get(key, "") for key in keys)])
     return Table(
         title=title,
-        columns=["Variant", *(MEASURES[key] for key in keys)],
+        columns=["variant", *(MEASURES[key] for key in keys)],
         rows=rows,
         note=note,
         total_rows=int(average is not None),

@@ -265,11 +265,11 @@ def _rows(board: Board) -> list[list[str]]:
 
 
 def _columns(board: Board) -> list[str]:
-    return ["System", *(["Average"] if len(board.columns) > 1 else []), *heads(board)]
+    return ["system", *(["average"] if len(board.columns) > 1 else []), *heads(board)]
 
 
 def _test_rows(board: Board) -> list[list[str]]:
-    names = dict(zip((column.name for column in board.columns), heads(board), strict=True)) | {AVERAGE: "Average"}
+    names = dict(zip((column.name for column in board.columns), heads(board), strict=True)) | {AVERAGE: "average"}
     return [
         [f"{test.first} – {test.second}", names[test.column], f"{test.difference:+.2f}",
          "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}",
@@ -278,7 +278,7 @@ def _test_rows(board: Board) -> list[list[str]]:
     ]  # fmt: skip
 
 
-_TESTS = ["Systems", "Column", "Difference", "Interval", "p", "p, Holm", "Dialogues"]
+_TESTS = ["systems", "column", "difference", "interval", "p", "p, Holm", "dialogues"]
 
 
 def untested(board: Board) -> str:

@@ -10,19 +10,19 @@ from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
 from parapet.transforms.text import counted, number, percent
 
 JGA = "joint_goal_accuracy"
-GROUPS = {"#ALL_SERVICES": "All services", "#SEEN_SERVICES": "Seen services", "#UNSEEN_SERVICES": "Unseen services"}
+GROUPS = {"#ALL_SERVICES": "all services", "#SEEN_SERVICES": "seen services", "#UNSEEN_SERVICES": "unseen services"}
 
 COLUMNS = {
     "joint_goal_accuracy": "JGA",
     "joint_cat_accuracy": "JGA, categorical",
     "joint_noncat_accuracy": "JGA, free",
-    "average_goal_accuracy": "Average goal",
-    "active_intent_accuracy": "Intent",
-    "requested_slots_f1": "Requested F1",
-    "slot_tagging_f1": "Tagging F1",
+    "average_goal_accuracy": "average goal",
+    "active_intent_accuracy": "intent",
+    "requested_slots_f1": "requested F1",
+    "slot_tagging_f1": "tagging F1",
 }
 
-_SGDX = ["Original", "Variants", "Relative difference", "Schema sensitivity"]
+_SGDX = ["original", "variants", "relative difference", "schema sensitivity"]
 
 TERMS = {
     "JGA": "Joint goal accuracy: of a frame, the product of its slots' scores; with fuzzy matching a free slot's score "
@@ -117,13 +117,13 @@ def _sgdx_table(variants: Mapping[str, Any]) -> Table:
                     sensitivity + (f"\n{number(interval[0], 3)} to {number(interval[1], 3)}" if interval else ""),
                 ]
             )
-    return Table(title="Joint goal accuracy under variants, as in SGD-X", columns=["Services", *_SGDX], rows=rows)
+    return Table(title="Joint goal accuracy under variants, as in SGD-X", columns=["services", *_SGDX], rows=rows)
 
 
 def _policies(variants: Mapping[str, Any]) -> Table:
     return Table(
         title="Schema sensitivity of JGA by unit and policy",
-        columns=["Unit, policy", *GROUPS.values()],
+        columns=["unit, policy", *GROUPS.values()],
         rows=[
             [name.replace("/", ", "), *(number(row.get(key, {}).get(JGA), 3) for key in GROUPS)]
             for name, row in variants["schema_sensitivity"].items()
@@ -139,7 +139,7 @@ def _groups(sets: Mapping[str, Any]) -> Table:
         ]
         for name, one in sets.items()
     ]
-    return Table(title="Joint goal accuracy of seen and unseen services", columns=["Set", *GROUPS.values()], rows=rows)
+    return Table(title="Joint goal accuracy of seen and unseen services", columns=["set", *GROUPS.values()], rows=rows)
 
 
 def _all_metrics(sets: Mapping[str, Any]) -> Table:
@@ -147,7 +147,7 @@ def _all_metrics(sets: Mapping[str, Any]) -> Table:
         [name, *(percent(one["metrics"].get("#ALL_SERVICES", {}).get(metric)) for metric in COLUMNS)]
         for name, one in sets.items()
     ]
-    return Table(title="All metrics, all services", columns=["Set", *COLUMNS.values()], rows=rows)
+    return Table(title="All metrics, all services", columns=["set", *COLUMNS.values()], rows=rows)
 
 
 def _services(original: Mapping[str, Any], variants: Mapping[str, Any] | None) -> Table:
@@ -161,7 +161,7 @@ def _services(original: Mapping[str, Any], variants: Mapping[str, Any] | None) -
         rows.append([name, *cells])
     return Table(
         title="Joint goal accuracy by service",
-        columns=["Service", *(_SGDX if variants else _SGDX[:1])],
+        columns=["service", *(_SGDX if variants else _SGDX[:1])],
         rows=rows,
         numbers_in="robustness.json",
     )
@@ -180,7 +180,7 @@ def _examples(examples: Sequence[Example]) -> Table:
             values = [slot.reference or "–", slot.predicted or "–", slot.predicted_variant or "–"]
             rows.append([*place, *slots, *values])
             place = ["", ""]
-    columns = ["Turn", "Service", "Slot", "In the variant", "Expected", "Predicted", "Predicted in the variant"]
+    columns = ["turn", "service", "slot", "in the variant", "expected", "predicted", "predicted in the variant"]
     title = "Frames for which a variant's wording costs most"
     return Table(title=title, columns=columns, rows=rows, text_columns=len(columns), in_card=False)
 

@@ -263,13 +263,13 @@ def report(corpus: Corpus, scores: Scores, metrics: Metrics, details: Details) -
             Table(title=title, columns=[what, *_GROUP_COLUMNS], numbers_in="details.json",
                   rows=[_group_row(name, group) for name, group in groups.items()])
             for groups, what, title in (
-                (details.by_act, "Act", "Acts"),
-                (details.by_slot_type, "Type", "Types of slots"),
-                (details.by_service, "Service", "Services"),
+                (details.by_act, "act", "Acts"),
+                (details.by_slot_type, "type", "Types of slots"),
+                (details.by_service, "service", "Services"),
             )
         ),
         Table(title="True and tampered references", note="Of the references that the ground truth entails.",
-              columns=["Schema", "F1", "Precision", "Recall", "Valid", "Acts"],
+              columns=["schema", "F1", "precision", "recall", "valid", "acts"],
               rows=[_check_row(name, check) for name, check in details.tampered_references.items()]),
     ]  # fmt: skip
     sections: list[Section] = [table for table in tables if table.rows]
@@ -299,8 +299,8 @@ def report(corpus: Corpus, scores: Scores, metrics: Metrics, details: Details) -
     )
 
 
-_COLUMNS = ("Set", "SGSAcc", "Utterance alone", "All acts", "Faithful turns", "SER", "BLEU")
-_GROUP_COLUMNS = ("SGSAcc", "Utterance alone", "Coverage", "Acts", "Unfaithful", "No reference", "Tampered entailed")
+_COLUMNS = ("set", "SGSAcc", "utterance alone", "all acts", "faithful turns", "SER", "BLEU")
+_GROUP_COLUMNS = ("SGSAcc", "utterance alone", "coverage", "acts", "unfaithful", "no reference", "tampered entailed")
 
 
 def _metrics_row(name: str, values: Numbers, plugins: Sequence[str]) -> list[str]:

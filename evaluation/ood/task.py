@@ -22,9 +22,9 @@ Class = Literal["ood", "in_domain"]
 EXAMPLES = 25
 
 HEADINGS = {
-    "accuracy": "Accuracy",
-    "precision": "Precision",
-    "recall": "Recall",
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
     "f1": "F1",
     "auroc": "AUROC",
     "aupr": "AUPR",
@@ -270,7 +270,7 @@ def report(detections: Detections, metrics: Metrics, details: Details, orientati
          *([f"{sizes[name].turns:,}", f"{sizes[name].ood:,}"] if name in sizes else ["", ""])]
         for name, values in metrics.items()
     ]  # fmt: skip
-    columns = ["Set", *(HEADINGS[name] for name in shown), "Turns", "Out-of-domain"]
+    columns = ["set", *(HEADINGS[name] for name in shown), "turns", "out-of-domain"]
     sections: list[Section] = [Table(title="Sets", columns=columns, rows=rows)]
     if len(metrics) > 1:
         metric = "f1" if "f1" in shown else "auroc"
@@ -316,6 +316,6 @@ def worst(detections: Detections, orientation: Orientation) -> list[Table]:
         if rows:
             note = f"The first {len(rows):,} of {len(keys):,}, the worst scores first; {len(wrong):,} are wrong."
             title = "Out-of-domain turns" if ood else "In-domain turns"
-            columns = ["Turn", "Set", "Utterance", "Wrong", "Score"]
+            columns = ["turn", "set", "utterance", "wrong", "score"]
             tables.append(Table(title=title, note=note, columns=columns, rows=rows, text_columns=4, in_card=False))
     return tables

@@ -305,7 +305,7 @@ def report(inputs: Inputs, evaluation: Evaluation, details: Details) -> Report:
         )
         for name in failed[:EXAMPLES]
     ]
-    columns = ["Service", "Searches met", "Requests answered"]
+    columns = ["service", "searches met", "requests answered"]
     sections: list[Section] = [Table(title="Services", columns=columns, rows=services)] if services else []
     if examples:
         note = f"The first {len(examples):,} of {len(failed):,}: what was missed, and the responses."

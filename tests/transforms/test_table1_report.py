@@ -34,7 +34,7 @@ def statistics(variants: tuple[str, ...] = ("v1", "v2", "v3", "v4", "v5"), **mor
 
 def rows(report: Report) -> dict[str, list[str]]:
     [table] = [section for section in report.sections if isinstance(section, Table)]
-    assert table.columns == ["Variant", "Slots seen", "Intents seen", "Name distance", "BLEU"]
+    assert table.columns == ["variant", "slots seen", "intents seen", "name distance", "BLEU"]
     return {name: list(cells) for name, *cells in table.rows}
 
 

@@ -33,7 +33,7 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Iterable[BackTra
             note="SGD-X reports for the back-translations of SGD's training schemas, as means over Mandarin, Japanese "
             f"and Korean: name distance {PUBLISHED['name_distance']}, BLEU {PUBLISHED['description_bleu']}, self-BLEU "
             f"{PUBLISHED['self_bleu']}.",
-            columns=["Pivot", "Name distance", "BLEU", "Names identical", "Descriptions identical", "Not replaced"],
+            columns=["pivot", "name distance", "BLEU", "names identical", "descriptions identical", "not replaced"],
             rows=[_row(pivot, numbers) for pivot, numbers in pivots.items()],
         ),
         *_reasons(pivots),
@@ -89,7 +89,7 @@ def _reasons(pivots: Mapping[str, Mapping[str, Any]]) -> list[Section]:
         for reason, by_pivot in reasons.items()
     ]
     title = "Names and descriptions that were not replaced"
-    return [Table(title=title, columns=["Reason", "Meaning", *pivots], rows=rows, text_columns=2)]
+    return [Table(title=title, columns=["reason", "meaning", *pivots], rows=rows, text_columns=2)]
 
 
 def _names(rows: Sequence[BackTranslation], pivots: Sequence[str]) -> Table:
@@ -104,7 +104,7 @@ def _names(rows: Sequence[BackTranslation], pivots: Sequence[str]) -> Table:
         title="Names",
         note="The back-translation of each name; in small print its translation, and why the name was not replaced."
         f"{more} descriptions are in `translations.parquet`.",
-        columns=["Name", *pivots],
+        columns=["name", *pivots],
         rows=[
             [_one_line(of[pivots[0]].original), *(_cell(of[pivot]) for pivot in pivots)]
             for of in list(by_element.values())[:EXAMPLES]

@@ -58,7 +58,7 @@ def compose_report(
         sections.append(
             Table(
                 title=f"Some texts of {service} and their variants",
-                columns=["Original", *variants],
+                columns=["original", *variants],
                 rows=rows,
                 text_columns=1 + len(variants),
                 in_card=False,
@@ -111,7 +111,7 @@ def answers_table(
     ]
     return Table(
         title=title,
-        columns=["Disposition", "Meaning", "Answers", "Share"],
+        columns=["disposition", "meaning", "answers", "share"],
         rows=[*rows, ["All answers", "", number(total), ""]],
         text_columns=2,
         total_rows=1,
@@ -135,7 +135,7 @@ def reasons_tables(
         for disposition in ("rejected", "review", "duplicate", "surplus", "used")
         for reason, n in sorted(reasons.get(disposition, {}).items(), key=lambda found: (-found[1], found[0]))
     ]
-    columns = ["Reason", "Disposition", "Meaning", "Answers"]
+    columns = ["reason", "disposition", "meaning", "answers"]
     return [Table(title=title, columns=columns, rows=rows, text_columns=3)] if rows else []
 
 
@@ -161,7 +161,7 @@ def reviewers_text(statistics: Mapping[str, Any]) -> list[Text]:
 def method_table(method: Mapping[str, str]) -> Table:
     """The options of the run."""
     rows = [[words(key), value] for key, value in method.items()]
-    return Table(title="Method", columns=["Step", "As configured"], rows=rows, text_columns=2)
+    return Table(title="Method", columns=["step", "as configured"], rows=rows, text_columns=2)
 
 
 def dead_letters_note(dead: int) -> list[str]:
@@ -223,7 +223,7 @@ def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
 
     return Table(
         title="Services",
-        columns=["Service", "Status", "Splits", "Short", "Answers", *map(str.capitalize, DISPOSITIONS)],
+        columns=["service", "status", "splits", "short", "answers", *DISPOSITIONS],
         rows=[_service_row(name, services[name]) for name in sorted(services, key=order)],
         text_columns=3,
     )

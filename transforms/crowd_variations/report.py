@@ -23,7 +23,7 @@ from parapet.transforms.crowd_variations.vet import EXPLANATIONS
 from parapet.transforms.report import Report, Section, Table, Tile
 from parapet.transforms.text import counted, number, percent
 
-_COLUMNS = ["Turns", "Short", "Answers", *map(str.capitalize, DISPOSITIONS), "Words", "Letters changed"]
+_COLUMNS = ["turns", "short", "answers", *DISPOSITIONS, "words", "letters changed"]
 
 
 class Example(msgspec.Struct, frozen=True, order=True):
@@ -57,13 +57,13 @@ def compose_variations_report(
             title="By kind",
             note="Of the rewritten turns that are used: their words, in percent of those of the originals; and the "
             "letters inserted, deleted or replaced, in percent of the originals' letters.",
-            columns=["Kind", *_COLUMNS],
+            columns=["kind", *_COLUMNS],
             rows=[[kind, *_cells(row)] for kind, row in kinds.items()],
         ),
         *reasons_tables(numbers["reasons"], EXPLANATIONS),
-        *(_examples(f"{words(kind)}: some rewritten turns", rows, "Rewritten") for kind, rows in used.items() if rows),
+        *(_examples(f"{words(kind)}: some rewritten turns", rows, "rewritten") for kind, rows in used.items() if rows),
         *(
-            _examples(f"{words(disposition)}, {words(reason).lower()}: some answers", rows, "Answer")
+            _examples(f"{words(disposition)}, {words(reason).lower()}: some answers", rows, "answer")
             for (disposition, reason), rows in others.items()
         ),
     ]
@@ -92,7 +92,7 @@ def compose_variations_report(
 def _examples(title: str, rows: Sequence[Example], column: str) -> Table:
     return Table(
         title=title,
-        columns=["Dialogue:turn", "Kind", "Original", column],
+        columns=["dialogue:turn", "kind", "original", column],
         rows=[[row.place, row.kind, row.original, row.text] for row in rows],
         text_columns=4,
         in_card=False,

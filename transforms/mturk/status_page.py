@@ -46,7 +46,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
                 note="Times are UTC. “Offer ends” is when the first HIT with open assignments expires; “auto-approval” "
                 "is when MTurk approves and pays the first waiting assignment by itself. Amounts include MTurk's fees "
                 "and bonuses.",
-                columns=["Task", *HEAD],
+                columns=["task", *HEAD],
                 rows=[*([task.task_id, *_cells(task)] for task in status.tasks), ["All tasks", *_cells(total)]],
                 total_rows=1,
                 numbers_in="parapet mturk status --json",

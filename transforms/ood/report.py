@@ -85,7 +85,7 @@ def _cells(rate: float, of: Mapping[str, Any]) -> list[str]:
     uses = {int(n): times for n, times in of["uses"].items()}
     turns = [number(of[name]) for name in ("in_domain_turns", "ood_turns")]
     different, most = number(sum(uses.values())), number(max(uses, default=0))
-    return [f"{rate:g}", *turns, percent(of["share"]), number(of["dialogues_with_ood"]), different, most]
+    return [f"{100 * rate:g}%", *turns, percent(of["share"]), number(of["dialogues_with_ood"]), different, most]
 
 
 def _pool(pool: Mapping[str, Any]) -> list[Section]:

@@ -162,7 +162,7 @@ def test_the_body() -> None:
         ["v1", "test", "–", "1", "12"],
     ]
     assert table(tokens, "input", "kind", "files", "bytes")[0] == ["original", "original", "2", "4,000"]
-    assert table(tokens, "variant", "Slots seen", "Intents seen", "Name distance", "BLEU")[1] == [
+    assert table(tokens, "variant", "slots seen", "intents seen", "name distance", "BLEU")[1] == [
         "v1",
         "12%",
         "0%",
@@ -216,7 +216,7 @@ def test_numbers_of_other_pipelines() -> None:
 
 def test_statistics_of_compose() -> None:
     _, tokens = parts(card(manifest(statistics={"compose": composed()})))
-    assert table(tokens, "variant", "Name distance", "BLEU") == [["v1", "0.30", "19.0"]]
+    assert table(tokens, "variant", "name distance", "BLEU") == [["v1", "0.30", "19.0"]]
 
 
 @cache

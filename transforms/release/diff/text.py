@@ -112,13 +112,13 @@ def diff_page(difference: Difference) -> str:
             [f"{one.config}/{one.split}", one.level, number(one.added), number(one.removed), number(one.changed)]
             for one in splits
         ]
-        columns = ["Split", "Level", "Added", "Removed", "Changed"]
+        columns = ["split", "level", "added", "removed", "changed"]
         sections.append(Table(title="By split", columns=columns, rows=rows, text_columns=2))
     sections += [section for one in splits for section in _split_sections(one)]
     if lines := _file_lines(difference.files):
         files = [[_SIGNS[line[0]], line[2:]] for line in lines]
         note = "Documents and JSON files, compared by their hashes; Parquet files are compared by rows."
-        sections.append(Table(title="Files", note=note, columns=["Change", "Path"], rows=files, text_columns=2))
+        sections.append(Table(title="Files", note=note, columns=["change", "path"], rows=files, text_columns=2))
     return page(
         Report(
             command="release diff",
@@ -158,7 +158,7 @@ def _split_sections(one: SplitDifference) -> Iterator[Section]:
         yield Table(
             title=f"Changed rows of {name}",
             note=f"The first {len(one.changed_rows):,}; {more:,} more changed." if more > 0 else "",
-            columns=["Row", "Place", "Old", "New"],
+            columns=["row", "place", "old", "new"],
             rows=[
                 [key_name(row.key) if i == 0 else "", place.path, place.old, place.new]
                 for row in one.changed_rows

@@ -47,13 +47,13 @@ def release_report(manifest: Manifest) -> Report:
         Table(
             title="Configurations",
             note="As load_dataset loads them, with the rows of their splits.",
-            columns=["Configuration", "Content", "A row is a", *_splits(manifest), "Files"],
+            columns=["configuration", "content", "a row is a", *_splits(manifest), "files"],
             rows=list(_configs(manifest)),
             text_columns=3,
         )
     ]
     if counts := list(_counts(manifest)):
-        columns = ["Corpus", "Split", *(what.capitalize() for what in counted_things(manifest))]
+        columns = ["corpus", "split", *counted_things(manifest)]
         sections += [Table(title="Corpora", columns=columns, rows=counts, text_columns=2), *_count_charts(manifest)]
     for statistics, content in manifest.statistics.items():
         sections += _statistics(statistics, content, measured[statistics], answers)
@@ -67,7 +67,7 @@ def release_report(manifest: Manifest) -> Report:
         Table(
             title="Files",
             note="The data. The checksum is the beginning of the SHA-256; `../SHA256SUMS` has the whole of it.",
-            columns=["Path", "SHA-256", "Rows", "Bytes"],
+            columns=["path", "SHA-256", "rows", "bytes"],
             rows=list(_files(manifest.files)),
             text_columns=2,
             numbers_in="../MANIFEST.json",
@@ -168,7 +168,7 @@ def _statistics(
         numbers, more = measures.numbers(content)
         note = "Numbers by their place in the file of the pipeline."
         note += f" {more:,} more are in `../MANIFEST.json`." if more else ""
-        yield Table(title=title, note=note, columns=["Number", "Value"], rows=numbers)
+        yield Table(title=title, note=note, columns=["number", "value"], rows=numbers)
         return
     if known.keys:
         self_bleu = f" Self-BLEU {number(known.self_bleu, 1)}." if known.self_bleu is not None else ""
@@ -191,7 +191,7 @@ def _rejections(rejections: Mapping[str, int]) -> Iterator[Section]:
         )
         yield Table(
             title="Why answers were rejected",
-            columns=["Reason", "Meaning", "Answers"],
+            columns=["reason", "meaning", "answers"],
             rows=[[_reason(reason), EXPLANATIONS.get(reason, ""), number(n)] for reason, n in reasons],
             text_columns=2,
             numbers_in="../MANIFEST.json",
@@ -207,7 +207,7 @@ def _problems(manifest: Manifest) -> Section:
         return Text(title="Known problems", paragraphs=["None: every dialogue fits its schemas."])
     rows = [[words(kind), KINDS.get(kind, ""), number(n)] for kind, n in by_number(manifest.known_problems)]
     note = "Errors in the data, which is published as it is."
-    columns = ["Kind", "Meaning", "Errors"]
+    columns = ["kind", "meaning", "errors"]
     return Table(title="Known problems", note=note, columns=columns, rows=rows, text_columns=2)
 
 
@@ -225,7 +225,7 @@ def _changes(manifest: Manifest) -> Iterator[Section]:
             title=title,
             note=f"{level} Rows with the same key are compared; the level is the part of the version number that has "
             "to change.",
-            columns=["Configuration", "Split", "Level", "Columns", "Added", "Removed", "Changed"],
+            columns=["configuration", "split", "level", "columns", "added", "removed", "changed"],
             rows=list(_change_rows(changes)),
             text_columns=4,
         )
@@ -237,7 +237,7 @@ def _inputs(manifest: Manifest) -> Table:
         for one in manifest.inputs
     ]
     note = "`../MANIFEST.json` has the checksum of each of their files."
-    return Table(title="Inputs", note=note, columns=["Input", "Kind", "Files", "Bytes"], rows=rows, text_columns=2)
+    return Table(title="Inputs", note=note, columns=["input", "kind", "files", "bytes"], rows=rows, text_columns=2)
 
 
 def _change_rows(changes: Changes) -> Iterator[Sequence[str]]:
