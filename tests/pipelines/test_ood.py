@@ -129,7 +129,7 @@ def sample_of(_: object) -> Path:
 
 def test_card_and_page(made: Path) -> None:
     card = (made / "README.md").read_text()
-    assert "| ood-50 | train | 0.5 | 150 | 75 | 33.3% |" in card
+    assert "| ood-50 | train | 50% | 150 | 75 | 33.3% |" in card
     assert "talk.jsonl (JSON lines)" in card
     assert "150 utterances, 150 different" in card
     page = (made / "report.html").read_text()
