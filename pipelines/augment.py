@@ -7,7 +7,9 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from parapet.pipelines.command import (
     Parser,
@@ -16,8 +18,8 @@ from parapet.pipelines.command import (
     check_apart,
     counted,
     run_command,
-    run_header,
-    warn_left_out,
+    say,
+    warn_dead_letters,
 )
 from parapet.schemas.layout import TRAIN, sample_root
 
@@ -25,27 +27,35 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.augment.plan import Plan
-    from parapet.transforms.dead_letters import Tallies
+    from parapet.transforms.runs import RunInfo
 
 EXAMPLE = """  parapet augment --sgd sgd --backtrans back_translated --oracle sgd/sgd_x/data \\
     --sets none,backtrans,oracle,corrupted,backtrans+oracle --output training_sets"""
 
 
+class Config(msgspec.Struct, frozen=True):
+    """A run: what is made of which dialogue files."""
+
+    root: str
+    plan: Plan
+    info: RunInfo
+
+
 def parser() -> Parser:
     """The flags."""
-    what = "Dialogues x schema variants -> training sets: OUT/SET/train/dialogues_001.json and OUT/SET/parquet."
-    flags = Parser("augment", what, EXAMPLE)
-    add = flags.add_argument
+    description = "Dialogues x schema variants -> training sets: OUT/SET/train/dialogues_001.json and OUT/SET/parquet."
+    parser = Parser("augment", description, EXAMPLE)
+    add = parser.add_argument
     add("--sgd", metavar="ROOT", help="the original corpus (default: the bundled sample)")
     add(
         "--sets",
         metavar="LIST",
-        help="training sets, parted by commas: none (the originals alone), backtrans, oracle, corrupted, or mixes such "
+        help="training sets, comma-separated: none (the originals alone), backtrans, oracle, corrupted, or mixes such "
         "as backtrans+oracle; every set has the originals (default: none, corrupted, and those with a folder)",
     )
     add("--backtrans", metavar="DIR", help="back-translated variants: back_translate's OUT")
     add("--oracle", metavar="DIR", help="crowdsourced variants: compose's OUT, or sgd_x/data")
-    add("--variant", metavar="NAMES", default="", help="which of these variants, parted by commas (default: all)")
+    add("--variant", metavar="NAMES", default="", help="which of these variants, comma-separated (default: all)")
     add(
         "--corruptions",
         metavar="LIST",
@@ -53,131 +63,75 @@ def parser() -> Parser:
         help="the variants of the set corrupted (default: replace,order,both)",
     )
     add("--replace_rate", metavar="X", type=float, help="probability with which a word is replaced (default: 0.2)")
-    add("--order_rate", metavar="X", type=float, help="share of words that leave their place (default: 0.3)")
-    add("--seed", default="0", help="of the corruptions: any text (default: 0)")
-    add_split(flags, TRAIN)
-    add_max_bad(flags, "dialogues of a variant")
-    return flags
+    add("--order_rate", metavar="X", type=float, help="share of words that change places (default: 0.3)")
+    add("--seed", default="0", help="random seed of the corruptions: any text (default: 0)")
+    add_split(parser, TRAIN)
+    add_max_bad(parser, "dialogues of a variant")
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit status."""
-    return run_command(parser(), argv, check, build, report, inputs)
+    return run_command(parser(), argv, check, build, report, lambda config: [("--sgd", config.root)])
 
 
-def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
-    """What workers read: the dialogues."""
-    return [("--sgd", str(args.sgd or sample_root()))]
-
-
-def check(args: argparse.Namespace) -> argparse.Namespace:
-    """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's do match."""
-    from parapet.transforms.augment import plan, sets
-    from parapet.transforms.augment.corrupt import Rates
+def check(args: argparse.Namespace) -> Config:
+    """Reads, matches and corrupts the schemas. Raises InputError where none of a variant's services match."""
+    from parapet.transforms.augment import plan as plans
+    from parapet.transforms.augment.corrupting import Rates
+    from parapet.transforms.runs import RunInfo
     from parapet.transforms.variants.matching import check_matched
 
     check_apart(args.output, sgd=args.sgd, backtrans=args.backtrans, oracle=args.oracle)
     folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(args, kind))}
-    chosen = sets.parse_sets(sets.default_sets(folders) if args.sets is None else args.sets)
-    sets.check_folders(chosen, folders)
-    operations = sets.parse_operations(args.corruptions)
-    given = {"replace": args.replace_rate, "order": args.order_rate}
-    rates = Rates(**{what: rate for what, rate in given.items() if rate is not None})
+    sets = plans.parse_sets(plans.default_sets(folders) if args.sets is None else args.sets)
+    plans.check_folders(sets, folders)
+    operations = plans.parse_operations(args.corruptions)
+    requested = {"replace": args.replace_rate, "order": args.order_rate}
+    rates = Rates(**{operation: rate for operation, rate in requested.items() if rate is not None})
     rates.check()
-    args.plan = made = plan.make_plan(
-        args.sgd or sample_root(),
+    root = str(args.sgd or sample_root())
+    plan = plans.make_plan(
+        root,
         args.split,
-        chosen,
+        sets,
         folders,
         [name for name in args.variant.split(",") if name],
-        plan.Corrupting(operations, rates, args.seed),
+        plans.CorruptionConfig(operations, rates, args.seed),
     )
-    check_matched(made.work.versions[1:], made.problems, args.max_bad)
-    for line in made.problems:
+    check_matched(plan.augmentation.versions[1:], plan.problems, args.max_bad)
+    for line in plan.problems:
         logging.warning("does not match: %s", line)
-    for line in made.remarks:
+    for line in plan.remarks:
         logging.warning("%s", line)
-    return args
+    options = {**plan.options(), "max_bad": float(args.max_bad)}
+    return Config(root, plan, RunInfo("augment", args.output, options, args.max_bad, "augmented"))
 
 
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Dialogue files -> those of each set, and Parquet; schemas, mappings and dead letters beside them."""
-    from functools import partial
-
     import apache_beam as beam
 
     from parapet.transforms import files
-    from parapet.transforms.augment import augmenting, outputs, tables
-    from parapet.transforms.dead_letters import DeadLettersFile
+    from parapet.transforms.augment.augmenting import Augment
 
-    plan: Plan = args.plan
-    work = plan.work
-    labels = [variant.name for variant in work.versions]
-    files.prepare(args.output, "augment")
-    augmented = (
-        pipeline | "Dialogue files" >> beam.Create(plan.files) | "Augment" >> augmenting.AugmentFiles(args.output, work)
-    )
-    shards = augmented[augmenting.ROWS] | "Parquet" >> tables.WriteShards(args.output, work.split, work.sets)
-    small = pipeline | "Metadata files" >> beam.Create(outputs.metadata_files(plan))
-    dead = augmented[augmenting.DEAD] | "Dead letters" >> DeadLettersFile(
-        augmented[augmenting.COUNTS], tallies_of(args), args.max_bad, "augmented"
-    )
-    ids = (
-        pipeline
-        | "Unique" >> beam.Create(["unique_ids"], reshuffle=False)
-        | "Check ids"
-        >> beam.Map(augmenting.check_ids, ids=beam.pvalue.AsList(augmented[augmenting.IDS]), labels=labels[1:])
-    )
-    corrupted = pipeline | "Corrupted" >> beam.Create(outputs.corruption_counts(plan), reshuffle=False)
-    counts = (augmented[augmenting.COUNTS], shards[tables.COUNTS], ids, corrupted) | "Counts" >> beam.Flatten()
-    written = (small, dead) | "Other files" >> beam.Flatten() | "Write" >> files.WriteFiles(args.output)
-    (
-        (augmented.written, shards.written, written)
-        | "All files" >> beam.Flatten()
-        | "Publish"
-        >> files.Publish(
-            args.output,
-            header(args),
-            counts,
-            partial(augmenting.check_invariants, labels=labels, sets=work.sets),
-        )
-    )
+    files.prepare(config.info.output, config.info.pipeline)
+    _ = pipeline | "Dialogue files" >> beam.Create(config.plan.files) | "Sets" >> Augment(config.plan, config.info)
 
 
-def tallies_of(args: argparse.Namespace) -> Tallies:
-    """What is held against ``--max_bad``."""
+def report(config: Config, _: dict[str, int]) -> None:
+    """Prints what was written, by set, and how much the corruptions changed."""
     from functools import partial
 
-    from parapet.transforms.dead_letters import of_variants
+    from parapet.transforms.augment.augmenting import lines_of, tallies_of
+    from parapet.transforms.files import read_written
 
-    return partial(of_variants, variants=[variant.name for variant in args.plan.work.versions])
-
-
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    from parapet.transforms.augment.outputs import options_of
-
-    options = {**options_of(args.plan), "max_bad": float(args.max_bad)}
-    return run_header("augment", options)
-
-
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says what was written, by set, and how much the corruptions changed."""
-    from parapet.transforms.augment.outputs import shares_changed
-    from parapet.transforms.files import MANIFEST, read_written
-
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
-    if not args.quiet:
-        print(f"{counted(counts.get('dialogues', 0), 'dialogue')} in {counted(counts['files'], 'file')}")
-        for one in args.plan.work.sets:
-            print(
-                f"{one.name}: {counted(counts.get(f'dialogues/{one.name}', 0), 'dialogue')}: {', '.join(one.versions)}"
-            )
-        for line in shares_changed(counts):
-            print(line)
-    warn_left_out(args.output, tallies_of(args))
-    if counts.get("unknown_intents"):
-        logging.warning("left as they are: %s that no schema has", counted(counts["unknown_intents"], "intent"))
+    statistics = json.loads(read_written(config.info.output, "statistics.json"))
+    for line in lines_of(statistics):
+        say(line)
+    warn_dead_letters(config.info.output, partial(tallies_of, plan=config.plan))
+    if statistics["unknown_intents"]:
+        logging.warning("unchanged: %s that no schema has", counted(statistics["unknown_intents"], "intent"))
 
 
 if __name__ == "__main__":

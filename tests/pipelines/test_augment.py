@@ -118,7 +118,7 @@ def test_the_same_as_a_plain_reference(made: Path, tmp_path: Path) -> None:
     others = {name for name in found if name not in expected and not name.endswith(".parquet")}
     schemas = {f"corruptions/{of}/{split}/schema.json" for of in VERSIONS["corrupted"] for split in layout.SPLITS}
     assert others == schemas | {
-        *("run.json", "mapping.json", "dead_letters.jsonl"),
+        *("run.json", "mapping.json", "dead_letters.jsonl", "statistics.json", "README.md", "report.html"),
         *("corruptions/mapping.json", "corruptions/changes.jsonl"),
     }
     assert found["dead_letters.jsonl"] == b""
@@ -128,7 +128,9 @@ def test_counts_balance_and_every_file_is_in_the_manifest(made: Path) -> None:
     manifest = json.loads((made / "out/run.json").read_bytes())
     assert set(manifest["files"]) == set(files_of(made / "out")) - {"run.json"}
     counts = manifest["counts"]
-    assert (counts["dialogues"], counts["written"], counts["left_out"]) == (24, 24 * 8, 0)
+    statistics = json.loads((made / "out/statistics.json").read_bytes())
+    assert counts["dialogues"] == statistics["dialogues"] == 24
+    assert list(statistics["versions"].values()) == [{"dialogues": 24, "left_out": 0}] * 8
     for name, versions in VERSIONS.items():
         assert counts[f"dialogues/{name}"] == counts[f"rows/{name}"] == 24 * (1 + len(versions))
         assert manifest["options"]["sets"][name] == ["original", *versions]
@@ -136,7 +138,7 @@ def test_counts_balance_and_every_file_is_in_the_manifest(made: Path) -> None:
     changes = [json.loads(line) for line in (made / "out/corruptions/changes.jsonl").read_text().splitlines()]
     for of in VERSIONS["corrupted"]:
         changed = [c for c in changes if c["corruption"] == of and c["field"] == "name" and not c["reason"]]
-        assert counts[f"corruptions/{of}/names_changed"] == len(changed) > 0
+        assert statistics["corruptions"][of]["names"]["changed"] == len(changed) > 0
         assert all(change["emitted"] != change["original"] for change in changed)
 
 
@@ -194,7 +196,7 @@ def test_corruptions_are_variants_for_the_other_pipelines(made: Path, tmp_path: 
 
 def test_no_test_word_comes_into_training(made: Path) -> None:
     """Words that replace others are train's, also in the corrupted test schemas."""
-    from parapet.transforms.augment.corrupt import vocabulary_of
+    from parapet.transforms.augment.corrupting import vocabulary_of
     from parapet.transforms.naming import Conventions, name_words
 
     train, test = (layout.read_root(made / "sgd" / split)[0].services for split in ("train", "test"))
@@ -302,7 +304,7 @@ def test_an_id_that_stands_twice_fails_the_run(corpus: Path, capsys: pytest.Capt
     edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[0].update(dialogue_id="1_00000"))
     assert run(corpus, "--quiet", sets="none") == 1
     told = capsys.readouterr().err
-    assert "dialogues_001.json and train/dialogues_002.json: dialogue id '1_00000' stands twice" in told
+    assert "dialogues_001.json and train/dialogues_002.json: dialogue id '1_00000' occurs twice" in told
     assert not (corpus / "out/run.json").exists()
 
 

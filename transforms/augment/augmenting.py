@@ -1,158 +1,136 @@
-"""Dialogue files as training sets: one file is one element, read once, each dialogue followed by its versions."""
+"""Dialogue files as training sets: a file is read once, and each dialogue is followed by its versions."""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
 import msgspec
-from apache_beam.metrics import Metrics
-from apache_beam.pvalue import TaggedOutput
+import orjson
 
 from parapet.schemas.dialogue import typed
-from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text, read_each
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_text, read_each
 from parapet.schemas.errors import InputError
-from parapet.transforms.augment.plan import ORIGINAL, TrainingSet, Work
-from parapet.transforms.augment.tables import Part, ShardKey, batch_of, row_of, write_parts
+from parapet.transforms.augment.corrupting import counts_of
+from parapet.transforms.augment.plan import ORIGINAL, Augmentation, Plan
+from parapet.transforms.augment.tables import WriteShards, batch_of, row_of, write_parts
 from parapet.transforms.corpora import read_file
-from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
-from parapet.transforms.files import HashingWriter, Written, staged
+from parapet.transforms.counts import Balance, Counts, Invariant
+from parapet.transforms.dead_letters import Tally, dead_dialogue, dead_file, id_of, of_variants
+from parapet.transforms.report import Report, Table, Tile, card, page
+from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.set_files import SetFiles
+from parapet.transforms.text import counted, number, percent
 from parapet.transforms.variants.dialogues import Places, places_of, rename
+from parapet.transforms.variants.folders import MAPPING, mapping_bytes
 from parapet.transforms.variants.matching import Variant
 
-ROWS, DEAD, COUNTS, IDS = "rows", "dead", "counts", "ids"
+CORRUPTIONS = "corruptions"
+CHANGES = "changes.jsonl"
 
 
-class Augmented(msgspec.Struct):
-    """What became of one file.
-
-    Attributes:
-      written: the files of the sets.
-      rows: where the same stand, as rows for Parquet.
-      letters: what was left out, and why.
-      counts: see :func:`check_invariants`.
-      ids: of the dialogues that were read.
-    """
-
-    written: list[Written] = []
-    rows: list[tuple[ShardKey, Part]] = []
-    letters: list[DeadLetter] = []
-    counts: Counter[str] = msgspec.field(default_factory=Counter)
-    ids: list[str] = []
-
-
-class AugmentFiles(beam.PTransform):
-    """Writes dialogue files of all sets into staging.
+class Augment(beam.PTransform):
+    """Makes the training sets and publishes them: dialogues as JSON and as Parquet, schemas, mappings, corruptions.
 
     Args:
-      output: the output folder.
-      work: the versions, and the sets that have them.
+      plan: the versions of each dialogue, and the sets that have them.
+      info: the run.
     """
 
-    def __init__(self, output: str, work: Work) -> None:
+    def __init__(self, plan: Plan, info: RunInfo) -> None:
         super().__init__()
-        self.output, self.work = output, work
+        self.plan, self.info = plan, info
 
-    def expand(self, files: beam.PCollection) -> Any:
-        """PCollection of DialogueFile to those of Written, of (ShardKey, Part), of (path, letters) and so on."""
-        return files | "Augment file" >> beam.ParDo(_AugmentFile(self.output, self.work)).with_outputs(
-            ROWS, DEAD, COUNTS, IDS, main="written"
+    def expand(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection:
+        """PCollection of dialogue files to one element, the manifest."""
+        augmentation = self.plan.augmentation
+        write = partial(augment_file, augmentation=augmentation, output=self.info.output)
+        outputs = files | "Augment" >> WriteEach(write, shown=0, others=("rows", "ids"))
+        shards = outputs.others["rows"] | "Parquet" >> WriteShards(
+            self.info.output, augmentation.split, augmentation.sets
         )
+        finish = FinishRun(
+            self.info,
+            partial(metadata_files, plan=self.plan),
+            beam.pvalue.AsList(outputs.others["ids"]),
+            tallies=partial(tallies_of, plan=self.plan),
+            invariants=invariants_of(augmentation),
+        )
+        published: beam.PCollection = (
+            outputs.with_more("Parquet", written=shards.written, counts=shards.counts) | "Finish" >> finish
+        )
+        return published
 
 
-class _AugmentFile(beam.DoFn):
-    def __init__(self, output: str, work: Work) -> None:
-        super().__init__()
-        self.output, self.work = output, work
-
-    def process(self, file: DialogueFile) -> Iterator[Written | TaggedOutput]:
-        found = augment_file(file, self.work, self.output)
-        yield from found.written
-        for rows in found.rows:
-            yield TaggedOutput(ROWS, rows)
-        if found.letters:
-            yield TaggedOutput(DEAD, (file.relative, found.letters))
-        for count in found.counts.items():
-            yield TaggedOutput(COUNTS, count)
-        yield TaggedOutput(IDS, (file.relative, found.ids))
-        for name in ("files", "dialogues", "written", "left_out"):
-            Metrics.counter("parapet", name).inc(found.counts[name])
+def tallies_of(counts: Counts, plan: Plan) -> list[Tally]:
+    """The dialogues of each version that may be left out."""
+    return of_variants(counts, plan.augmentation.labels)
 
 
-def augment_file(file: DialogueFile, work: Work, output: str) -> Augmented:
-    """Writes one file of every set, into staging.
+def invariants_of(augmentation: Augmentation) -> list[Invariant]:
+    """Every dialogue has every version or is left out; every set has its versions, in JSON and in Parquet."""
+    return [
+        Balance("dialogues", ("versions", "left_out"), augmentation.labels),
+        *(_Complete(of.name, of.versions) for of in augmentation.sets),
+    ]
 
-    A file of which a set has no dialogue is not written for it; one that cannot be read is written for none.
-    """
+
+class _Complete(msgspec.Struct, frozen=True):
+    set: str
+    versions: Sequence[str]
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        expected = sum(counts.sum("versions", set=label) for label in self.versions)
+        for name in ("dialogues", "rows"):
+            if counts.sum(name, set=self.set) != expected:
+                yield f"{name} of {self.set}"
+
+
+def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
+    """Writes one file of every set, into staging; none of a file that cannot be read, nor a file without dialogues."""
+    result = FileResult(file.relative)
     try:
         with ExitStack() as stack:
-            return _augment(file, work, output, stack)
+            _augment(file, augmentation, output, result, stack)
     except InputError as error:
-        return Augmented(letters=[dead_file(file, error)], counts=Counter(files=1, broken_files=1))
+        return result.failed(dead_file(file, error))
+    return result
 
 
-def _augment(file: DialogueFile, work: Work, output: str, stack: ExitStack) -> Augmented:
-    found = Augmented(counts=Counter(files=1))
-    sets = [_SetFile(of, f"{of.name}/{work.split}/{file.name}", output, stack) for of in work.sets]
-    batches = []
+def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result: FileResult, stack: ExitStack) -> None:
+    counts = result.counts
+    counts.add("files")
+    relative = f"{augmentation.split}/{file.name}"
+    files = SetFiles(output, [of.name for of in augmentation.sets], relative, stack)
+    sets_of = {label: [of.name for of in augmentation.sets if label in of.versions] for label in augmentation.labels}
+    batches, ids, dialogues = [], [], 0
     for i, (dialogue, plain) in enumerate(read_each(read_file(file), file.path)):
-        found.counts["dialogues"] += 1
+        dialogues += 1
         name = id_of(dialogue, i)  # before the dialogue is given those of its versions
-        versions, refused = make_versions(dialogue, plain, file.name, work)
+        versions, refused = make_versions(dialogue, plain, file.name, augmentation)
         for label, error in refused.items():
-            found.letters.append(dead_dialogue(file, name, error, label))
-            found.counts[f"left_out/{label}"] += 1
+            result.dead_letters.append(dead_dialogue(file, name, error, label))
+            counts.add("left_out", set=label)
         if not versions:
             continue
-        found.ids.append(versions.source)
-        found.counts["unknown_intents"] += versions.unknown_intents
+        ids.append(versions.source)
+        counts.add("unknown_intents", versions.unknown_intents)
         batches.append(versions.batch)
         for label, text in versions.texts.items():
-            found.counts[f"written/{label}"] += 1
-            for of in sets:
-                of.add(label, text)
-    for of in sets:
-        of.close(empty=not found.counts["dialogues"])
-        found.counts[f"dialogues/{of.name}"] = of.dialogues
-    found.counts["written"] = sum(n for name, n in found.counts.items() if name.startswith("written/"))
-    found.counts["left_out"] = len(found.letters)
-    found.written = [written for of in sets for written in of.written()]
-    found.rows = write_parts(batches, work.sets, output, file.relative) if batches else []
-    return found
-
-
-class _SetFile:
-    """A file of one set, opened with its first dialogue."""
-
-    def __init__(self, of: TrainingSet, relative: str, output: str, stack: ExitStack) -> None:
-        self.name, self.versions, self.relative = of.name, frozenset(of.versions), relative
-        self.dialogues = 0
-        self._output, self._stack = output, stack
-        self._writer: HashingWriter | None = None
-
-    def add(self, label: str, text: bytes) -> None:
-        """Takes one version of a dialogue, where the set has that version."""
-        if label in self.versions:
-            self._open().write(BETWEEN if self.dialogues else OPENING)
-            self._open().write(text)
-            self.dialogues += 1
-
-    def close(self, empty: bool) -> None:
-        """Ends the file; of an empty one an empty one is made."""
-        if self.dialogues or empty:
-            self._open().write(EMPTY if empty else CLOSING)
-
-    def written(self) -> list[Written]:
-        """What was written, if anything."""
-        return [self._writer.written(self.relative)] if self._writer else []
-
-    def _open(self) -> HashingWriter:
-        if self._writer is None:
-            self._writer = HashingWriter(self._stack.enter_context(staged(self._output, self.relative)))
-        return self._writer
+            counts.add("versions", set=label)
+            for set_name in sets_of[label]:
+                files.add(set_name, text)
+    counts.add("dialogues", dialogues)
+    files.close(keep_empty=not dialogues)
+    for set_name, n in files.dialogues.items():
+        counts.add("dialogues", n, set=set_name)
+    result.written = files.written()
+    result.others["rows"] = write_parts(batches, augmentation.sets, output, file.relative) if batches else []
+    result.others["ids"] = [(file.relative, ids)]
 
 
 class Versions(msgspec.Struct):
@@ -160,9 +138,9 @@ class Versions(msgspec.Struct):
 
     Attributes:
       source: its id.
-      texts: version to the text, as it stands in a file.
+      texts: version to its text, as it is in a file.
       batch: the same as rows.
-      unknown_intents: how many intents the schema lacks; they stay as they are.
+      unknown_intents: how many intents the schema lacks; they are unchanged.
     """
 
     source: str
@@ -176,17 +154,19 @@ def version_id(source: str, label: str) -> str:
     return source if label == ORIGINAL else f"{source}_{label}"
 
 
-def make_versions(dialogue: Any, plain: bool, file: str, work: Work) -> tuple[Versions | None, dict[str, InputError]]:
+def make_versions(
+    dialogue: Any, plain: bool, file: str, augmentation: Augmentation
+) -> tuple[Versions | None, dict[str, InputError]]:
     """A dialogue under every version's names; and the versions that cannot have it, with the reason."""
     texts: dict[str, bytes] = {}
     rows: list[dict[str, Any]] = []
     refused: dict[str, InputError] = {}
     try:
-        places = places_of(dialogue, work.known)
+        places = places_of(dialogue, augmentation.known)
         if isinstance(places, InputError):
             raise places
         source = typed(dialogue).dialogue_id  # rows are made of no others
-        for variant in work.versions:
+        for variant in augmentation.versions:
             try:
                 texts[variant.name], row = _version(variant, places, plain, source, file)
                 rows.append(row)
@@ -194,7 +174,7 @@ def make_versions(dialogue: Any, plain: bool, file: str, work: Work) -> tuple[Ve
                 refused[variant.name] = error
         return Versions(source, texts, batch_of(rows), places.unknown_intents) if rows else None, refused
     except InputError as error:
-        return None, {variant.name: error for variant in work.versions}
+        return None, {variant.name: error for variant in augmentation.versions}
 
 
 def _version(variant: Variant, places: Places, plain: bool, source: str, file: str) -> tuple[bytes, dict[str, Any]]:
@@ -203,49 +183,120 @@ def _version(variant: Variant, places: Places, plain: bool, source: str, file: s
     return text, row_of(places.dialogue, file, variant.name, source)
 
 
-def check_ids(name: str, ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> tuple[str, int]:
-    """The number of dialogues, as a count called ``name``, once no two versions have one id.
+def check_ids(ids: Iterable[tuple[str, Sequence[str]]], labels: Sequence[str]) -> None:
+    """Checks that no two versions have the same id.
 
     Args:
-      name: the count's.
       ids: (dialogue file, the ids in it).
       labels: the versions but the original.
 
     Raises:
-      InputError: an id stands twice, or is what another dialogue's version is called.
+      InputError: an id occurs twice, or is the id of another dialogue's version.
     """
     places: dict[str, str] = {}
     for file, of_file in sorted(ids):
-        for one in of_file:
-            if one in places:
-                where = " and ".join(dict.fromkeys([places[one], file]))
-                raise InputError(f"dialogue id {one!r} stands twice, so nothing was published", where)
-            places[one] = file
-    for one, file in places.items():
+        for dialogue_id in of_file:
+            if dialogue_id in places:
+                where = " and ".join(dict.fromkeys([places[dialogue_id], file]))
+                raise InputError(f"dialogue id {dialogue_id!r} occurs twice, so nothing was published", where)
+            places[dialogue_id] = file
+    for dialogue_id, file in places.items():
         for label in labels:
-            if (other := version_id(one, label)) in places:
-                reason = f"dialogue id {other!r} is taken, so {one!r} cannot be called so in variant {label!r}"
+            if (other := version_id(dialogue_id, label)) in places:
+                reason = f"dialogue id {other!r} is also that of {dialogue_id!r} in variant {label!r}"
                 raise InputError(f"{reason}; nothing was published", places[other] or file)
-    return name, len(places)
 
 
-def check_invariants(counts: Mapping[str, int], labels: Sequence[str], sets: Sequence[TrainingSet]) -> dict[str, int]:
-    """Every dialogue ends once per version, written or left out; every set has its versions, in JSON and in Parquet.
+def metadata_files(counts: Counts, _: object, ids: Iterable[tuple[str, Sequence[str]]], plan: Plan) -> dict[str, bytes]:
+    """The schemas, ``mapping.json``, the changes of the corruptions, ``statistics.json``, the card and the page."""
+    check_ids(ids, plan.augmentation.labels[1:])
+    statistics = statistics_of(counts, plan)
+    report = report_of(statistics, plan)
+    files = {
+        **dict(plan.schemas),
+        MAPPING: mapping_bytes(plan.mapped),
+        "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
+        "README.md": card(report).encode(),
+        "report.html": page(report).encode(),
+    }
+    if plan.corruptions:
+        rows = [orjson.dumps(msgspec.to_builtins(change)) + b"\n" for change in plan.changes]
+        files[f"{CORRUPTIONS}/{MAPPING}"] = mapping_bytes(plan.corruptions)
+        files[f"{CORRUPTIONS}/{CHANGES}"] = b"".join(rows)
+    return files
 
-    Raises:
-      RuntimeError: they do not balance.
-    """
 
-    def of(name: str) -> int:
-        return counts.get(name, 0)
+def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
+    """The content of ``statistics.json``: dialogues by set and by version; the changes of each corruption."""
+    versions = {
+        label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
+        for label in plan.augmentation.labels
+    }
+    return {
+        "files": counts.sum("files"),
+        "dialogues": counts.sum("dialogues", set=""),
+        "unknown_intents": counts.sum("unknown_intents"),
+        "sets": {
+            of.name: {"dialogues": counts.sum("dialogues", set=of.name), "versions": of.versions}
+            for of in plan.augmentation.sets
+        },
+        "versions": versions,
+        "corruptions": counts_of(plan.changes),
+    }
 
-    wrong = [label for label in labels if of("dialogues") != of(f"written/{label}") + of(f"left_out/{label}")]
-    for one in sets:
-        expected = sum(of(f"written/{label}") for label in one.versions)
-        if not expected == of(f"dialogues/{one.name}") == of(f"rows/{one.name}"):
-            wrong.append(one.name)
-    if of("dialogues") * len(labels) != of("written") + sum(of(f"left_out/{label}") for label in labels):
-        wrong.append("written")
-    if wrong:
-        raise RuntimeError(f"the counts do not balance for {', '.join(wrong)}: {dict(counts)}")
-    return dict(counts)
+
+def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
+    """The page and the card."""
+    sets = [[name, number(of["dialogues"]), ", ".join(of["versions"])] for name, of in statistics["sets"].items()]
+    versions = [[name, number(of["dialogues"]), number(of["left_out"])] for name, of in statistics["versions"].items()]
+    changes = [
+        [operation, field, number(of["total"]), percent(of["changed"] / of["total"], 0)]
+        for operation, fields in statistics["corruptions"].items()
+        for field, of in fields.items()
+    ]
+    intents = statistics["unknown_intents"]
+    return Report(
+        command="augment",
+        title="Training sets",
+        headline=counted(len(sets), "training set"),
+        lead="The same dialogues under the original schemas and under alternate ones: schema augmentation (SGD-X, Lee "
+        f"et al. 2022). The dialogues are those of the split `{plan.augmentation.split}`.",
+        tiles=[Tile("original dialogues", number(statistics["dialogues"])), Tile("versions", number(len(versions)))],
+        notes=[f"{counted(intents, 'intent')} that no schema has: unchanged."] if intents else [],
+        sections=[
+            Table(title="Sets", columns=["set", "dialogues", "versions"], rows=sets, text_columns=1),
+            Table(title="Versions", columns=["version", "dialogues", "left out"], rows=versions),
+            *(
+                [
+                    Table(
+                        title="Corrupted names and descriptions",
+                        columns=["corruption", "of", "number", "changed"],
+                        rows=changes,
+                        text_columns=2,
+                        note=f"Why each of the others is unchanged is in `{CORRUPTIONS}/{CHANGES}`.",
+                    )
+                ]
+                if changes
+                else []
+            ),
+        ],
+        links={
+            MAPPING: "the names of each variant",
+            "statistics.json": "all numbers",
+            "dead_letters.jsonl": "dialogues that were left out",
+        },
+    )
+
+
+def lines_of(statistics: Mapping[str, Any]) -> Iterator[str]:
+    """What the command prints: the sets, and how much the corruptions changed."""
+    yield f"{counted(statistics['dialogues'], 'dialogue')} in {counted(statistics['files'], 'file')}"
+    for name, of_set in statistics["sets"].items():
+        yield f"{name}: {counted(of_set['dialogues'], 'dialogue')}: {', '.join(of_set['versions'])}"
+    for operation, fields in statistics["corruptions"].items():
+        names, descriptions = (
+            f"{of['changed'] / max(1, of['total']):.0%} of {field}"
+            for field in ("names", "descriptions")
+            for of in (fields.get(field, {"changed": 0, "total": 0}),)
+        )
+        yield f"{operation}: {names} and {descriptions} changed"

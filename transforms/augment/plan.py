@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -22,15 +22,24 @@ from parapet.schemas.layout import (
     split_of_folder,
 )
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms.augment.corrupt import Operation, Rates, vocabulary_of
-from parapet.transforms.augment.corrupted import Change, Corruption, corrupted
-from parapet.transforms.augment.sets import Kind
+from parapet.transforms.augment.corrupting import (
+    OPERATIONS,
+    Change,
+    Corruption,
+    Operation,
+    Rates,
+    corrupted,
+    vocabulary_of,
+)
 from parapet.transforms.naming import conventions_of
 from parapet.transforms.table1 import name_suffix
 from parapet.transforms.variants.folders import Mapped, find_mapping, find_variants
 from parapet.transforms.variants.matching import Variant, match_services
 from parapet.transforms.variants.names import Known, Names, by_position, known_names, marker_names
 
+Kind = Literal["backtrans", "oracle", "corrupted"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NONE = "none"  # the original dialogues alone
 ORIGINAL = "original"
 
 # JSON bytes that go into one Parquet file: as many as in a release.
@@ -39,8 +48,8 @@ SHARD_BYTES = 64 * 2**20
 Raw = dict[str, dict[str, Any]]  # original service to a variant's, as its file has it
 
 
-class Corrupting(msgspec.Struct, frozen=True):
-    """The corruptions that are asked for."""
+class CorruptionConfig(msgspec.Struct, frozen=True):
+    """Which corruptions are made, and how."""
 
     operations: Sequence[Operation]
     rates: Rates
@@ -55,8 +64,8 @@ class TrainingSet(msgspec.Struct, frozen=True):
     shards: int = 1
 
 
-class Work(msgspec.Struct, frozen=True):
-    """What workers need to know.
+class Augmentation(msgspec.Struct, frozen=True):
+    """What is made of every dialogue.
 
     Attributes:
       split: the folder below each set.
@@ -70,12 +79,17 @@ class Work(msgspec.Struct, frozen=True):
     versions: list[Variant]
     sets: list[TrainingSet]
 
+    @property
+    def labels(self) -> list[str]:
+        """The names of the versions, the original first."""
+        return [variant.name for variant in self.versions]
+
 
 class Plan(msgspec.Struct, frozen=True):
     """All that a run needs to know.
 
     Attributes:
-      work: what workers need.
+      augmentation: what workers need.
       files: the dialogue files, the largest first.
       schemas: (path below the output, bytes) of every schema file.
       mapped: the names of every version but the original, of the split's services.
@@ -86,15 +100,24 @@ class Plan(msgspec.Struct, frozen=True):
       remarks: what its owner should know.
     """
 
-    work: Work
+    augmentation: Augmentation
     files: list[DialogueFile]
     schemas: list[tuple[str, bytes]]
     mapped: Mapped
     corruptions: Mapped
     changes: list[Change]
-    corrupting: Corrupting
+    corrupting: CorruptionConfig
     problems: list[str]
     remarks: list[str]
+
+    def options(self) -> dict[str, Any]:
+        """The options that shape the content, for ``run.json``."""
+        sets = {of.name: of.versions for of in self.augmentation.sets}
+        options: dict[str, Any] = {"split": self.augmentation.split, "sets": sets}
+        if self.corruptions:
+            of = self.corrupting
+            options |= {"replace_rate": of.rates.replace, "order_rate": of.rates.order, "seed": of.seed}
+        return options
 
 
 class _Version(msgspec.Struct):
@@ -109,7 +132,7 @@ def make_plan(
     sets: Mapping[str, tuple[Kind, ...]],
     folders: Mapping[str, str],
     wanted: Sequence[str],
-    corrupting: Corrupting,
+    corrupting: CorruptionConfig,
 ) -> Plan:
     """Reads and matches the schemas, corrupts them, and lists the dialogue files.
 
@@ -143,7 +166,7 @@ def make_plan(
     chosen = {name: [*kinds[ORIGINAL], *(v for kind in of for v in kinds[kind])] for name, of in sets.items()}
     size = sum(file.size for file in files)
     return Plan(
-        work=Work(
+        augmentation=Augmentation(
             split,
             known_names(original.services),
             [version.variant for version in every],
@@ -226,7 +249,7 @@ def _match(
 
 
 def _corrupt(
-    originals: Sequence[SplitSchemas], original: SplitSchemas, corrupting: Corrupting
+    originals: Sequence[SplitSchemas], original: SplitSchemas, corrupting: CorruptionConfig
 ) -> tuple[dict[str, Raw], list[Change]]:
     """Every service of the corpus under each corruption, with the words of the split that is augmented.
 
@@ -287,3 +310,62 @@ def _remarks(variant: Variant) -> list[str]:
         for service, names in variant.names.items()
         for slot in marker_names(names)
     ]
+
+
+def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
+    """The sets of a comma list, by name, with the kinds of variants in them.
+
+    Raises:
+      InputError: no set, an unknown one, one that stands twice (``a+b`` is ``b+a``), or a mix with ``none``.
+    """
+    found: dict[str, tuple[Kind, ...]] = {}
+    for name in (part.strip() for part in text.split(",")):
+        if not name:
+            continue
+        words = name.split("+")
+        if words == [NONE]:
+            kinds: tuple[Kind, ...] = ()
+        else:
+            for word in words:
+                if word == NONE:
+                    raise InputError(
+                        f"{name!r}: every set has the original dialogues, {NONE!r} is them alone", "--sets"
+                    )
+                if word not in KINDS or words.count(word) > 1:
+                    what = "stands twice" if word in KINDS else "is no set"
+                    raise InputError(f"{word!r} of {name!r} {what}: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
+            kinds = tuple(kind for kind in KINDS if kind in words)
+        if kinds in found.values():
+            raise InputError(f"{name!r} stands twice", "--sets")
+        found[name] = kinds
+    if not found:
+        raise InputError(f"names no set: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
+    return found
+
+
+def default_sets(given: Collection[str]) -> str:
+    """One set of each kind that there is something for, given the flags that name folders."""
+    return ",".join([NONE, *(kind for kind in KINDS if kind == "corrupted" or kind in given)])
+
+
+def check_folders(sets: Mapping[str, tuple[Kind, ...]], given: Collection[str]) -> None:
+    """Raises InputError where a set needs a folder that was not given, or a folder is in no set."""
+    for name, kinds in sets.items():
+        for kind in kinds:
+            if kind != "corrupted" and kind not in given:
+                raise InputError(f"the set {name!r} needs --{kind} DIR", "--sets")
+    for folder in sorted(given):
+        if not any(folder in kinds for kinds in sets.values()):
+            raise InputError(f"no set of --sets has it ({', '.join(sets)})", f"--{folder}")
+
+
+def parse_operations(text: str) -> list[Operation]:
+    """The corruptions of a comma list, in their own order. Raises InputError for an unknown one, or none."""
+    wanted = [part.strip() for part in text.split(",") if part.strip()]
+    known = ", ".join(OPERATIONS)
+    for name in wanted:
+        if name not in OPERATIONS:
+            raise InputError(f"there is no corruption {name!r} (of {known})", "--corruptions")
+    if not wanted:
+        raise InputError(f"names no corruption of {known}", "--corruptions")
+    return [operation for operation in OPERATIONS if operation in wanted]

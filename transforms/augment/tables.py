@@ -1,7 +1,7 @@
 """The dialogues of training sets as Parquet: the columns, and files whose bytes depend on their rows alone.
 
-Rows wait for their shard on disk, one file of the staging folder for each dialogue file, and what travels between
-workers is where they stand: so memory is that of one shard, whatever the size of the corpus.
+Rows wait for their shard on disk, in a file of the staging folder for each dialogue file; workers exchange only their
+positions in it. So memory is that of one shard, whatever the size of the corpus.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
 from parapet.transforms.augment.plan import TrainingSet
+from parapet.transforms.counts import CountKey
 from parapet.transforms.files import STAGING, HashingWriter, join, staged
 from parapet.transforms.release.shards import ROWS_OF_A_GROUP, parts, unpack
 
@@ -39,7 +40,7 @@ ShardKey = tuple[str, int, int]  # set, shard, shards
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Rows that wait: a file of the staging folder, and where in it they stand."""
+    """Rows that wait: a file of the staging folder, and their position in it."""
 
     path: str
     start: int
@@ -120,7 +121,7 @@ class WriteShards(beam.PTransform):
         self.every = [((of.name, shard, of.shards), None) for of in sets for shard in range(of.shards)]
 
     def expand(self, found: beam.PCollection) -> Any:
-        """PCollection of (ShardKey, Part) to those of Written and of (name, n) to be summed."""
+        """PCollection of (ShardKey, Part) to those of Written and of (CountKey as a tuple, n)."""
         every = found.pipeline | "Every shard" >> beam.Create(self.every)
         return (
             (found, every)
@@ -142,7 +143,7 @@ def write_shard(shard: tuple[ShardKey, Iterable[Part | None]], output: str, spli
         writer = HashingWriter(handle)
         pq.write_table(table, writer, compression="zstd", row_group_size=ROWS_OF_A_GROUP)
     yield writer.written(path)
-    yield TaggedOutput(COUNTS, (f"rows/{name}", table.num_rows))
+    yield TaggedOutput(COUNTS, (tuple(CountKey("rows", name)), table.num_rows))
 
 
 def _read_part(output: str, part: Part) -> pa.Table:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.augment.corrupt import (
+from parapet.transforms.augment.corrupting import (
     OPERATIONS,
     Rates,
     Vocabulary,

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
-from parapet.transforms.augment.corrupt import OPERATIONS, Operation, Rates, vocabulary_of
-from parapet.transforms.augment.corrupted import REASONS, Corruption, corrupted, counts_of
+from parapet.transforms.augment.corrupting import (
+    OPERATIONS,
+    REASONS,
+    Corruption,
+    Operation,
+    Rates,
+    corrupted,
+    counts_of,
+    vocabulary_of,
+)
 from parapet.transforms.naming import Convention, Conventions
 from parapet.transforms.variants.names import by_position
 
@@ -99,12 +107,11 @@ def test_what_cannot_change_is_told() -> None:
     _, changes = corrupted(raw, corruption_of(raw, "order", Rates(1, 1)))
     names = {change.original: change.reason for change in changes if change.field == "name"}
     assert names == {"Get": "one_word", "a": "one_word", "a_b": "collision", "b_a": "collision", "\u4e2d": "no_words"}
-    counts = counts_of(changes)
-    assert counts["corruptions/order/names"] == 5
-    assert counts["corruptions/order/names_collision"] == counts["corruptions/order/names_one_word"] == 2
-    for field in ("names", "descriptions"):
-        whole = f"corruptions/order/{field}"
-        assert counts[whole] == sum(n for name, n in counts.items() if name.startswith(f"{whole}_"))
+    counts = counts_of(changes)["order"]
+    assert counts["names"] == {"total": 5, "changed": 0, "one_word": 2, "collision": 2, "no_words": 1}
+    assert list(counts) == ["names", "descriptions"]
+    for of in counts.values():
+        assert of["total"] == sum(n for name, n in of.items() if name != "total")
 
 
 def test_a_collision_is_drawn_anew() -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from parapet.transforms.augment.augmenting import augment_file
-from parapet.transforms.augment.corrupt import Rates
-from parapet.transforms.augment.plan import Corrupting, make_plan
+from parapet.transforms.augment.corrupting import Rates
+from parapet.transforms.augment.plan import CorruptionConfig, make_plan
+from parapet.transforms.counts import CountKey
 
 LABELS = ["original", "replace", "order"]
 
@@ -49,17 +50,18 @@ def test_a_bad_dialogue_is_left_out_alone(
     spoil(spoiled[1])
     path.write_text(json.dumps(spoiled))
     plan = make_plan(
-        tmp_path / "sgd", "train", {"x": ("corrupted",)}, {}, [], Corrupting(["replace", "order"], Rates(), "0")
+        tmp_path / "sgd", "train", {"x": ("corrupted",)}, {}, [], CorruptionConfig(["replace", "order"], Rates(), "0")
     )
     (file,) = (file for file in plan.files if file.name == path.name)
-    found = augment_file(file, plan.work, str(tmp_path / "out"))
-    assert [letter.variant for letter in found.letters] == LABELS
-    assert {letter.dialogue_id for letter in found.letters} == {name}
-    assert all(letter.reason.startswith(reason) for letter in found.letters), found.letters
+    result = augment_file(file, plan.augmentation, str(tmp_path / "out"))
+    assert [letter.variant for letter in result.dead_letters] == LABELS
+    assert {letter.dialogue_id for letter in result.dead_letters} == {name}
+    assert all(letter.reason.startswith(reason) for letter in result.dead_letters), result.dead_letters
     kept = [dialogue for i, dialogue in enumerate(dialogues) if i != 1]
     written = json.loads((tmp_path / "out/.incomplete/x/train/dialogues_001.json").read_bytes())
     assert written[::3] == kept
-    assert found.ids == [dialogue["dialogue_id"] for dialogue in kept]
-    assert len(written) == found.counts["written"] == found.counts["dialogues/x"] == 3 * len(kept)
-    assert found.counts["dialogues"] == len(dialogues)
-    assert [key for key, _ in found.rows] == [("x", 0, 1)]
+    ((_, ids),) = result.others["ids"]
+    assert ids == [dialogue["dialogue_id"] for dialogue in kept]
+    assert len(written) == result.counts.sum("versions") == result.counts[CountKey("dialogues", "x")] == 3 * len(kept)
+    assert result.counts[CountKey("dialogues")] == len(dialogues)
+    assert [key for key, _ in result.others["rows"]] == [("x", 0, 1)]

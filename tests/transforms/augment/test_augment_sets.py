@@ -7,9 +7,17 @@ import re
 import pytest
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.augment.augmenting import check_ids, check_invariants, version_id
-from parapet.transforms.augment.plan import TrainingSet
-from parapet.transforms.augment.sets import check_folders, default_sets, parse_operations, parse_sets
+from parapet.transforms.augment.augmenting import check_ids, invariants_of, version_id
+from parapet.transforms.augment.plan import (
+    Augmentation,
+    TrainingSet,
+    check_folders,
+    default_sets,
+    parse_operations,
+    parse_sets,
+)
+from parapet.transforms.counts import CountKey, Counts, check_invariants
+from parapet.transforms.variants.matching import Variant
 
 
 def test_sets_and_their_kinds() -> None:
@@ -56,18 +64,29 @@ def test_operations() -> None:
 
 def test_ids() -> None:
     assert (version_id("1", "original"), version_id("1", "v1")) == ("1", "1_v1")
-    assert check_ids("n", [("b", ["3", "1_v2"]), ("a", ["1"])], ["v1"]) == ("n", 3)
-    with pytest.raises(InputError, match="a and b: dialogue id '1' stands twice"):
-        check_ids("n", [("b", ["1"]), ("a", ["1"])], [])
-    with pytest.raises(InputError, match="b: dialogue id '1_v1' is taken, so '1' cannot be called so in variant 'v1'"):
-        check_ids("n", [("b", ["1_v1"]), ("a", ["1"])], ["v1"])
+    check_ids([("b", ["3", "1_v2"]), ("a", ["1"])], ["v1"])
+    with pytest.raises(InputError, match="a and b: dialogue id '1' occurs twice"):
+        check_ids([("b", ["1"]), ("a", ["1"])], [])
+    with pytest.raises(InputError, match="b: dialogue id '1_v1' is also that of '1' in variant 'v1'"):
+        check_ids([("b", ["1_v1"]), ("a", ["1"])], ["v1"])
 
 
 def test_counts_that_do_not_balance_fail() -> None:
-    counts = {"dialogues": 2, "written": 3, "written/original": 2, "written/v1": 1, "left_out/v1": 1}
-    counts |= {"dialogues/x": 3, "rows/x": 3}
-    check = {"labels": ["original", "v1"], "sets": [TrainingSet("x", ["original", "v1"])]}
-    assert check_invariants(counts, **check) == counts
-    for wrong in ("dialogues", "written", "written/v1", "left_out/v1", "dialogues/x", "rows/x"):
+    counts = Counts(
+        {
+            CountKey("dialogues"): 2,
+            CountKey("versions", "original"): 2,
+            CountKey("versions", "v1"): 1,
+            CountKey("left_out", "v1"): 1,
+            CountKey("dialogues", "x"): 3,
+            CountKey("rows", "x"): 3,
+        }
+    )
+    versions = [Variant(name, {}, {}) for name in ("original", "v1")]
+    invariants = invariants_of(Augmentation("train", {}, versions, [TrainingSet("x", ["original", "v1"])]))
+    check_invariants(counts, invariants)
+    for key in counts:
+        wrong = Counts(counts)
+        wrong[key] += 1
         with pytest.raises(RuntimeError, match="the counts do not balance for "):
-            check_invariants({**counts, wrong: counts[wrong] + 1}, **check)
+            check_invariants(wrong, invariants)
