@@ -217,7 +217,7 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(
     capsys.readouterr()
     assert run(tmp_path / "other", *flags, "--hits", tasks) == 1
     told = capsys.readouterr().err
-    assert "1_00001:8:rewrites is not what it was: workers saw 'It has a cracked screen.'" in told
+    assert "1_00001:8:rewrites has changed: workers saw 'It has a cracked screen.'" in told
     assert not (tmp_path / "other" / "run.json").exists()
 
 

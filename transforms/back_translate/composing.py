@@ -1,4 +1,4 @@
-"""A service under its back-translated names and descriptions; what cannot be used stays as it was, with a reason."""
+"""A service with back-translated names and descriptions; what cannot be used keeps its original, with a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REASONS = {
 }
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SourceText(msgspec.Struct, frozen=True):
     """One name or description.
 
     Attributes:
@@ -46,13 +46,13 @@ class Asked(msgspec.Struct, frozen=True):
     text: str
 
 
-def asked_of(service: Service) -> Iterator[Asked]:
+def source_texts(service: Service) -> Iterator[SourceText]:
     """Yields the names of intents and slots, then the descriptions, the service's too."""
     for element in elements_of(service, "names"):
-        yield Asked(element.id, element.field, "name", element.name, phrase_of(element.name))
+        yield SourceText(element.id, element.field, "name", element.name, phrase_of(element.name))
     for element in elements_of(service, "descriptions"):
         text = " ".join(element.description.split())
-        yield Asked(element.id, element.field, "description", element.description, text)
+        yield SourceText(element.id, element.field, "description", element.description, text)
 
 
 def phrase_of(name: str) -> str:
@@ -61,8 +61,8 @@ def phrase_of(name: str) -> str:
 
 
 def texts_of(services: Iterable[Service]) -> list[str]:
-    """Every text there is to translate, once, sorted."""
-    return sorted({asked.text for service in services for asked in asked_of(service) if asked.text})
+    """All texts to translate, each once, sorted."""
+    return sorted({source.text for service in services for source in source_texts(service) if source.text})
 
 
 class Legs(msgspec.Struct, frozen=True):
@@ -91,35 +91,43 @@ def back_translated(
     Returns:
       The variant, in the layout of SGD-X, as ``SERVICEzh``; one row for each name and description, in their order.
     """
-    asked = list(asked_of(parse_service(dict(raw))))
-    rows = [_row(one, pivot, legs, conventions) for one in asked]
+    sources = list(source_texts(parse_service(dict(raw))))
+    rows = [_row(source, pivot, legs, conventions) for source in sources]
     for kind in ("intent", "slot"):
-        named = [i for i, one in enumerate(asked) if one.field == "name" and one.place.startswith(kind)]
+        named = [i for i, source in enumerate(sources) if source.field == "name" and source.place.startswith(kind)]
         for i, row in zip(named, without_collisions([rows[i] for i in named]), strict=True):
             rows[i] = row
-    emitted = {(one.place, one.field): row.emitted for one, row in zip(asked, rows, strict=True)}
+    emitted = {(source.place, source.field): row.emitted for source, row in zip(sources, rows, strict=True)}
     names = {place: text for (place, field), text in emitted.items() if field == "name"}
     descriptions = {place: text for (place, field), text in emitted.items() if field == "description"}
     return compose_variant(raw, pivot, names, descriptions), rows
 
 
-def _row(one: Asked, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
-    there = legs.there.get(one.text, "")
+def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
+    there = legs.there.get(source.text, "")
     back = legs.back.get(there, "") if there else ""
-    emitted, reason = one.original, ""
-    if not one.text:
+    emitted, reason = source.original, ""
+    if not source.text:
         reason = "no_text"
     elif not back:
         reason = "not_translated"
-    elif one.field == "name":
-        convention = conventions.intents if one.place.startswith("intent") else conventions.slots
-        emitted, reason = name_of(back, one.original, convention)
-    elif back == one.text:
+    elif source.field == "name":
+        convention = conventions.intents if source.place.startswith("intent") else conventions.slots
+        emitted, reason = name_of(back, source.original, convention)
+    elif back == source.text:
         reason = "identical"
     else:
         emitted = back
     return BackTranslation(
-        one.element_id, one.field, pivot, one.original, one.text, there, back, emitted or one.original, reason
+        source.element_id,
+        source.field,
+        pivot,
+        source.original,
+        source.text,
+        there,
+        back,
+        emitted or source.original,
+        reason,
     )
 
 
@@ -137,10 +145,9 @@ def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]
 
 
 def without_collisions(rows: Sequence[BackTranslation]) -> list[BackTranslation]:
-    """Names of one kind, unique: of two that are the same the later one becomes its original again.
+    """Names of one kind, unique: of two that are the same, the later one gets its original back.
 
-    Originals are unique, so a new name gives way to an original that it has become the same as; each step settles one
-    name for good.
+    Originals are unique, so a new name that equals another original gives way. Each step settles one name.
     """
     rows = list(rows)
     while (i := _colliding(rows)) is not None:

@@ -1,4 +1,4 @@
-"""There and back: texts into each pivot, and what came of them into English again; each text once a leg."""
+"""There and back: texts into each pivot, and their translations into English again; each text once per leg."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = "rows"
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What need not be asked for: the memory's rows of one engine (of any, for a replay)."""
+    """Translations that need not be paid for: the memory's rows of one engine (of any, for a replay)."""
 
     texts: Texts
 
@@ -35,7 +35,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[list[Translation], list[Untranslated]]:
-    """Both legs from the memory alone: what it has, and what it lacks."""
+    """Both legs from the memory alone: the translations that it has, and the texts that it lacks."""
     found: list[Translation] = []
     lacking: list[Untranslated] = []
     for pivot in pivots:
@@ -52,12 +52,12 @@ def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[l
 
 
 class BackTranslate(beam.PTransform):
-    """Asks an engine for what is not known, each text once a leg.
+    """Sends what is not known to an engine, each text once per leg.
 
     Args:
-      known: what need not be asked for.
-      engine: whom to ask.
-      paid: where every answer is kept at once.
+      known: translations of the memory.
+      engine: for all others.
+      paid: the folder in which every translation is kept as soon as it arrives.
     """
 
     def __init__(self, known: Known, engine: Engine, paid: str) -> None:
@@ -85,16 +85,16 @@ class _Leg(beam.PTransform):
         self.back, self.known, self.engine, self.paid = back, known, engine, paid
 
     def expand(self, texts: beam.PCollection) -> Any:
-        asked = (
+        batches = (
             texts
             | "Once each" >> beam.Distinct()
             | "Group by pivot" >> beam.GroupByKey()
             | "Batch"
-            >> beam.ParDo(_MakeBatches(self.back, self.known, self.engine)).with_outputs(DEAD, ROWS, main="asked")
+            >> beam.ParDo(_MakeBatches(self.back, self.known, self.engine)).with_outputs(DEAD, ROWS, main="batches")
         )
-        answered = asked.asked | "Ask" >> Translate(self.engine, self.paid)
-        translations = (asked[ROWS], answered.translated) | "Known and new" >> beam.Flatten()
-        dead = (asked[DEAD], answered[DEAD]) | "Without an answer" >> beam.Flatten()
+        answered = batches.batches | "Ask" >> Translate(self.engine, self.paid)
+        translations = (batches[ROWS], answered.translated) | "Known and new" >> beam.Flatten()
+        dead = (batches[DEAD], answered[DEAD]) | "Without an answer" >> beam.Flatten()
         return translations, dead
 
 
@@ -110,14 +110,14 @@ class _MakeBatches(beam.DoFn):
         yield from in_groups(batches, self.engine)
         for row in rows:
             yield TaggedOutput(ROWS, row)
-        for one in too_long:
-            yield TaggedOutput(DEAD, one)
+        for text in too_long:
+            yield TaggedOutput(DEAD, text)
 
 
 def _split(
     texts: Iterable[str], source: str, target: str, known: Known, limits: Any
 ) -> tuple[list[Translation], list[Batch], list[Untranslated]]:
-    """What is known of some texts, what is to be asked for, what cannot be."""
+    """The known translations of some texts, batches of the others, and texts too long to send."""
     texts = list(texts)
     batches, too_long = make_batches(missing(texts, known.of(source, target)), source, target, limits)
     reason = f"too_long: over {limits.codepoints:,} characters, more than a request may hold"

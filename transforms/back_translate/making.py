@@ -91,12 +91,14 @@ def make_files(
         MAPPING,
         mapping_bytes(
             {
-                pivot: {name: by_position(_typed(corpus.raw[name]), _typed(one)) for name, one in of_pivot.items()}
+                pivot: {
+                    name: by_position(_typed(corpus.raw[name]), _typed(variant)) for name, variant in of_pivot.items()
+                }
                 for pivot, of_pivot in variants.items()
             }
         ),
     )
-    yield DEAD_LETTERS, b"".join(orjson.dumps(msgspec.to_builtins(one)) + b"\n" for one in dead)
+    yield DEAD_LETTERS, b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in dead)
     numbers = statistics(corpus, variants, audit)
     yield "statistics.json", (json.dumps(numbers, indent=2, ensure_ascii=False) + "\n").encode()
     yield "report.html", page(back_translate_report(numbers, audit)).encode()
@@ -109,14 +111,14 @@ def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[
 
 
 def check_invariants(corpus: Corpus, legs: Mapping[str, Legs], dead: Iterable[Untranslated]) -> None:
-    """Every text is translated or told to be not. Raises RuntimeError where one is neither."""
-    told = {(one.source, one.target, one.text) for one in dead}
+    """Every text is translated, or among the dead letters. Raises RuntimeError where one is neither."""
+    untranslated = {(letter.source, letter.target, letter.text) for letter in dead}
     texts = texts_of(corpus.services())
     for pivot, leg in legs.items():
         lost = {(ENGLISH, pivot, text) for text in texts if text not in leg.there}
         known = [leg.there[text] for text in texts if text in leg.there]
         lost |= {(pivot, ENGLISH, text) for text in known if text not in leg.back}
-        if never := sorted(lost - told):
+        if never := sorted(lost - untranslated):
             raise RuntimeError(f"texts that were neither translated nor refused: {never[:3]}")
 
 
@@ -129,7 +131,7 @@ def audit_bytes(rows: Iterable[BackTranslation]) -> bytes:
 def statistics(
     corpus: Corpus, variants: Mapping[str, Mapping[str, Mapping[str, Any]]], audit: Iterable[BackTranslation]
 ) -> dict[str, Any]:
-    """The measures of SGD-X for back-translations, and what stayed as it was, and why."""
+    """The measures of SGD-X for back-translations, and what kept its original, and why."""
     counts = [
         table1.count(_typed(raw), {pivot: _typed(variants[pivot][name]) for pivot in corpus.pivots})
         for name, raw in corpus.raw.items()
@@ -150,7 +152,7 @@ def statistics(
 def _unchanged(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in ("name", "description"):
-        of_field = {reason: n for (one, reason), n in sorted(counts.items()) if one == field}
+        of_field = {reason: n for (counted, reason), n in sorted(counts.items()) if counted == field}
         total = sum(of_field.values())
         same = of_field.pop("identical", 0)
         found[f"{field}s"] = total
@@ -179,6 +181,6 @@ def check_untranslated(
         Tally("text", len(texts), sum(leg.there.get(text) not in leg.back for text in texts), pivot, is_record=True)
         for pivot, leg in legs.items()
     ]
-    reasons = Counter(one.reason.partition(":")[0] for one in dead)
-    places = [f"{one.source} to {one.target}: {one.text[:80]!r}: {one.reason}" for one in dead]
+    reasons = Counter(letter.reason.partition(":")[0] for letter in dead)
+    places = [f"{x.source} to {x.target}: {x.text[:80]!r}: {x.reason}" for x in dead]
     check_bad(tallies, max_bad, done, reasons, places)

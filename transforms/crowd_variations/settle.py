@@ -1,4 +1,4 @@
-"""Settles one dialogue: which rewriting of each turn is used for each kind, and what became of every other answer.
+"""Settles one dialogue: which rewriting of each turn is used for each kind, and what becomes of every other answer.
 
 Pure: assignments and decisions in, an :class:`Outcome` out.
 """
@@ -23,7 +23,7 @@ from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd_variations.tasks import FIELD_OF, KIND_OF, SourceTurn
 from parapet.transforms.crowd_variations.values import spans_of
-from parapet.transforms.crowd_variations.vet import Answer, cannot_stand, flags, vet_answer, vet_worker
+from parapet.transforms.crowd_variations.vet import Answer, flags, unacceptable, vet_answer, vet_worker
 from parapet.transforms.crowd_variations.wording import canonical_text
 
 Decisions = Mapping[str, Mapping[str, Decision]]  # assignment id to form field to decision
@@ -31,7 +31,7 @@ Repeats = Callable[[str, Answer], bool]  # worker hash and answer to whether the
 
 
 class Entry(msgspec.Struct):
-    """One answer on its way to its disposition; ``surplus`` is a good one that nobody has drawn yet.
+    """One answer on its way to its disposition; ``surplus`` is a good one that is not drawn yet.
 
     Attributes:
       answer: as it would be emitted.
@@ -82,7 +82,7 @@ def settle_turns(
     """Settles the turns of one dialogue.
 
     Args:
-      turns: that were asked about.
+      turns: that were to be rewritten.
       assignments: by turn, each once.
       decisions: on their answers.
       seed: of the draw.
@@ -94,8 +94,8 @@ def settle_turns(
         entries, dead = read_answers(turn, of_turn, decisions, repeats)
         outcome.dead += dead
         for kind in KINDS:
-            _settle_kind(turn, kind, [one for one in entries if one.answer.kind == kind], seed, outcome)
-        outcome.entries += sorted(entries, key=lambda one: (KINDS.index(one.answer.kind), one.response_id))
+            _settle_kind(turn, kind, [entry for entry in entries if entry.answer.kind == kind], seed, outcome)
+        outcome.entries += sorted(entries, key=lambda entry: (KINDS.index(entry.answer.kind), entry.response_id))
     outcome.audit = [_audit_row(entry) for entry in outcome.entries]
     return outcome
 
@@ -123,10 +123,10 @@ def read_answers(
 def _entry(turn: SourceTurn, assignment: Assignment, field: str, decision: Decision | None) -> Entry | DeadLetter:
     """The answer in a field as the reviewer wants it; a dead letter where that cannot be."""
     text = assignment.answers[field]
-    wanted = decision.text if decision is not None and decision.decision == "fix" else text
-    answer = Answer(KIND_OF[field], canonical_text(wanted, turn.utterance), turn)
+    text_to_use = decision.text if decision is not None and decision.decision == "fix" else text
+    answer = Answer(KIND_OF[field], canonical_text(text_to_use, turn.utterance), turn)
     entry = Entry(response_id(assignment.assignment_id, field), answer, text, assignment, decision)
-    if entry.accepted and decision is not None and (why := cannot_stand(answer)):
+    if entry.accepted and decision is not None and (why := unacceptable(answer)):
         return unusable_decision(decision, f"bad_decision: {why}")
     if decision is not None and decision.decision == "reject":
         entry.verdict = crowd_vet.Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
@@ -174,7 +174,7 @@ def _better(entry: Entry) -> tuple[Any, ...]:
 
 
 def _drawn(good: Sequence[Entry], seed: int, place: str, kind: Kind) -> Entry | None:
-    """One of the good answers, by seeded hash; of those that a reviewer let stand where there are some."""
+    """One of the good answers, by seeded hash; of those that a reviewer accepted where there are any."""
     of_reviewer = [entry for entry in good if entry.accepted]
     by_text = {entry.answer.text: entry for entry in of_reviewer or good}
     return by_text[draw(list(by_text), seed, place, kind)[0]] if by_text else None

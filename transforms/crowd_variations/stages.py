@@ -38,7 +38,7 @@ from parapet.transforms.crowd.reading import (
 from parapet.transforms.crowd_variations.settle import settle_turns
 from parapet.transforms.crowd_variations.summary import REWRITTEN_FILE, summarise
 from parapet.transforms.crowd_variations.tasks import SourceTurn, Task, check_same, place_of, source_turn
-from parapet.transforms.crowd_variations.vet import Given, given_by, is_repeated, repeated
+from parapet.transforms.crowd_variations.vet import Written, is_repeated, repeated, written_by
 from parapet.transforms.dead_letters import id_of
 
 _REWRITTEN, _WRITTEN_BY = "rewritten", "written_by"
@@ -55,7 +55,7 @@ class SettleDialogues(beam.PTransform):
 
     Args:
       files: of the dialogues.
-      tasks: what was asked, by dialogue; may be empty.
+      tasks: of the folders of ``hits``, by dialogue; may be empty.
       seed: of the draw among good answers.
     """
 
@@ -107,7 +107,7 @@ class _ReadDialogues(beam.DoFn):
             for position, raw, plain, dialogue in dialogues_of(file):
                 name = id_of(raw, position)
                 if not name.isprintable():
-                    continue  # never asked: no RequesterAnnotation carries it
+                    continue  # has no HITs: no RequesterAnnotation carries it
                 if isinstance(dialogue, InputError):
                     yield name, (file.relative, position, b"", f"{dialogue.where}: {dialogue.reason}")
                 else:
@@ -175,7 +175,7 @@ class _JoinDialogue(beam.DoFn):
             for assignment in usable
             for text in assignment.answers.values()
         )
-        for of_worker in given_by(written):
+        for of_worker in written_by(written):
             yield TaggedOutput(_WRITTEN_BY, of_worker)
 
 
@@ -253,7 +253,7 @@ def _rewritten_file(_: None, parts: Iterable[tuple[str, bytes]]) -> tuple[str, b
     return REWRITTEN_FILE, b"".join(lines for _, lines in sorted(parts))
 
 
-def _repeated_by(worker: str, written: Iterable[Sequence[Given]]) -> Iterator[tuple[str, int]]:
+def _repeated_by(worker: str, written: Iterable[Sequence[Written]]) -> Iterator[tuple[str, int]]:
     """(key, 1) of what a worker repeated."""
     for key in repeated(worker, written):
         yield key, 1

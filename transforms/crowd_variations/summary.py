@@ -1,6 +1,4 @@
-"""What a run of ``compose_variations`` says of itself: numbers by kind, examples and shortfall, from one summary a
-dialogue.
-"""
+"""The metadata files of ``compose_variations``, from one summary per dialogue: statistics, report, shortfall."""
 
 from __future__ import annotations
 
@@ -52,7 +50,7 @@ class Summary(msgspec.Struct):
     """What the page and the numbers need of one dialogue's outcome.
 
     Attributes:
-      turns: that were asked about.
+      turns: that were to be rewritten.
       answers: (kind, disposition) to number of answers. ``reasons`` with the reason too.
       words: kind to words of the sentences and of the rewritings that are used; ``letters`` to their letters and those
         that changed.
@@ -122,17 +120,20 @@ def _fewest(examples: Iterable[Example], n: int) -> list[Example]:
 
 def used_examples(summaries: Iterable[Summary]) -> dict[str, list[Example]]:
     """Of each kind some that are used."""
-    found = _fewest((one for of in summaries for one in of.examples if one.disposition == "used"), SHOWN)
-    return {kind: [one for one in found if one.kind == kind] for kind in KINDS}
+    found = _fewest(
+        (example for summary in summaries for example in summary.examples if example.disposition == "used"), SHOWN
+    )
+    return {kind: [example for example in found if example.kind == kind] for kind in KINDS}
 
 
 def other_examples(summaries: Iterable[Summary]) -> dict[tuple[str, str], list[Example]]:
     """(disposition, reason) to some that were rejected or held."""
     groups: dict[tuple[str, str], list[Example]] = defaultdict(list)
-    for one in sorted(one for of in summaries for one in of.examples if one.disposition in ("rejected", "review")):
-        group = groups[one.disposition, one.reason]
+    examples = (example for summary in summaries for example in summary.examples)
+    for example in sorted(example for example in examples if example.disposition in ("rejected", "review")):
+        group = groups[example.disposition, example.reason]
         if len(group) < SHOWN_REASON:
-            group.append(one)
+            group.append(example)
     return dict(sorted(groups.items()))
 
 
@@ -145,7 +146,7 @@ def statistics(
       summaries: one a dialogue.
       dead_letters: how many.
       agreement: of two reviewers, or None.
-      method: what the run was told.
+      method: the options of the run.
     """
     answers: Counter[tuple[str, str]] = Counter()
     reasons: Counter[tuple[str, str, str]] = Counter()
@@ -154,18 +155,18 @@ def statistics(
         answers.update(summary.answers)
         reasons.update(summary.reasons)
         decisions.update(summary.decisions)
-    short = [one for summary in summaries for one in summary.short]
+    short = [missing for summary in summaries for missing in summary.short]
     turns = sum(summary.turns for summary in summaries)
     return {
         "turns": turns,
-        "complete": turns - len({(one.dialogue_id, one.turn) for one in short}),
+        "complete": turns - len({(missing.dialogue_id, missing.turn) for missing in short}),
         "short": len(short),
         "answers": _dispositions(answers, KINDS),
         "reasons": _reasons(reasons, KINDS),
         "kinds": {
             kind: {
                 "turns": answers[kind, "used"],
-                "short": sum(one.kind == kind for one in short),
+                "short": sum(missing.kind == kind for missing in short),
                 "answers": _dispositions(answers, [kind]),
                 "reasons": _reasons(reasons, [kind]),
                 "words": _share(summaries, kind, "words"),
@@ -190,18 +191,18 @@ def _reasons(reasons: Mapping[tuple[str, str, str], int], kinds: Iterable[str]) 
     for (kind, disposition, reason), n in reasons.items():
         if kind in kinds:
             found[disposition][reason] += n
-    return {disposition: dict(sorted(of.items())) for disposition, of in found.items()}
+    return {disposition: dict(sorted(counts.items())) for disposition, counts in found.items()}
 
 
 def _share(summaries: Iterable[Summary], kind: Kind, what: str) -> float | None:
-    """The second sum over the first, of all that is used: 1.4 are 40 % more words."""
+    """The second sum over the first, of all that is used: 1.4 is 40 % more words."""
     pairs = [pair for summary in summaries if (pair := getattr(summary, what).get(kind))]
     before, after = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
     return round(after / before, 4) if before else None
 
 
 def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
-    """Whether most mistyped answers are too far from their sentences: those were others, of another corpus or split."""
+    """Whether most mistyped answers are too far from their sentences: they belong to another corpus or split."""
     typos = numbers["kinds"]["typos"]
     far = sum(typos["reasons"]["rejected"].get(reason, 0) for reason in ("lost_value", "too_many_typos"))
     return bool(2 * far > typos["answers"]["total"])
@@ -213,24 +214,24 @@ def shortfall_csv(short: Iterable[Short]) -> bytes:
         SHORTFALL_COLUMNS,
         (
             [
-                turn_task_id(one.dialogue_id, one.turn),
-                one.dialogue_id,
-                str(one.turn),
-                one.kind,
-                f"{one.dialogue_id}:{one.turn}",
+                turn_task_id(missing.dialogue_id, missing.turn),
+                missing.dialogue_id,
+                str(missing.turn),
+                missing.kind,
+                f"{missing.dialogue_id}:{missing.turn}",
                 REWRITES,
-                FIELD_OF[one.kind],
+                FIELD_OF[missing.kind],
                 "0",
                 "1",
-                str(one.in_review),
+                str(missing.in_review),
             ]
-            for one in sorted(short, key=lambda one: (one.dialogue_id, one.turn, KINDS.index(one.kind)))
+            for missing in sorted(short, key=lambda row: (row.dialogue_id, row.turn, KINDS.index(row.kind)))
         ),
     )
 
 
 class RewritingsRun(msgspec.Struct, frozen=True):
-    """What ``compose_variations`` says of its results, see :class:`parapet.transforms.crowd.composing.CrowdRun`.
+    """Describes the results of ``compose_variations``, see :class:`parapet.transforms.crowd.composing.CrowdRun`.
 
     Attributes:
       method: the options that shape the result; never the names of input files, which do not.

@@ -1,4 +1,4 @@
-"""What was asked: the rewriting tasks of ``hits``, the user's turn behind a task, and what its rewritings must keep."""
+"""The rewriting tasks of ``hits``: the user turn of a task, and what its rewritings must keep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parapet.transforms.hits.kept_values import KeptValue, find_word, speakable
 from parapet.transforms.hits.rewriting import FIELDS, Rewriting, rewriting_of, services_of, turn_task_id
 from parapet.transforms.hits.terms import REWRITES
 
-# What a form field of the page asks for.
+# The kind of variation that goes into a form field of the page.
 KIND_OF: Mapping[str, Kind] = {
     "paraphrase": "paraphrase",
     "typos": "typos",
@@ -35,7 +35,7 @@ REWRITING_TASKS = TaskKind(
     re.compile("|".join(FIELDS)),
 )
 
-# Values of states and actions that are nobody's words.
+# Values of states and actions that are not words of the dialogue.
 _UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
 
 MANIFEST = "manifest.jsonl"
@@ -45,11 +45,11 @@ class SourceTurn(msgspec.Struct, frozen=True, dict=True):
     """A user's turn that was to be rewritten.
 
     Attributes:
-      services: that it speaks of, joined.
-      before: what was said just before, as the page shows it; nothing where the dialogue begins.
+      services: that it is about, joined.
+      before: the turn before, as the page shows it; empty where the dialogue begins.
       utterance: the sentence, as the page shows it.
       units: what every rewriting must keep.
-      others: values that the dialogue knows and this turn neither says nor means, in lower case.
+      others: values of the dialogue that this turn neither contains nor means, in lower case.
     """
 
     dialogue_id: str
@@ -83,7 +83,7 @@ def place_of(service_name: str) -> tuple[str, int]:
 
 
 def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
-    """The turn that was asked about; where it cannot have been asked, the reason."""
+    """The turn that was to be rewritten; where it cannot have been, the reason."""
     if not 0 <= position < len(dialogue.turns):
         return f"unknown_turn: the dialogue has {len(dialogue.turns)} turns"
     if dialogue.turns[position].speaker != "USER":
@@ -105,11 +105,11 @@ def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
 
 def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
     """Values of the rest of the dialogue. Those that the turn means in words of its own ("a couple", 2) are not."""
-    said = utterance.casefold()
+    folded = utterance.casefold()
     own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
     found = {value for turn in dialogue.turns for frame in turn.frames for value in (*_of_turn(frame), *_known(frame))}
     for value in sorted({speakable(value).casefold() for value in found - own} - _UNSAID):
-        if any(map(str.isalnum, value)) and find_word(said, value) is None:
+        if any(map(str.isalnum, value)) and find_word(folded, value) is None:
             yield value
 
 
@@ -127,7 +127,7 @@ def _known(frame: Frame) -> Iterator[str]:
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Of a line of the manifest what tells whether the turn is still the same."""
+    """A line of the manifest: what is needed to see whether the turn is still the same."""
 
     task: str
     task_id: str
@@ -150,9 +150,7 @@ def read_tasks(folders: Iterable[str]) -> dict[str, list[Task]]:
     for folder in folders:
         for task in _of_folder(folder):
             if found.setdefault(task.task_id, task) != task:
-                reason = (
-                    f"{task.task_id} asks about another sentence than in an earlier folder: give those of one corpus"
-                )
+                reason = f"{task.task_id} has another sentence than in an earlier folder: give folders of one corpus"
                 raise InputError(reason, folder, "--hits")
     tasks: dict[str, list[Task]] = defaultdict(list)
     for _, task in sorted(found.items()):
@@ -180,14 +178,14 @@ def _of_folder(folder: str) -> list[Task]:
 
 
 def check_same(task: Task, turn: SourceTurn | str) -> None:
-    """Raises InputError unless the corpus still has what the task asked about."""
+    """Raises InputError unless the corpus still has the turn of the task."""
     if isinstance(turn, str):
         why = turn
     elif turn.utterance != task.utterance:
         why = f"workers saw {task.utterance!r}, and the corpus has {turn.utterance!r}"
     elif [mark.kept for unit in turn.units for mark in unit.marks] != task.values:
-        why = "its values are annotated otherwise now"
+        why = "the annotation of its values has changed"
     else:
         return
-    reason = f"{task.task_id} is not what it was: {why}; give --sgd and --split as they were given to 'parapet hits'"
+    reason = f"{task.task_id} has changed: {why}; give the same --sgd and --split as to 'parapet hits'"
     raise InputError(reason, "--hits")

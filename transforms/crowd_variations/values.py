@@ -1,4 +1,4 @@
-"""The values that a rewriting must keep, and where they stand in it."""
+"""The values that a rewriting must keep, and their places in it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Unit(msgspec.Struct, frozen=True):
     """Words to be kept in one piece: a value, or values that overlap.
 
     Attributes:
-      text: the words, as the page shows them. ``start`` is where they stand in the sentence.
-      whole: whether they stand there as words of their own; a span may be off by a letter.
+      text: the words, as the page shows them. ``start`` is their place in the sentence.
+      whole: whether they are whole words there; a span may be off by a letter.
       marks: the values in them.
     """
 
@@ -33,8 +33,8 @@ def units_of(rewriting: Rewriting) -> tuple[Unit, ...]:
     units: list[Unit] = []
     group: list[Mark] = []
     for mark in [*sorted(rewriting.marks, key=lambda mark: (mark.start, mark.end)), None]:
-        if group and (mark is None or mark.start >= max(one.end for one in group)):
-            start, end = group[0].start, max(one.end for one in group)
+        if group and (mark is None or mark.start >= max(member.end for member in group)):
+            start, end = group[0].start, max(member.end for member in group)
             text = rewriting.utterance[start:end]
             units.append(Unit(text, start, find_word(rewriting.utterance, text) is not None, tuple(group)))
             group = []
@@ -44,7 +44,7 @@ def units_of(rewriting: Rewriting) -> tuple[Unit, ...]:
 
 
 def find_units(units: Sequence[Unit], text: str) -> list[Place | None]:
-    """Where each unit stands in a rewriting, None for those that it lacks; no two share a place.
+    """The place of each unit in a rewriting, None for those that it lacks; no two share a place.
 
     The longest come first, so that "2" is not found in "2 pm" where both are values; equal ones in their order.
     """
@@ -73,7 +73,7 @@ def spans_of(units: Sequence[Unit], found: Sequence[Place | None]) -> Iterator[d
 
     Args:
       units: of the sentence.
-      found: where they stand in the rewriting.
+      found: their places in the rewriting.
     """
     for unit, place in zip(units, found, strict=True):
         for mark in unit.marks:
@@ -90,7 +90,7 @@ def spans_of(units: Sequence[Unit], found: Sequence[Place | None]) -> Iterator[d
 
 
 def interchangeable(units: Sequence[Unit]) -> bool:
-    """Whether two units of different slots have the same words: once moved, nobody can tell which is which."""
+    """Whether two units of different slots have the same words: once moved, they cannot be distinguished."""
     slots: dict[str, list[tuple[str, str]]] = {}
     for unit in units:
         mine = sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)

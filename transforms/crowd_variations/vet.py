@@ -49,7 +49,7 @@ EXPLANATIONS = {
     "reviewer": "A reviewer rejected it.",
     "meaning": "A negation or a yes came or went: it may mean the opposite.",
     "other_number": "Says other numbers than the sentence.",
-    "swapped_values": "Two slots have the same value here; which is which cannot be told once they moved.",
+    "swapped_values": "Two slots have the same value here: once they are moved, it is unclear which is which.",
     "common_value": "Says a common word that is also a value of the dialogue, and not of this sentence.",
     "near_original": "Differs from the sentence by two letters or fewer: rather mistyped than reworded.",
     "single_character": "One letter or digit that the sentence does not have.",
@@ -62,7 +62,7 @@ EXPLANATIONS = {
     "repeated_answer": "The worker gave the same words for several different sentences.",
     "too_fast": "The worker spent less time than reading the form takes.",
     "not_drawn": "Another good answer was drawn.",
-    "duplicate_of": "The same words as another answer for the turn and kind, which stands for both.",
+    "duplicate_of": "The same words as another answer for the turn and kind, which counts for both.",
 }
 
 # What people do say to a dialogue system, though it would be no name or description.
@@ -85,7 +85,7 @@ _TELLING = frozenset(_DAYS.split())
 # "Yes please" is a good answer to many turns.
 LEAST_WORDS, LEAST_SENTENCES = 4, 3
 
-Given = tuple[int, int]  # what was written, and for what: hashes of their words
+Written = tuple[int, int]  # what was written, and for what: hashes of their words
 
 
 class Answer(msgspec.Struct, frozen=True, dict=True):
@@ -107,7 +107,7 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def places(self) -> list[Place | None]:
-        """Where the units of the sentence stand."""
+        """The places of the units of the sentence."""
         return find_units(self.turn.units, self.text)
 
     @cached_property
@@ -126,7 +126,7 @@ class Answer(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def leaks(self) -> list[str]:
-        """Values of the rest of the dialogue that are said here."""
+        """Values of the rest of the dialogue that occur here."""
         text = self.text.casefold()
         return [value for value in self.turn.others if value in text and find_word(text, value) is not None]
 
@@ -140,8 +140,8 @@ def vet_answer(answer: Answer) -> Verdict:
     return PASS
 
 
-def cannot_stand(answer: Answer) -> str:
-    """Why not even a reviewer can let an answer stand, or ``""``: its turn would lose its annotation, or not change."""
+def unacceptable(answer: Answer) -> str:
+    """Why not even a reviewer can accept an answer, or ``""``: its turn would lose its annotation, or not change."""
     if not answer.words:
         return "no word is left of the text to be used"
     lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
@@ -160,10 +160,10 @@ def vet_worker(assignment: Assignment, text: str, fields: list[str]) -> Verdict:
     """
     if assignment.rejected:
         return Verdict("reject", "assignment_rejected")
-    given = [found for field in fields if (found := words_of(assignment.answers.get(field, "")))]
-    if given.count(words_of(text)) > 1:
+    answers = [words for field in fields if (words := words_of(assignment.answers.get(field, "")))]
+    if answers.count(words_of(text)) > 1:
         return Verdict("review", "same_answer")
-    if given and is_too_fast(assignment, len(fields) if assignment.asked else len(given)):
+    if answers and is_too_fast(assignment, len(fields) if assignment.asked else len(answers)):
         return Verdict("review", "too_fast")
     return PASS
 
@@ -230,7 +230,7 @@ def _leaked_value(answer: Answer) -> bool:
 
 
 def _is_telling(value: str) -> bool:
-    """Whether nobody says a value by chance: several words, a number of some length, a day, or a rare word."""
+    """Whether a value does not occur by chance: several words, a number of some length, a day, or a rare word."""
     found = words_of(value)
     if len(found) > 1 or (len(value) > 1 and any(map(str.isdigit, value))):
         return True
@@ -326,28 +326,28 @@ _REVIEW: tuple[Rule, ...] = (
 )
 
 
-def given_by(answers: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, list[Given]]]:
+def written_by(answers: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, list[Written]]]:
     """(worker hash, what that worker gave) of a dialogue.
 
     Args:
       answers: (worker hash, text, the sentence that it rewrites).
     """
-    by_worker: dict[str, set[Given]] = defaultdict(set)
+    by_worker: dict[str, set[Written]] = defaultdict(set)
     for worker, text, sentence in answers:
-        said = words_of(text)
-        if worker and len(said) >= LEAST_WORDS:
-            by_worker[worker].add((_digest(said), _digest(words_of(sentence))))
+        words = words_of(text)
+        if worker and len(words) >= LEAST_WORDS:
+            by_worker[worker].add((_digest(words), _digest(words_of(sentence))))
     for worker, found in by_worker.items():
         yield worker, sorted(found)
 
 
-def repeated(worker: str, given: Iterable[Sequence[Given]]) -> list[str]:
-    """Keys of what a worker gave for several different sentences, as :func:`is_repeated` looks them up."""
+def repeated(worker: str, written: Iterable[Sequence[Written]]) -> list[str]:
+    """Keys of what a worker wrote for several different sentences, as :func:`is_repeated` looks them up."""
     sentences: dict[int, set[int]] = defaultdict(set)
-    for found in given:
-        for said, sentence in found:
-            sentences[said].add(sentence)
-    return sorted(f"{worker} {said}" for said, of in sentences.items() if len(of) >= LEAST_SENTENCES)
+    for pairs in written:
+        for text, sentence in pairs:
+            sentences[text].add(sentence)
+    return sorted(f"{worker} {text}" for text, found in sentences.items() if len(found) >= LEAST_SENTENCES)
 
 
 def is_repeated(worker: str, answer: Answer, found: Mapping[str, object]) -> bool:
@@ -355,5 +355,5 @@ def is_repeated(worker: str, answer: Answer, found: Mapping[str, object]) -> boo
     return bool(found) and f"{worker} {_digest(answer.words)}" in found
 
 
-def _digest(said: tuple[str, ...]) -> int:
-    return stable_hash(*said) >> 1  # fits into the 64 bits that Beam's coders have, sign included
+def _digest(words: tuple[str, ...]) -> int:
+    return stable_hash(*words) >> 1  # fits into the 64 bits that Beam's coders have, sign included

@@ -1,4 +1,7 @@
-"""A rewriting as it is emitted: its words as typed, without what only keyboards and forms have put in."""
+"""The words of a rewriting: as they are emitted, and whether they are signs of another meaning.
+
+Yes and no, negation, numbers: a rewriting must not change them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _STRAIGHT = str.maketrans(_CURLY, "''\"\"")
 
 _YES_WORDS = "yes yeah yea yep yup"
 
-# Other words that agree; they may stand for a yes, or it for them.
+# Other words that agree: they may replace a yes, and be replaced by one.
 _AGREEING_WORDS = """
 sure ok okay alright right correct exactly absolutely definitely certainly indeed agreed fine good great perfect
 wonderful excellent sounds works please deal nice awesome cool confirm confirmed course true
@@ -51,10 +54,10 @@ _NUMBERS = {
 def canonical_text(text: str, original: str) -> str:
     """Single spaces, nothing invisible, straight quotes, accents composed; unless the original itself has those.
 
-    Never a letter, never its case: values must stay as they are, and typos are wanted.
+    Letters and their case stay unchanged: values must be kept, and typos are intended.
 
     Args:
-      text: as given.
+      text: as typed.
       original: the sentence that was to be rewritten, as the page shows it.
     """
     text = speakable(text)
@@ -91,14 +94,14 @@ def turns_around(original: Sequence[str], answer: Sequence[str], shorter: bool =
     return came or went
 
 
-def _agrees(said: Sequence[str]) -> bool:
-    return not _AGREEING.isdisjoint(said) or tuple(said[:2]) in _ECHOES
+def _agrees(text: Sequence[str]) -> bool:
+    return not _AGREEING.isdisjoint(text) or tuple(text[:2]) in _ECHOES
 
 
 def turns_on(original: Sequence[str], answer: Sequence[str]) -> bool:
     """Whether a yes or a negation came that was not there: in a mistyped sentence one may go, not come."""
     before, after = set(original), set(answer)
-    return any(after & of and not before & of for of in (_YES, _NO))
+    return any(after & signs and not before & signs for signs in (_YES, _NO))
 
 
 def other_numbers(original: str, answer: str) -> bool:

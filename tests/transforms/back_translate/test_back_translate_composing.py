@@ -12,10 +12,10 @@ from parapet.schemas.service import parse_service
 from parapet.schemas.translation import BackTranslation
 from parapet.transforms.back_translate.composing import (
     Legs,
-    asked_of,
     back_translated,
     name_of,
     phrase_of,
+    source_texts,
     texts_of,
     without_collisions,
 )
@@ -56,7 +56,7 @@ def translated(**back: str) -> tuple[dict[str, Any], dict[tuple[str, str], BackT
 
 
 def test_what_is_asked() -> None:
-    asked = [(one.element_id, one.place, one.field, one.text) for one in asked_of(parse_service(RAW))]
+    asked = [(one.element_id, one.place, one.field, one.text) for one in source_texts(parse_service(RAW))]
     assert asked[0] == ("Banks_1/intent/TransferMoney", "intent_0", "name", "transfer money")
     assert asked[-1] == ("Banks_1/service", "service", "description", "Handles accounts")
     assert texts_of([parse_service(RAW)]) == sorted({text for *_, text in asked} - {""})

@@ -15,14 +15,14 @@ from parapet.transforms.crowd_variations.values import find_units, interchangeab
 from parapet.transforms.crowd_variations.vet import (
     EXPLANATIONS,
     Answer,
-    cannot_stand,
     flags,
-    given_by,
     is_repeated,
     repeated,
     typo_bound,
+    unacceptable,
     vet_answer,
     vet_worker,
+    written_by,
 )
 from parapet.transforms.crowd_variations.wording import canonical_text, other_numbers, turns_around, turns_on, words_of
 
@@ -163,10 +163,10 @@ def test_turns_that_nobody_was_asked_about() -> None:
 
 
 def test_what_no_reviewer_can_let_stand() -> None:
-    assert "'Port Alder', letter for letter" in cannot_stand(Answer("simple", "2 seats", BOAT))
-    assert cannot_stand(Answer("simple", "…", BOAT)) == "no word is left of the text to be used"
-    assert cannot_stand(Answer("simple", BOAT.utterance, BOAT)) == "the text is the sentence itself"
-    assert cannot_stand(Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
+    assert "'Port Alder', letter for letter" in unacceptable(Answer("simple", "2 seats", BOAT))
+    assert unacceptable(Answer("simple", "…", BOAT)) == "no word is left of the text to be used"
+    assert unacceptable(Answer("simple", BOAT.utterance, BOAT)) == "the text is the sentence itself"
+    assert unacceptable(Answer("simple", "No, 2 to Port Alder and Grey Point", BOAT)) == ""
 
 
 def test_how_an_assignment_was_done() -> None:
@@ -187,10 +187,10 @@ def test_how_an_assignment_was_done() -> None:
 def test_the_same_words_for_other_sentences() -> None:
     lazy = "I would like help"
     answers = [("w", lazy, "First of all."), ("w", "i would like help!", "Second."), ("w", "Sure, ok.", "Third.")]
-    [(worker, found)] = given_by([*answers, ("", lazy, "Nobody knows who.")])
+    [(worker, found)] = written_by([*answers, ("", lazy, "Nobody knows who.")])
     assert (worker, len(found)) == ("w", 2)
     assert repeated("w", [found]) == []
-    [(_, more)] = given_by([("w", lazy, "Third.")])
+    [(_, more)] = written_by([("w", lazy, "Third.")])
     [key] = repeated("w", [found, found, more])
     assert is_repeated("w", Answer("verbose", "I would like help.", BOAT), {key: 1})
     assert not is_repeated("v", Answer("verbose", "I would like help.", BOAT), {key: 1})
