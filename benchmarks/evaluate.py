@@ -73,7 +73,7 @@ def ours(root: Path, split: str) -> dict[str, dict[str, float]]:
         predictions = root / "predictions" / path.name
         predicted = files.by_id(files.parse_dialogues(predictions.read_bytes(), predictions), predictions)
         reference = files.parse_dialogues(path.read_bytes(), path)
-        scored = files.score_dialogues(reference, predicted, services, files.Settings())
+        scored = files.score_dialogues(reference, predicted, services, files.ScoreConfig())
         found.append(totals.add_up(scored, seen))
     return totals.means(totals.merged(found))
 

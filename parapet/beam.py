@@ -20,7 +20,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import with_input_types, with_output_types
 
 from parapet.api import corpus_from
-from parapet.evaluation.dst.files import Found, Settings, by_id, dialogues_in_memory, score_dialogues
+from parapet.evaluation.dst.files import PassedOver, ScoreConfig, by_id, dialogues_in_memory, score_dialogues
 from parapet.evaluation.dst.frames import Slots, slots_of
 from parapet.evaluation.dst.predictions import as_dialogues, check_known, predictions_in_memory
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
@@ -387,7 +387,7 @@ class ScoreStates(beam.PTransform):
         if seen is None:
             seen = [s["service_name"] for s in opened.services("train")] if "train" in opened.splits else []
         slots = {service.service_name: slots_of(service) for service in services}
-        self.scoring = _Scoring(slots, frozenset(seen), Settings(fuzzy, official), across_turn)
+        self.scoring = _Scoring(slots, frozenset(seen), ScoreConfig(fuzzy, official), across_turn)
 
     def expand(self, dialogues: Any) -> beam.PCollection[dict[str, dict[str, float]]]:
         """A dict or pair of PCollections to a PCollection of one dict of metrics."""
@@ -407,7 +407,7 @@ class ScoreStates(beam.PTransform):
 class _Scoring(msgspec.Struct, frozen=True):
     slots: dict[str, Slots]
     seen: frozenset[str]
-    settings: Settings
+    settings: ScoreConfig
     across_turn: bool
 
 
@@ -438,7 +438,7 @@ class _ScoreDialogue(beam.DoFn):
         found = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
         if not scoring.settings.official:
             check_known(references, found, PREDICTIONS)
-        passed = Found()
+        passed = PassedOver()
         scored = list(score_dialogues(references, found, scoring.slots, scoring.settings, PREDICTIONS, passed))
         for counter, number in msgspec.structs.asdict(passed).items():
             Metrics.counter("parapet", counter).inc(number)

@@ -177,7 +177,7 @@ def score_states(
       ['set', 'dialogue_id', 'turn', 'frame', 'service']
     """
     from parapet.evaluation.dst import in_memory, totals
-    from parapet.evaluation.dst.files import Settings
+    from parapet.evaluation.dst.files import ScoreConfig
 
     try:
         found = _references(references, split, schemas, name)
@@ -185,7 +185,7 @@ def score_states(
             raise InputError("expected the names of several services, found one: put it into a list", "seen")
         if seen is not None:
             found.of = msgspec.structs.replace(found.of, seen=frozenset(seen))
-        dialogues, passed = in_memory.score(found, predictions, Settings(fuzzy, official))
+        dialogues, passed = in_memory.score(found, predictions, ScoreConfig(fuzzy, official))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "") from None
     metrics = totals.means(totals.add_up(dialogues, found.of.seen, across_turn))

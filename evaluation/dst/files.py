@@ -13,7 +13,7 @@ from parapet.schemas.errors import InputError, reason_and_place
 
 
 class Span(msgspec.Struct):
-    """Where a value stands. Copied slots have no place."""
+    """Where a value is. Copied slots have no place."""
 
     slot: str
     start: int | UnsetType = UNSET
@@ -53,7 +53,7 @@ class Scored(msgspec.Struct, frozen=True):
     Attributes:
       turn: its position in the dialogue, from 0; ``frame`` that of the frame in the turn.
       values: of ``frames.METRICS``.
-      wrong: the slots that cost.
+      wrong: the slots that lower the scores.
       intent: the active one of the reference, and the predicted one.
     """
 
@@ -67,8 +67,8 @@ class Scored(msgspec.Struct, frozen=True):
     intent: tuple[str, str]
 
 
-class Found(msgspec.Struct):
-    """What the official scoring passes over in silence, counted."""
+class PassedOver(msgspec.Struct):
+    """Counts of what the official scoring ignores without a message."""
 
     missing_dialogues: int = 0
     missing_turns: int = 0
@@ -94,7 +94,7 @@ def dialogues_in_memory(dialogues: Iterable[Any], place: str) -> list[Dialogue]:
       place: for messages.
 
     Raises:
-      InputError: something else.
+      InputError: they are not such dialogues.
     """
     return parse_dialogues(json_of(list(dialogues), place), place)
 
@@ -107,12 +107,12 @@ def json_of(value: Any, place: str) -> bytes:
         raise InputError(f"this cannot be JSON: {error}", place) from None
 
 
-class Settings(msgspec.Struct, frozen=True):
+class ScoreConfig(msgspec.Struct, frozen=True):
     """How frames are scored.
 
     Attributes:
       fuzzy: whether free slots are matched fuzzily.
-      official: passes over what the official scoring does not see: missing dialogues and turns, unknown slots.
+      official: passes over what the official scoring ignores: missing dialogues and turns, unknown slots.
     """
 
     fuzzy: bool = True
@@ -123,9 +123,9 @@ def score_dialogues(
     references: Iterable[Dialogue],
     predictions: Mapping[str, Dialogue],
     services: Mapping[str, Slots],
-    settings: Settings,
+    config: ScoreConfig,
     path: object = "",
-    found: Found | None = None,
+    passed_over: PassedOver | None = None,
 ) -> Iterator[list[Scored]]:
     """Scores the user frames of each dialogue.
 
@@ -133,33 +133,37 @@ def score_dialogues(
       references: the dialogues, with states.
       predictions: by dialogue id.
       services: the slots of each service.
-      settings: how frames are scored.
+      config: how frames are scored.
       path: of the predictions, for messages.
-      found: counts what is passed over with ``official``.
+      passed_over: its counts are increased with ``official``.
 
     Raises:
-      InputError: a dialogue, turn or frame is missing or another one, or a prediction cannot be read.
+      InputError: a dialogue, turn or frame is missing or differs, or a prediction cannot be read.
     """
-    found = Found() if found is None else found
+    passed_over = PassedOver() if passed_over is None else passed_over
     for reference in references:
         predicted = predictions.get(reference.dialogue_id)
         if predicted is None:
-            if not settings.official:
+            if not config.official:
                 raise InputError(f"there is no prediction for dialogue {reference.dialogue_id!r}", path)
-            found.missing_dialogues += 1
+            passed_over.missing_dialogues += 1
             continue
         try:
-            yield list(_score(reference, predicted, services, settings, found))
+            yield list(_score(reference, predicted, services, config, passed_over))
         except InputError as error:
             raise InputError(error.reason, path, f"{reference.dialogue_id}{error.where}") from None
 
 
 def _score(
-    reference: Dialogue, predicted: Dialogue, services: Mapping[str, Slots], settings: Settings, found: Found
+    reference: Dialogue,
+    predicted: Dialogue,
+    services: Mapping[str, Slots],
+    config: ScoreConfig,
+    passed_over: PassedOver,
 ) -> Iterator[Scored]:
     short = len(reference.turns) - len(predicted.turns)
-    if short > 0 and settings.official:
-        found.missing_turns += short
+    if short > 0 and config.official:
+        passed_over.missing_turns += short
     elif short:
         raise InputError(f"{len(predicted.turns)} turns, and the reference has {len(reference.turns)}")
     for position, (turn, other) in enumerate(zip(reference.turns, predicted.turns, strict=False)):
@@ -171,7 +175,9 @@ def _score(
                 raise InputError("the utterance is not the reference's: another set?", "", where)
             by_service = {frame.service: frame for frame in other.frames}
             for i, frame in enumerate(turn.frames):
-                yield _scored(reference.dialogue_id, position, i, turn, frame, by_service, services, settings, found)
+                yield _scored(
+                    reference.dialogue_id, position, i, turn, frame, by_service, services, config, passed_over
+                )
 
 
 def _scored(
@@ -182,8 +188,8 @@ def _scored(
     frame: Frame,
     predicted: Mapping[str, Frame],
     services: Mapping[str, Slots],
-    settings: Settings,
-    found: Found,
+    config: ScoreConfig,
+    passed_over: PassedOver,
 ) -> Scored:
     where = f" turns[{position}] {frame.service}"
     other = predicted.get(frame.service)
@@ -196,22 +202,22 @@ def _scored(
         raise InputError(f"no frame of this service; there are: {', '.join(predicted) or 'none'}", "", where)
     if other.state is UNSET:
         raise InputError("the frame has no state", "", where)
-    _check_state(other.state, slots, settings, found, where)
+    _check_state(other.state, slots, config, passed_over, where)
     utterance = turn.utterance if turn.utterance is not UNSET else ""
     spans = None
     if other.slots is not UNSET:
         spans = _texts(frame.slots, utterance), _texts(other.slots, utterance)
-    values, wrong = score_frame(frame.state, other.state, slots, spans, settings.fuzzy)
+    values, wrong = score_frame(frame.state, other.state, slots, spans, config.fuzzy)
     intents = frame.state.active_intent, other.state.active_intent
     return Scored(dialogue_id, position, i, frame.service, utterance, values, wrong, intents)
 
 
-def _check_state(state: State, slots: Slots, settings: Settings, found: Found, where: str) -> None:
+def _check_state(state: State, slots: Slots, config: ScoreConfig, passed_over: PassedOver, where: str) -> None:
     for slot, values in state.slot_values.items():
         if slot not in slots.categorical and slot not in slots.free:
-            if not settings.official:
+            if not config.official:
                 raise InputError(f"the service has no slot {slot!r}", "", where)
-            found.unknown_slots += 1
+            passed_over.unknown_slots += 1
         elif not values:
             raise InputError(f"slot {slot!r} has an empty list: leave it out, or give a value", "", where)
 
@@ -226,7 +232,7 @@ def _texts(spans: Sequence[Span] | UnsetType, utterance: str) -> list[tuple[str,
 
 def by_id(dialogues: Iterable[Dialogue], path: object) -> dict[str, Dialogue]:
     """Dialogues by id. Raises InputError where two have one id."""
-    found: dict[str, Any] = {}
+    found: dict[str, Dialogue] = {}
     for dialogue in dialogues:
         if dialogue.dialogue_id in found:
             raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice", path)

@@ -13,9 +13,9 @@ import msgspec
 
 from parapet.evaluation.dst.files import (
     Dialogue,
-    Found,
+    PassedOver,
+    ScoreConfig,
     Scored,
-    Settings,
     by_id,
     dialogues_in_memory,
     parse_dialogues,
@@ -108,7 +108,7 @@ def services_of(schemas: Iterable[Any], place: str) -> list[Service]:
     return parsed.services
 
 
-def score(references: References, predictions: Any, settings: Settings) -> tuple[list[list[Scored]], Found]:
+def score(references: References, predictions: Any, settings: ScoreConfig) -> tuple[list[list[Scored]], PassedOver]:
     """Scores the frames of each dialogue.
 
     Args:
@@ -122,7 +122,7 @@ def score(references: References, predictions: Any, settings: Settings) -> tuple
     Raises:
       InputError: as ``score_dialogues`` has it; or a dialogue is predicted that the references lack.
     """
-    slots, passed = references.of.slots(), Found()
+    slots, passed = references.of.slots(), PassedOver()
     scored: list[list[Scored]] = []
     for dialogues, found, path in _pairs(references, predictions):
         if not settings.official:

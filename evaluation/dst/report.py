@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parapet.evaluation.dst.rows import Example
+from parapet.evaluation.dst.rows import HurtFrame
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
 from parapet.transforms.text import counted, number, percent
 
@@ -36,7 +36,7 @@ TERMS = {
 }
 
 
-def dst_report(numbers: Mapping[str, Any], examples: Sequence[Example]) -> Report:
+def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Report:
     """The report.
 
     Args:
@@ -167,7 +167,7 @@ def _services(original: Mapping[str, Any], variants: Mapping[str, Any] | None) -
     )
 
 
-def _examples(examples: Sequence[Example]) -> Table:
+def _examples(examples: Sequence[HurtFrame]) -> Table:
     rows = []
     for example in examples:
         accuracy = f"{percent(example.accuracy)} → {percent(example.variant_accuracy)}"

@@ -7,18 +7,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.report import dst_report
-from parapet.evaluation.dst.rows import Example
-from parapet.evaluation.dst.scoring import AGGREGATES, SENSITIVITY, Work, statistics_of
-from parapet.evaluation.dst.sensitivity import Policy, Unit
-from parapet.evaluation.dst.sets import ORIGINAL, Plan
-from parapet.evaluation.dst.totals import Totals, means
+from parapet.evaluation.dst.rows import HurtFrame
+from parapet.evaluation.dst.sets import ORIGINAL, Config, Plan
+from parapet.evaluation.dst.totals import AGGREGATES, Totals, means
 from parapet.transforms.report import page
 
 Metrics = Mapping[str, Mapping[str, float]]
@@ -26,73 +23,74 @@ Metrics = Mapping[str, Mapping[str, float]]
 JGA = "joint_goal_accuracy"
 
 
-class About(msgspec.Struct, frozen=True):
-    """What the small files are made of besides numbers.
+SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/drop
 
-    Attributes:
-      unit: of the sensitivity that stands in the tables. ``zero`` its policy.
-      options: the flags, as ``run.json`` has them.
-      system: what the system is called.
-    """
 
-    work: Work
-    unit: Unit
-    zero: Policy
-    options: dict[str, Any]
-    system: str
+def statistics_of(plan: Plan) -> list[str]:
+    """What has replicates: joint goal accuracy of each set, and its sensitivity (by frame, zeros dropped)."""
+    return [f"{name} {key}" for name in (*plan.sets, SENSITIVITY) for key in AGGREGATES]
 
 
 def metadata_files(
-    about: About,
+    config: Config,
+    _counts: object,
+    _examples: object,
     totals: Iterable[tuple[str, Totals]],
     replicates: Sequence[bootstrap.Counts],
-    examples: Sequence[Sequence[Example]],
-) -> list[tuple[str, bytes]]:
-    """metrics.json, robustness.json and the page."""
-    found = {name: means(of) for name, of in totals}
-    numbers = robustness(about, found, replicates[0] if replicates else None)
-    report = dst_report(numbers, examples[0] if examples else [])
-    return [
-        ("metrics.json", _json(found.get(ORIGINAL, {}))),
-        ("robustness.json", _json(numbers)),
-        ("report.html", page(report).encode()),
-    ]
+    hurt: Sequence[Sequence[HurtFrame]],
+) -> dict[str, bytes]:
+    """metrics.json, robustness.json and the page.
+
+    Args:
+      config: the run.
+      totals: by set, and by unit and policy of the sensitivity, the sums of each aggregate.
+      replicates: one or none, of joint goal accuracy and sensitivity.
+      hurt: one list or none, the frames that variants hurt most.
+    """
+    metrics = {name: means(sums) for name, sums in totals}
+    numbers = robustness(config, metrics, replicates[0] if replicates else None)
+    report = dst_report(numbers, hurt[0] if hurt else [])
+    return {
+        "metrics.json": _json(metrics.get(ORIGINAL, {})),
+        "robustness.json": _json(numbers),
+        "report.html": page(report).encode(),
+    }
 
 
-def robustness(about: About, found: Mapping[str, Metrics], replicates: bootstrap.Counts | None) -> dict[str, Any]:
+def robustness(config: Config, metrics: Mapping[str, Metrics], replicates: bootstrap.Counts | None) -> dict[str, Any]:
     """All numbers of a run.
 
     Args:
-      about: the run.
-      found: by set, and by unit and policy of the sensitivity, the means of each aggregate.
-      replicates: of joint goal accuracy and sensitivity; None where none were asked for.
+      config: the run.
+      metrics: by set, and by unit and policy of the sensitivity, the means of each aggregate.
+      replicates: of joint goal accuracy and sensitivity; None where there are none.
     """
-    plan = about.work.plan
+    plan = config.plan
     intervals = _Intervals(plan, replicates)
     numbers: dict[str, Any] = {
-        "system": about.system,
-        "options": about.options,
+        "system": config.system,
+        "options": config.options(),
         "sets": {
             name: {
                 "kind": one.kind,
-                "metrics": found.get(name, {}),
+                "metrics": metrics.get(name, {}),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
             }
             for name, one in plan.sets.items()
         },
     }
     if len(plan.variants) > 1:
-        numbers["variants"] = _variants(about, found, intervals)
+        numbers["variants"] = _variants(config, metrics, intervals)
     return numbers
 
 
-def _variants(about: About, found: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:
-    plan, original = about.work.plan, found.get(ORIGINAL, {})
-    average = averaged([renamed(found.get(name, {}), plan.originals) for name in plan.variants])
+def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:
+    plan, original = config.plan, metrics.get(ORIGINAL, {})
+    average = averaged([renamed(metrics.get(name, {}), plan.originals) for name in plan.variants])
     sensitivity = {
-        name.removeprefix(SENSITIVITY): of for name, of in sorted(found.items()) if name.startswith(SENSITIVITY)
+        name.removeprefix(SENSITIVITY): of for name, of in sorted(metrics.items()) if name.startswith(SENSITIVITY)
     }
-    headline = f"{about.unit}/{about.zero}"
+    headline = f"{config.unit}/{config.zero}"
     table: dict[str, dict[str, Any]] = {}
     for key, of in average.items():
         before, after = original.get(key, {}).get(JGA), of.get(JGA)
@@ -117,7 +115,7 @@ def _variants(about: About, found: Mapping[str, Metrics], intervals: _Intervals)
             for key, of in average.items()
         },
         "schema_sensitivity": sensitivity,
-        "headline": {"unit": about.unit, "zero": about.zero},
+        "headline": {"unit": config.unit, "zero": config.zero},
         "table": table,
     }
 

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from parapet.evaluation.dst.files import Scored
-from parapet.evaluation.dst.frames import METRICS, Wrong
+from parapet.evaluation.dst.frames import METRICS
 from parapet.schemas.service import Service
 from parapet.transforms.seeding import stable_hash
 
@@ -64,8 +64,8 @@ SHOWN = 12
 _JOINT = METRICS.index("joint_goal_accuracy")
 
 
-class Text(msgspec.Struct, frozen=True):
-    """A slot that costs, as original and variant describe it, with what was wanted and predicted in both."""
+class SlotDifference(msgspec.Struct, frozen=True):
+    """A wrong slot as original and variant describe it, with the expected and the predicted values of both."""
 
     original: str
     original_description: str
@@ -76,12 +76,12 @@ class Text(msgspec.Struct, frozen=True):
     predicted_variant: str
 
 
-class Example(msgspec.Struct, frozen=True):
+class HurtFrame(msgspec.Struct, frozen=True):
     """A frame under the original's schema and the variant that hurt it most.
 
     Attributes:
       drop: of joint goal accuracy, from the original to that variant.
-      order: decides between frames that drop alike: a hash.
+      order: decides between equal drops: a hash.
     """
 
     drop: float
@@ -94,10 +94,10 @@ class Example(msgspec.Struct, frozen=True):
     variant_service: str
     accuracy: float
     variant_accuracy: float
-    slots: tuple[Text, ...]
+    slots: tuple[SlotDifference, ...]
 
     def key(self) -> tuple[float, int, str]:
-        """By what the worst come first."""
+        """Sorts the worst first."""
         return -self.drop, self.order, self.dialogue_id
 
 
@@ -106,7 +106,7 @@ def worst_of(
     variants: Mapping[str, Sequence[Scored]],
     services: Mapping[str, Mapping[str, Service]],
     seed: str,
-) -> list[Example]:
+) -> list[HurtFrame]:
     """The frames of a dialogue that lose, each with its worst variant.
 
     Args:
@@ -122,7 +122,7 @@ def worst_of(
         if drop > 0:
             texts = _texts(frame, other, services["original"][frame.service], services[name][other.service])
             found.append(
-                Example(
+                HurtFrame(
                     drop,
                     stable_hash(seed, "example", frame.dialogue_id, str(frame.turn), str(frame.frame)),
                     frame.dialogue_id,
@@ -139,10 +139,10 @@ def worst_of(
     return found
 
 
-def worst(examples: Sequence[Example], shown: int = SHOWN) -> list[Example]:
+def worst(examples: Sequence[HurtFrame], shown: int = SHOWN) -> list[HurtFrame]:
     """Those that drop most, no two of one dialogue."""
-    found: dict[str, Example] = {}
-    for one in sorted(examples, key=Example.key):
+    found: dict[str, HurtFrame] = {}
+    for one in sorted(examples, key=HurtFrame.key):
         if one.dialogue_id not in found:
             found[one.dialogue_id] = one
         if len(found) == shown:
@@ -150,8 +150,8 @@ def worst(examples: Sequence[Example], shown: int = SHOWN) -> list[Example]:
     return list(found.values())
 
 
-def _texts(frame: Scored, other: Scored, original: Service, variant: Service) -> tuple[Text, ...]:
-    """Slots of variants stand at the place of their original."""
+def _texts(frame: Scored, other: Scored, original: Service, variant: Service) -> tuple[SlotDifference, ...]:
+    """Slots of variants are in the order of their originals."""
     names = [slot.name for slot in variant.slots]
     before = {wrong.slot: wrong for wrong in frame.wrong}
     found = []
@@ -160,18 +160,14 @@ def _texts(frame: Scored, other: Scored, original: Service, variant: Service) ->
         slot = original.slots[at] if at < len(original.slots) else variant.slots[at]
         same = before.get(slot.name)
         found.append(
-            Text(
+            SlotDifference(
                 slot.name,
                 slot.description,
                 wrong.slot,
                 variant.slots[at].description,
                 ", ".join(wrong.reference),
-                _said(same) if same else ", ".join(wrong.reference),
-                _said(wrong),
+                same.predicted if same else ", ".join(wrong.reference),
+                wrong.predicted,
             )
         )
     return tuple(found)
-
-
-def _said(wrong: Wrong) -> str:
-    return wrong.predicted

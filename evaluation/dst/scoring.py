@@ -3,167 +3,161 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
 
 import apache_beam as beam
 import msgspec
 import numpy as np
-from apache_beam.pvalue import TaggedOutput
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.dst import rows, sensitivity, totals
-from parapet.evaluation.dst.files import Dialogue, Found, Scored, Settings, parse_dialogues, score_dialogues
+from parapet.evaluation.dst import results, rows, sensitivity, totals
+from parapet.evaluation.dst.files import Dialogue, PassedOver, Scored, parse_dialogues, score_dialogues
 from parapet.evaluation.dst.frames import METRICS
-from parapet.evaluation.dst.model import Model, load, predicted
+from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
-from parapet.evaluation.dst.rows import Example, worst, worst_of
-from parapet.evaluation.dst.sets import ORIGINAL, Job, Plan, Set
-from parapet.evaluation.user_code import UserCode
+from parapet.evaluation.dst.results import SENSITIVITY, statistics_of
+from parapet.evaluation.dst.rows import HurtFrame, worst, worst_of
+from parapet.evaluation.dst.sets import ORIGINAL, Config, Job, Set
 from parapet.schemas.errors import InputError
-from parapet.transforms.files import Written, read_bytes, write_staged
+from parapet.transforms.counts import Balance
+from parapet.transforms.files import Written, prepare, read_bytes, write_staged
 from parapet.transforms.parquet import parquet_bytes
+from parapet.transforms.plugins import recorded
+from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
 
-TOTALS, REPLICATES, EXAMPLES, COUNTS = "totals", "replicates", "examples", "counts"
+PIPELINE = "evaluate_dst"
+TOTALS, REPLICATES, HURT = "totals", "replicates", "hurt"
 
-SENSITIVITY = "sensitivity/"  # before the key of its sums: sensitivity/frame/drop
-AGGREGATES = (totals.ALL, totals.SEEN, totals.UNSEEN)
 _JOINT = METRICS.index("joint_goal_accuracy")
 
 
-class Work(msgspec.Struct, frozen=True):
-    """What every worker knows.
+class ScoreFile:
+    """A file in all sets -> rows of its frames, counts; and totals, replicates and the frames that variants hurt most.
 
-    Attributes:
-      output: the folder.
-      across_turn: joint accuracies are products over turns.
-      seed: of the bootstrap; ``replicates`` how many, 0 for none.
-      model: what predicts, where there are no files; ``batch_size`` of it.
+    Args:
+      config: the run.
     """
 
-    output: str
-    plan: Plan
-    settings: Settings = Settings()
-    across_turn: bool = False
-    seed: str = "0"
-    replicates: int = bootstrap.REPLICATES
-    model: UserCode | None = None
-    batch_size: int = 64
+    def __init__(self, config: Config) -> None:
+        self.config = config
 
+    def load(self) -> Model | None:
+        """The model, where one predicts."""
+        return load(self.config.model) if self.config.model else None
 
-class ScoreFile(beam.DoFn):
-    """A file in all sets -> rows of its frames; sums; replicates; examples; counts."""
+    def __call__(self, element: tuple[Job, Mapping[str, Sequence[bytes]]], model: Model | None = None) -> FileResult:
+        """Scores a job.
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
-        self._model: Model | None = None
+        Args:
+          element: the job, and by set the loose predictions for it.
+          model: of :meth:`load`.
 
-    def setup(self) -> None:
-        """Loads the model."""
-        if self.work.model:
-            self._model = load(self.work.model)
-
-    def process(self, element: tuple[Job, Mapping[str, Sequence[bytes]]]) -> Iterator[Written | TaggedOutput]:
-        """Takes a job, and by set the loose predictions for it."""
+        Raises:
+          InputError: a file cannot be read, or the predictions do not fit.
+        """
         job, loose = element
-        work = self.work
+        config, result = self.config, FileResult(job.name)
         scored: dict[str, list[list[Scored]]] = {}
-        counts = Found()
+        sums: list[tuple[str, totals.Totals]] = []
         for member in job.members:
+            name, of, passed_over = member.set, config.plan.sets[member.set], PassedOver()
             references = parse_dialogues(read_bytes(member.reference), member.reference)
-            found, path = self._predictions(member.set, references, member.predictions, loose.get(member.set, ()))
-            if not work.settings.official:
-                check_known(references, found, path)
-            of = work.plan.sets[member.set]
-            scored[member.set] = list(score_dialogues(references, found, of.slots(), work.settings, path, counts))
-            yield self._written(of, job.name, scored[member.set])
-            yield TaggedOutput(TOTALS, (member.set, totals.add_up(scored[member.set], of.seen, work.across_turn)))
-            yield TaggedOutput(COUNTS, (f"frames/{member.set}", sum(map(len, scored[member.set]))))
-            yield TaggedOutput(COUNTS, (f"dialogues/{member.set}", len(references)))
-        for name in counts.__struct_fields__:
-            yield TaggedOutput(COUNTS, (name, getattr(counts, name)))
-        yield from self._compared(scored)
+            predictions, path = self._predictions(model, name, references, member.predictions, loose.get(name, ()))
+            if not config.scoring.official:
+                check_known(references, predictions, path)
+            frames = score_dialogues(references, predictions, of.slots(), config.scoring, path, passed_over)
+            scored[name] = list(frames)
+            result.written.append(self._write(of, job.name, scored[name]))
+            sums.append((name, totals.add_up(scored[name], of.seen, config.across_turn)))
+            result.counts.add("frames", sum(map(len, scored[name])), set=name)
+            result.counts.add("dialogues", len(references), set=name)
+            result.counts.add("scored_dialogues", len(scored[name]), set=name)
+            for reason, n in msgspec.structs.asdict(passed_over).items():
+                result.counts.add(reason, n, set=name)
+        self._compare(scored, sums, result)
+        result.others[TOTALS] = sums
+        return result
 
     def _predictions(
-        self, name: str, references: Sequence[Dialogue], path: str, loose: Sequence[bytes]
+        self, model: Model | None, name: str, references: Sequence[Dialogue], path: str, loose: Sequence[bytes]
     ) -> tuple[dict[str, Dialogue], str]:
-        work = self.work
-        if self._model is not None:
-            services = work.plan.sets[name].services
-            target = work.model.target if work.model else ""
-            return predicted(self._model, references, services, work.batch_size, target), f"{target} on {name}"
+        """What is predicted for the dialogues of a file, and its place for messages."""
+        config = self.config
+        if model is not None and config.model is not None:
+            services, target = config.plan.sets[name].services, config.model.target
+            return predicted(model, references, services, config.batch_size, target), f"{target} on {name}"
         if path:
             return as_dialogues(references, list(read_predictions(path)), path), path
-        return as_dialogues(
-            references, [decoded(one) for one in sorted(loose)], f"predictions of {name}"
-        ), f"predictions of {name}"
+        place = f"predictions of {name}"
+        return as_dialogues(references, [decoded(line) for line in sorted(loose)], place), place
 
-    def _written(self, of: Set, name: str, dialogues: Sequence[Sequence[Scored]]) -> Written:
-        made = rows.table(of.name, dialogues, self.work.plan.originals, of.seen)
-        return write_staged(
-            self.work.output, f"rows/{of.name}/{name.removesuffix('.json')}.parquet", parquet_bytes(made)
-        )
+    def _write(self, of: Set, name: str, dialogues: Sequence[Sequence[Scored]]) -> Written:
+        table = rows.table(of.name, dialogues, self.config.plan.originals, of.seen)
+        path = f"rows/{of.name}/{name.removesuffix('.json')}.parquet"
+        return write_staged(self.config.output, path, parquet_bytes(table))
 
-    def _compared(self, scored: Mapping[str, Sequence[Sequence[Scored]]]) -> Iterator[TaggedOutput]:
-        plan, work = self.work.plan, self.work
+    def _compare(
+        self,
+        scored: Mapping[str, Sequence[Sequence[Scored]]],
+        sums: list[tuple[str, totals.Totals]],
+        result: FileResult,
+    ) -> None:
+        """Adds what is computed over several sets: sensitivity, replicates, the frames that variants hurt most."""
+        plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
         together = sensitivity.aligned([scored[name] for name in variants]) if len(variants) > 1 else []
         if together:
-            for name, sums in sensitivity.add_up(together, plan.originals, plan.sets[ORIGINAL].seen).items():
-                yield TaggedOutput(TOTALS, (SENSITIVITY + name, sums))
-        if work.replicates:
-            yield TaggedOutput(REPLICATES, self._replicates(scored, together))
+            added = sensitivity.add_up(together, plan.originals, plan.sets[ORIGINAL].seen)
+            sums += [(SENSITIVITY + name, of) for name, of in added.items()]
+        if config.replicates:
+            result.others[REPLICATES] = [self._replicates(scored, together)]
         if variants:
-            services = {name: one.services for name, one in plan.sets.items()}
-            examples: list[Example] = []
+            services = {name: of.services for name, of in plan.sets.items()}
+            hurt: list[HurtFrame] = []
             for frames, *others in sensitivity.aligned([scored[name] for name in (ORIGINAL, *variants)]):
-                examples += worst_of(frames, dict(zip(variants, others, strict=True)), services, work.seed)
-            yield TaggedOutput(EXAMPLES, worst(examples))
+                hurt += worst_of(frames, dict(zip(variants, others, strict=True)), services, config.seed)
+            result.others[HURT] = [worst(hurt)]
 
     def _replicates(
         self, scored: Mapping[str, Sequence[Sequence[Scored]]], together: Sequence[Sequence[Sequence[Scored]]]
     ) -> bootstrap.Counts:
         """Shape (replicates, statistics, 2); the statistics are those of :func:`statistics_of`."""
-        work = self.work
-        names = statistics_of(work.plan)
+        config = self.config
+        names = statistics_of(config.plan)
         place = {name: i for i, name in enumerate(names)}
         sums: dict[str, list[tuple[int, float]]] = {}
 
         def add(dialogue_id: str, of: str, keys: Iterable[str], value: float) -> None:
             for key in keys:
-                if key in AGGREGATES and value == value:
+                if key in totals.AGGREGATES and value == value:
                     sums.setdefault(dialogue_id, []).append((place[f"{of} {key}"], value))
 
         for name, dialogues in scored.items():
-            seen = work.plan.sets[name].seen
+            seen = config.plan.sets[name].seen
             for frames in dialogues:
                 for frame in frames:
                     add(frame.dialogue_id, name, totals.keys_of(frame.service, seen), frame.values[_JOINT])
-        seen = work.plan.sets[ORIGINAL].seen
+        seen = config.plan.sets[ORIGINAL].seen
         for variants in together:
-            for frame, found, _ in sensitivity.coefficients(variants, "frame"):
-                keys = totals.keys_of(work.plan.originals[frame.service], seen)
-                add(frame.dialogue_id, SENSITIVITY, keys, found[_JOINT])
-        made = np.zeros((work.replicates, len(names), 2), dtype=np.int64)
-        for dialogue_id, values in sums.items():
-            at = [i for i, _ in values]
-            total = np.bincount(at, [value for _, value in values], len(names))
-            drawn = bootstrap.weights(work.seed, dialogue_id, work.replicates)
-            made += bootstrap.resampled(drawn, total, np.bincount(at, minlength=len(names)))
-        return made
+            for frame, values, _ in sensitivity.coefficients(variants, "frame"):
+                keys = totals.keys_of(config.plan.originals[frame.service], seen)
+                add(frame.dialogue_id, SENSITIVITY, keys, values[_JOINT])
+        replicates = np.zeros((config.replicates, len(names), 2), dtype=np.int64)
+        for dialogue_id, added in sums.items():
+            at = [i for i, _ in added]
+            total = np.bincount(at, [value for _, value in added], len(names))
+            drawn = bootstrap.weights(config.seed, dialogue_id, config.replicates)
+            replicates += bootstrap.resampled(drawn, total, np.bincount(at, minlength=len(names)))
+        return replicates
 
 
-def statistics_of(plan: Plan) -> list[str]:
-    """What has replicates: joint goal accuracy of each set, and its sensitivity (by frame, zeros dropped)."""
-    return [f"{of} {key}" for of in (*plan.sets, SENSITIVITY) for key in AGGREGATES]
-
-
-def encoded(one: Predicted) -> bytes:
-    """A prediction on its way to the file that it belongs to."""
-    return (b"L" if isinstance(one, Line) else b"D") + msgspec.json.encode(one)
+def encoded(prediction: Predicted) -> bytes:
+    """A prediction as bytes, which Beam sends to the file that it belongs to."""
+    return (b"L" if isinstance(prediction, Line) else b"D") + msgspec.json.encode(prediction)
 
 
 def decoded(data: bytes) -> Predicted:
-    """The other way."""
+    """The prediction of :func:`encoded`."""
     if data[:1] == b"L":
         return msgspec.json.decode(data[1:], type=Line)
     return msgspec.json.decode(data[1:], type=Dialogue)
@@ -178,12 +172,12 @@ class Sort(beam.DoFn):
     def process(self, element: tuple[str, str], places: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, bytes]]]:
         """``places`` has, for ``SET<tab>ID``, the file of that dialogue."""
         name, path = element
-        for one in read_predictions(path):
-            place = places.get(f"{name}\t{one.dialogue_id}")
+        for prediction in read_predictions(path):
+            place = places.get(f"{name}\t{prediction.dialogue_id}")
             if place is not None:
-                yield place, (name, encoded(one))
+                yield place, (name, encoded(prediction))
             elif not self.official:
-                raise InputError(f"dialogue {one.dialogue_id!r} is not in the reference of {name}", path)
+                raise InputError(f"dialogue {prediction.dialogue_id!r} is not in the reference of {name}", path)
 
 
 def places_of(job: Job, sets: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -194,47 +188,74 @@ def places_of(job: Job, sets: frozenset[str]) -> Iterator[tuple[str, str]]:
                 yield f"{member.set}\t{dialogue.dialogue_id}", job.name
 
 
-class Score(beam.PTransform):
-    """All files of a plan -> what :class:`ScoreFile` gives, as ``written`` and by tag."""
+class EvaluateStates(beam.PTransform):
+    """Scores all files of a plan, and publishes rows, metrics and the page.
 
-    def __init__(self, work: Work) -> None:
+    Args:
+      config: the run.
+    """
+
+    def __init__(self, config: Config) -> None:
         super().__init__()
-        self.work = work
+        self.config = config
 
-    def expand(self, pipeline: beam.Pipeline) -> Any:
-        """The pipeline to its outputs."""
-        plan = self.work.plan
-        jobs = pipeline | "Files" >> beam.Create(plan.jobs)
-        if plan.loose:
-            named = frozenset(name for name, _ in plan.loose)
-            places = jobs | "Read ids" >> beam.FlatMap(places_of, named)
-            sorted_out = (
-                pipeline
-                | "Predictions" >> beam.Create(plan.loose)
-                | "Sort" >> beam.ParDo(Sort(self.work.settings.official), beam.pvalue.AsDict(places))
-            )
-            keyed = jobs | "By name" >> beam.Map(lambda job: (job.name, job))
-            with_loose = (keyed, sorted_out) | "Join" >> beam.CoGroupByKey() | "Pair" >> beam.Map(_pair)
-        else:
-            with_loose = jobs | "Spread" >> beam.Reshuffle() | "Alone" >> beam.Map(lambda job: (job, {}))
-        return with_loose | "Score" >> beam.ParDo(ScoreFile(self.work)).with_outputs(
-            TOTALS, REPLICATES, EXAMPLES, COUNTS, main="written"
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        """The pipeline to the manifest of the run."""
+        config = self.config
+        prepare(config.output, PIPELINE)
+        score = ScoreFile(config)
+        # The numbers of a set, or of a dialogue file: dead letters and drawn examples there are none.
+        outputs = self._jobs(pipeline) | "Score" >> WriteEach(
+            score, shown=0, others=(TOTALS, REPLICATES, HURT), progress=(), setup=score.load
         )
+        side = (
+            outputs.others[TOTALS] | "Sum" >> beam.CombinePerKey(totals.merged),
+            outputs.others[REPLICATES] | "Replicates" >> beam.CombineGlobally(_summed).without_defaults(),
+            outputs.others[HURT] | "Worst" >> beam.CombineGlobally(_worst_of_all).without_defaults(),
+        )
+        plugin = recorded(plugin_of(config.model.target) if config.model else None)
+        balance = Balance("dialogues", ("scored_dialogues", "missing_dialogues"), tuple(config.plan.sets), by_set=True)
+        published: beam.PCollection = outputs._replace(dead_letters=None) | FinishRun(
+            RunInfo(PIPELINE, config.output, config.options(), header=plugin),
+            partial(results.metadata_files, config),
+            *map(beam.pvalue.AsList, side),
+            invariants=[balance],
+            recorded=("frames", "dialogues", *PassedOver.__struct_fields__),
+        )
+        return published
+
+    def _jobs(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        """(job, by set its loose predictions)."""
+        plan = self.config.plan
+        jobs = pipeline | "Files" >> beam.Create(plan.jobs)
+        if not plan.loose:
+            alone: beam.PCollection = jobs | "Spread" >> beam.Reshuffle() | "Alone" >> beam.Map(lambda job: (job, {}))
+            return alone
+        named = frozenset(name for name, _ in plan.loose)
+        places = jobs | "Read ids" >> beam.FlatMap(places_of, named)
+        predictions = (
+            pipeline
+            | "Predictions" >> beam.Create(plan.loose)
+            | "Sort" >> beam.ParDo(Sort(self.config.scoring.official), beam.pvalue.AsDict(places))
+        )
+        by_name = jobs | "By name" >> beam.Map(lambda job: (job.name, job))
+        joined: beam.PCollection = (by_name, predictions) | "Join" >> beam.CoGroupByKey() | "Pair" >> beam.Map(_pair)
+        return joined
 
 
 def _pair(joined: tuple[str, tuple[Iterable[Job], Iterable[tuple[str, bytes]]]]) -> tuple[Job, dict[str, list[bytes]]]:
     _, (jobs, predictions) = joined
     by_set: dict[str, list[bytes]] = {}
-    for name, one in predictions:
-        by_set.setdefault(name, []).append(one)
+    for name, prediction in predictions:
+        by_set.setdefault(name, []).append(prediction)
     return next(iter(jobs)), by_set
 
 
-def summed(found: Iterable[bootstrap.Counts]) -> Any:
-    """Replicates of some files, added up."""
-    return sum(found, start=np.zeros((1, 1, 1), dtype=np.int64))
+def _summed(replicates: Iterable[bootstrap.Counts]) -> bootstrap.Counts:
+    """The replicates of some files, added up."""
+    return sum(replicates, start=np.zeros((1, 1, 1), dtype=np.int64))
 
 
-def worst_of_all(found: Iterable[Sequence[Example]]) -> list[Example]:
-    """The worst examples of some files."""
-    return worst([one for of in found for one in of])
+def _worst_of_all(hurt: Iterable[Sequence[HurtFrame]]) -> list[HurtFrame]:
+    """The worst frames of some files."""
+    return worst([frame for frames in hurt for frame in frames])

@@ -8,7 +8,11 @@ from typing import Literal
 
 import msgspec
 
+from parapet.evaluation.bootstrap import REPLICATES
+from parapet.evaluation.dst.files import ScoreConfig
 from parapet.evaluation.dst.frames import Slots, slots_of
+from parapet.evaluation.dst.sensitivity import Policy, Unit
+from parapet.evaluation.user_code import UserCode
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, as_path, is_there, read_root
 from parapet.schemas.service import Service
@@ -16,7 +20,7 @@ from parapet.transforms.corpora import read_corpus
 from parapet.transforms.variants.folders import find_variants
 
 ORIGINAL = "original"
-RELEASE = "MANIFEST.json"  # what tells a release from a corpus
+RELEASE = "MANIFEST.json"  # distinguishes a release from a corpus
 
 Kind = Literal["original", "variant", "other"]
 
@@ -56,14 +60,14 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All that a run needs to know.
+    """The sets of a run and their files.
 
     Attributes:
       sets: by name, the original first.
       jobs: the files, the largest first.
-      loose: (set, file) of predictions that are not laid out as the reference is: JSON lines, or other names.
+      loose: (set, file) of predictions whose files are not those of the reference: JSON lines, or other names.
       originals: a variant's name of a service to the original's, for all variants.
-      remarks: what its owner should know.
+      remarks: warnings for the user.
     """
 
     sets: dict[str, Set]
@@ -98,11 +102,56 @@ class Given(msgspec.Struct, frozen=True):
     predictions: str | None = None
 
 
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of ``parapet evaluate --task dst``.
+
+    Attributes:
+      output: the folder.
+      sources: what the flags name; ``plan`` what is there.
+      scoring: how frames are scored.
+      across_turn: joint accuracies are products over turns.
+      unit: of the sensitivity in the tables; ``zero`` is its policy.
+      seed: of the bootstrap; ``replicates`` how many, 0 for none.
+      model: what predicts, where there are no files; ``batch_size`` examples at a time.
+      system: what the page calls it.
+    """
+
+    output: str
+    sources: Given
+    plan: Plan
+    scoring: ScoreConfig = ScoreConfig()
+    across_turn: bool = False
+    unit: Unit = "frame"
+    zero: Policy = "drop"
+    seed: str = "0"
+    replicates: int = REPLICATES
+    model: UserCode | None = None
+    batch_size: int = 64
+    system: str = "the system"
+
+    def options(self) -> dict[str, object]:
+        """The options that shape the content, for ``run.json``."""
+        arguments = self.model.arguments if self.model else {}
+        return {
+            "split": self.sources.split,
+            "sets": list(self.plan.sets),
+            "fuzzy": self.scoring.fuzzy,
+            "across_turn": self.across_turn,
+            "official": self.scoring.official,
+            "unit": self.unit,
+            "zero": self.zero,
+            "replicates": self.replicates,
+            "seed": self.seed,
+            "model": self.model.target if self.model else None,
+            **({"model_args": arguments} if arguments else {}),
+        }
+
+
 def make_plan(given: Given) -> Plan:
     """Finds the sets, their dialogues and their predictions.
 
     Raises:
-      InputError: something is missing: dialogues, schemas, variants, predictions of a set.
+      InputError: dialogues, schemas, variants, or the predictions of a set are missing.
     """
     reference, released = _opened(given.reference)
     roots: dict[str, tuple[Path, Kind]] = {ORIGINAL: (reference, "original")}
@@ -197,15 +246,15 @@ def prediction_files(predictions: str, split: str, name: str) -> dict[str, str]:
         raise InputError("there is no such file or folder", root, "--predictions")
     if root.is_file():
         if name != ORIGINAL:
-            raise InputError(f"a file has the original alone: for {name} give a folder", root, "--predictions")
+            raise InputError(f"a file is for the original only: for {name} give a folder", root, "--predictions")
         return {root.name: str(root)}
     places = [root / name / split, root / name, *([root / split, root] if name == ORIGINAL else [])]
     for place in places:
         found = _listed(place)
         if found:
             return found
-    told = " or ".join(str(place) for place in places[:2])
-    raise InputError(f"no predictions of {name}: expected .json or .jsonl files in {told}", root, "--predictions")
+    expected = " or ".join(str(place) for place in places[:2])
+    raise InputError(f"no predictions of {name}: expected .json or .jsonl files in {expected}", root, "--predictions")
 
 
 def _listed(folder: Path) -> dict[str, str]:
@@ -238,17 +287,17 @@ def _jobs(
     return [Job(file, tuple(members[file])) for file in order], loose
 
 
-def parse_sets(given: Sequence[str]) -> dict[str, str]:
-    """``typos=varied/typos`` taken apart. Raises InputError."""
-    found: dict[str, str] = {}
-    for one in given:
-        name, equals, root = one.partition("=")
+def parse_sets(values: Sequence[str]) -> dict[str, str]:
+    """Name to root, of values such as ``typos=varied/typos``. Raises InputError."""
+    roots: dict[str, str] = {}
+    for value in values:
+        name, equals, root = value.partition("=")
         if not equals or not root or not name or "/" in name or name.startswith("."):
-            raise InputError(f"{one!r}: expected NAME=ROOT, such as typos=varied/typos", "--sets")
-        if name in found:
+            raise InputError(f"{value!r}: expected NAME=ROOT, such as typos=varied/typos", "--sets")
+        if name in roots:
             raise InputError(f"{name!r} appears twice", "--sets")
-        found[name] = root
-    return found
+        roots[name] = root
+    return roots
 
 
 def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:

@@ -9,7 +9,7 @@ from itertools import repeat
 from parapet.evaluation.dst.files import Scored
 from parapet.evaluation.dst.frames import JOINT, METRICS
 
-ALL, SEEN, UNSEEN = "#ALL_SERVICES", "#SEEN_SERVICES", "#UNSEEN_SERVICES"
+ALL, SEEN, UNSEEN = AGGREGATES = "#ALL_SERVICES", "#SEEN_SERVICES", "#UNSEEN_SERVICES"
 
 _POINT = 70  # binary digits behind the point: of a sum, whole numbers can be added in any order to the same bits
 
@@ -27,7 +27,7 @@ def keys_of(service: str, seen: frozenset[str]) -> tuple[str, ...]:
 
 
 def total(values: Sequence[float]) -> Sum:
-    """The sum of some values, the same however they are parted into files: each is rounded by itself."""
+    """The sum of some values, the same however they are divided into files: each is rounded by itself."""
     return sum(map(int, map(math.ldexp, values, repeat(_POINT)))), len(values)
 
 

@@ -8,15 +8,17 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, add_split, check_apart, counted, run_command, run_header
+from parapet.pipelines.command import Parser, add_split, check_apart, run_command, say
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root, split_of_folder
+from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
+    from parapet.evaluation.dst.sets import Config
     from parapet.evaluation.user_code import UserCode
 
 EXAMPLE = """\
@@ -33,10 +35,10 @@ def parser() -> Parser:
         "Predicted dialogue states -> the official SGD metrics (OUT/metrics.json); with variants schema sensitivity\n"
         "as in SGD-X (OUT/robustness.json); a row for every frame, and a page."
     )
-    made = Parser("evaluate --task dst", what, EXAMPLE)
-    add = made.add_argument
+    parser = Parser("evaluate --task dst", what, EXAMPLE)
+    add = parser.add_argument
     add("--reference", metavar="ROOT", help="corpus, or a release (default: the bundled sample)")
-    add_split(made)
+    add_split(parser)
     add("--predictions", metavar="PATH", help="folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file")
     add(
         "--model",
@@ -49,25 +51,36 @@ def parser() -> Parser:
         action="extend",
         default=[],
         metavar="KEY=VALUE",
-        help="what the class or function is called with: checkpoint=my_model beams=4 greedy=true",
+        help="arguments of the class or function: checkpoint=my_model beams=4 greedy=true",
     )
-    add("--batch_size", type=int, default=64, metavar="N", help="examples that the model gets at a time (default 64)")
+    add("--batch_size", type=int, default=64, metavar="N", help="examples per call of the model (default 64)")
     add("--variants", metavar="DIR", help="dialogues under each variant's names, as 'rewrite' writes them")
-    add("--variant", default="", metavar="LIST", help="which of them, parted by commas (default all)")
+    add("--variant", default="", metavar="LIST", help="which of them, comma-separated (default all)")
     add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="other sets: typos=varied/typos SR-10=heard/SR-10")
-    add("--system", default="the system", metavar="NAME", help="what the page calls it")
+    add("--system", default="the system", metavar="NAME", help="name of the system on the page")
     add(
         "--exact",
         action="store_true",
-        help="free slots match exactly or not at all (default: fuzzily, as SGD's script)",
+        help="match free slots exactly (default: fuzzily, as SGD's script)",
     )
     add("--across_turn", action="store_true", help="joint accuracies by turn, over its services, as in MultiWOZ")
-    add("--official", action="store_true", help="pass over missing dialogues and unknown slots, as SGD's script does")
-    add("--unit", choices=("frame", "turn"), default="frame", help="what has a schema sensitivity (default frame)")
-    add("--zero", choices=("drop", "zero"), default="drop", help="frames wrong under all variants (default drop)")
-    add("--replicates", type=int, default=1000, metavar="N", help="of the bootstrap intervals; 0: none (default 1000)")
+    add("--official", action="store_true", help="ignore missing dialogues and unknown slots, as SGD's script does")
+    add("--unit", choices=("frame", "turn"), default="frame", help="unit of the schema sensitivity (default frame)")
+    add(
+        "--zero",
+        choices=("drop", "zero"),
+        default="drop",
+        help="what to do with frames wrong under all variants (default drop)",
+    )
+    add(
+        "--replicates",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="replicates of the bootstrap; 0: no intervals (default 1000)",
+    )
     add("--seed", default="0", help="of the bootstrap: any text (default 0)")
-    return made
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -75,44 +88,53 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, report, inputs)
 
 
-def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+def inputs(config: Config) -> list[tuple[str, str]]:
     """What workers read."""
-    roots = [("--reference", str(args.reference or sample_root())), ("--predictions", args.predictions)]
-    return [(flag, root) for flag, root in [*roots, ("--variants", args.variants)] if root]
+    sources = config.sources
+    roots = {"--reference": sources.reference, "--predictions": sources.predictions, "--variants": sources.variants}
+    return [(flag, root) for flag, root in roots.items() if root]
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads flags, schemas and file names. Raises InputError where they cannot work."""
     from parapet.evaluation.dst import model
-    from parapet.evaluation.dst.files import Settings
-    from parapet.evaluation.dst.scoring import Work
-    from parapet.evaluation.dst.sets import Given, make_plan, parse_sets, unmatched
+    from parapet.evaluation.dst.files import ScoreConfig
+    from parapet.evaluation.dst.sets import Config, Given, make_plan, parse_sets, unmatched
     from parapet.transforms.corpora import listed
 
     if (args.predictions is None) == (args.model is None):
-        raise InputError("give one of the two: predictions, or a model that makes them", "--predictions, --model")
+        raise InputError("give exactly one of them: predictions, or a model", "--predictions, --model")
     if args.batch_size < 1:
         raise InputError("at least 1", "--batch_size")
     if not 0 <= args.replicates <= 100_000:
         raise InputError("0 to 100000", "--replicates")
     others = parse_sets(args.sets)
     check_apart(args.output, reference=args.reference, predictions=args.predictions, variants=args.variants, **others)
-    args.user_code = _user_code(args)
-    if args.user_code:
-        model.check(args.user_code)
-    wanted = tuple(listed(args.variant))
+    code = _user_code(args)
+    if code:
+        model.check(code)
     root = str(args.reference or sample_root())
-    args.split = split_of_folder(root) or args.split  # the variants' dialogues are those of the same split
-    plan = make_plan(Given(root, args.split, args.variants, wanted, others, args.predictions))
+    split = split_of_folder(root) or args.split  # the variants' dialogues are those of the same split
+    sources = Given(root, split, args.variants, tuple(listed(args.variant)), others, args.predictions)
+    plan = make_plan(sources)
     if lacking := unmatched(plan.sets.values(), plan.jobs):
         raise InputError(f"variants are compared file by file, and {'; '.join(lacking)}", args.variants or root)
     for line in plan.remarks:
         logging.warning("%s", line)
-    settings = Settings(not args.exact, args.official)
-    args.work = Work(
-        args.output, plan, settings, args.across_turn, args.seed, args.replicates, args.user_code, args.batch_size
+    return Config(
+        output=args.output,
+        sources=sources,
+        plan=plan,
+        scoring=ScoreConfig(not args.exact, args.official),
+        across_turn=args.across_turn,
+        unit=args.unit,
+        zero=args.zero,
+        seed=args.seed,
+        replicates=args.replicates,
+        model=code,
+        batch_size=args.batch_size,
+        system=args.system,
     )
-    return args
 
 
 def _user_code(args: argparse.Namespace) -> UserCode | None:
@@ -120,84 +142,38 @@ def _user_code(args: argparse.Namespace) -> UserCode | None:
 
     arguments = parse_arguments(args.model_args, "--model_args")
     if arguments and not args.model:
-        raise InputError("the arguments of --model: name one", "--model_args")
+        raise InputError("are the arguments of --model: name one", "--model_args")
     return UserCode(args.model, arguments, os.getcwd()) if args.model else None
 
 
-def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The flags that shape the content."""
-    return {
-        "split": args.split,
-        "sets": list(args.work.plan.sets),
-        "fuzzy": not args.exact,
-        "across_turn": args.across_turn,
-        "official": args.official,
-        "unit": args.unit,
-        "zero": args.zero,
-        "replicates": args.replicates,
-        "seed": args.seed,
-        "model": args.model,
-        **({"model_args": args.user_code.arguments} if args.model_args else {}),
-    }
-
-
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Files in all sets -> rows, sums and replicates -> metrics and a page."""
-    import apache_beam as beam
+    from parapet.evaluation.dst.scoring import EvaluateStates
 
-    from parapet.evaluation.dst import results, scoring, totals
-    from parapet.transforms import files
-
-    files.prepare(args.output, "evaluate_dst")
-    scored = pipeline | "Score" >> scoring.Score(args.work)
-    about = results.About(args.work, args.unit, args.zero, options_of(args), args.system)
-    sums = scored[scoring.TOTALS] | "Sum" >> beam.CombinePerKey(totals.merged)
-    replicates = scored[scoring.REPLICATES] | "Replicates" >> beam.CombineGlobally(scoring.summed).without_defaults()
-    examples = scored[scoring.EXAMPLES] | "Examples" >> beam.CombineGlobally(scoring.worst_of_all).without_defaults()
-    small = (
-        pipeline
-        | "Once" >> beam.Create([about], reshuffle=False)
-        | "Numbers"
-        >> beam.FlatMap(results.metadata_files, *(beam.pvalue.AsList(one) for one in (sums, replicates, examples)))
-        | "Write" >> files.WriteFiles(args.output)
-    )
-    (
-        (scored.written, small)
-        | "All files" >> beam.Flatten()
-        | "Publish" >> files.Publish(args.output, header(args), scored[scoring.COUNTS])
-    )
+    _ = pipeline | "Evaluate" >> EvaluateStates(config)
 
 
-def header(args: argparse.Namespace) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    from parapet.evaluation.dst.model import plugin_of
-    from parapet.transforms.plugins import recorded
-
-    return {**run_header("evaluate_dst", options_of(args)), **recorded(plugin_of(args.model) if args.model else None)}
-
-
-def report(args: argparse.Namespace, counters: dict[str, int]) -> None:
-    """Says the headline, and what was passed over."""
+def report(config: Config, counters: dict[str, int]) -> None:
+    """Prints joint goal accuracy by set, and warns of what was passed over."""
+    from parapet.transforms.counts import Counts
     from parapet.transforms.files import MANIFEST, read_written
 
-    counts = json.loads(read_written(args.output, MANIFEST))["counts"]
-    numbers = json.loads(read_written(args.output, "robustness.json"))
-    if not args.quiet:
-        for name, one in numbers["sets"].items():
-            value = one["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
-            told = "no joint goal accuracy" if value is None else f"joint goal accuracy {value:.4f}"
-            print(f"{name}: {told} over {counted(counts.get(f'frames/{name}', 0), 'frame')}")
-        if variants := numbers.get("variants"):
-            row = variants["table"]["#ALL_SERVICES"]
-            difference = "–" if row["difference"] is None else f"{row['difference']:+.1%}"
-            sensitivity = "–" if row["schema_sensitivity"] is None else f"{row['schema_sensitivity']:.4f}"
-            print(f"mean of the variants {row['variants']:.4f} ({difference}), schema sensitivity {sensitivity}")
-            print(
-                f"  by {args.unit}; frames wrong under all variants: {'dropped' if args.zero == 'drop' else 'as zero'}"
-            )
+    counts = Counts.of_json(json.loads(read_written(config.output, MANIFEST))["counts"])
+    numbers = json.loads(read_written(config.output, "robustness.json"))
+    for name, of in numbers["sets"].items():
+        value = of["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
+        accuracy = "no joint goal accuracy" if value is None else f"joint goal accuracy {value:.4f}"
+        say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
+    if variants := numbers.get("variants"):
+        row = variants["table"]["#ALL_SERVICES"]
+        difference = "–" if row["difference"] is None else f"{row['difference']:+.1%}"
+        sensitivity = "–" if row["schema_sensitivity"] is None else f"{row['schema_sensitivity']:.4f}"
+        say(f"mean of the variants {row['variants']:.4f} ({difference}), schema sensitivity {sensitivity}")
+        zero = "dropped" if config.zero == "drop" else "count as zero"
+        say(f"  by {config.unit}; frames wrong under all variants: {zero}")
     for name, what in (("missing_dialogues", "dialogue"), ("missing_turns", "turn"), ("unknown_slots", "slot")):
-        if counts.get(name):
-            logging.warning("--official passed over %s %s", counted(counts[name], what), name.partition("_")[0])
+        if n := counts.sum(name):
+            logging.warning("--official passed over %s %s", counted(n, what), name.partition("_")[0])
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from parapet.schemas.layout import read_root
 from parapet.schemas.service import parse_service
 
 SETTINGS = {
-    "exact": (files.Settings(fuzzy=False), False),
-    "fuzzy": (files.Settings(), False),
-    "fuzzy_joint_across_turn": (files.Settings(), True),
+    "exact": (files.ScoreConfig(fuzzy=False), False),
+    "fuzzy": (files.ScoreConfig(), False),
+    "fuzzy_joint_across_turn": (files.ScoreConfig(), True),
 }
 
 
@@ -170,9 +170,9 @@ def test_official_mode_counts_what_it_passes_over() -> None:
     system = {"speaker": "SYSTEM", "utterance": "ok", "frames": []}
     reference = _parsed({"dialogue_id": "1", "turns": [user, system, user]}, {"dialogue_id": "2", "turns": [user]})
     predicted = files.by_id(_parsed({"dialogue_id": "1", "turns": [odd]}), "")
-    found = files.Found()
+    found = files.PassedOver()
     services = {"Cafes_1": slots_of(parse_service(SERVICE))}
-    scored = list(files.score_dialogues(reference, predicted, services, files.Settings(official=True), "", found))
+    scored = list(files.score_dialogues(reference, predicted, services, files.ScoreConfig(official=True), "", found))
     assert [len(of) for of in scored] == [1]
     assert scored[0][0].values[METRICS.index("joint_goal_accuracy")] == 1.0
     assert (found.missing_dialogues, found.missing_turns, found.unknown_slots) == (1, 2, 1)

@@ -19,8 +19,8 @@ from two_workers import TWO_WORKERS
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.dst.scoring import ScoreFile, Sort, Work
-from parapet.evaluation.dst.sets import Given, make_plan
+from parapet.evaluation.dst.scoring import ScoreFile, Sort
+from parapet.evaluation.dst.sets import Config, Given, make_plan
 from parapet.pipelines.evaluate import run as command
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -268,15 +268,16 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
 
 def score(folder: Path, out: Path) -> None:
     """What the command does with the predictions of the original, without a start of Beam."""
-    plan = make_plan(Given(str(sample_root()), "test", predictions=str(folder)))
-    work = Work(str(out), plan, replicates=0)
+    sources = Given(str(sample_root()), "test", predictions=str(folder))
+    plan = make_plan(sources)
+    config = Config(output=str(out), sources=sources, plan=plan, replicates=0)
     places = {
         f"original\t{one['dialogue_id']}": "f" for one in json.loads((sample_root() / "test" / FILE).read_bytes())
     }
     for loose in plan.loose:
         list(Sort(official=False).process(loose, places))
     for job in plan.jobs:
-        list(ScoreFile(work).process((job, {})))
+        ScoreFile(config)((job, {}))
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -321,8 +322,8 @@ def test_a_mistake_is_told_in_one_line(place: Path, tmp_path: Path, capsys: pyte
 def test_flags_that_cannot_work(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predictions = str(place / "predictions")
     for flags, said in (
-        ([], "give one of the two"),
-        (["--predictions", predictions, "--model", "x:Y"], "give one of the two"),
+        ([], "give exactly one of them"),
+        (["--predictions", predictions, "--model", "x:Y"], "give exactly one of them"),
         (["--model", "nowhere:Model"], "cannot be loaded"),
         (["--model", "json:JSONDecoder"], "no method predict"),
         (["--predictions", predictions, "--sets", "typos"], "expected NAME=ROOT"),
@@ -349,4 +350,4 @@ def test_official_mode_passes_over_what_is_missing(
     edit(lambda of: of.pop(0))(folder)
     assert run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0") == 0
     assert "1 dialogue missing" in capsys.readouterr().err
-    assert json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]["missing_dialogues"] == 1
+    assert json.loads((tmp_path / "out" / "run.json").read_bytes())["counts"]["missing_dialogues/original"] == 1
