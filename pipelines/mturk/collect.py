@@ -19,49 +19,52 @@ EXAMPLE = """\
   parapet mturk collect --batch my_batch --block_list blocked.txt"""
 
 
+class Config(session.Config, frozen=True, kw_only=True):
+    """A collection, and the workers who are blocked."""
+
+    blocked: list[str]
+
+
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("mturk collect", DESCRIPTION, EXAMPLE)
-    session.add_batch(made)
-    session.add_block_list(made)
-    session.add_network(made)
-    return made
+    flags = StrictParser("mturk collect", DESCRIPTION, EXAMPLE)
+    session.add_batch(flags)
+    session.add_block_list(flags)
+    session.add_network(flags)
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Raises InputError where a flag or file cannot be used."""
-    from parapet.transforms.crowd.worker_key import load_worker_key
     from parapet.transforms.mturk.batch import Batch
     from parapet.transforms.mturk.grants import read_block_list
 
-    session.check_network(args)
+    shared = session.shared(args)
     Batch(args.batch, writable=False)
-    args.blocked = read_block_list(args.block_list) if args.block_list else []
-    args.key = load_worker_key()
-    return args
+    return Config(**shared, blocked=read_block_list(args.block_list) if args.block_list else [])
 
 
-def act(args: argparse.Namespace) -> int:
+def act(config: Config) -> int:
     """Collects."""
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.collect import collect
     from parapet.transforms.mturk.grants import grant
 
-    with session.open_batch(args.batch) as batch:
-        client = session.client_for(batch, args, args.key)
-        with session.progress("collecting", args) as told:
-            found = collect(client, batch, args.parallel_calls, told)
+    with session.open_batch(config.batch) as batch:
+        client = session.client_for(batch, config)
+        with session.progress("collecting", config) as show:
+            found = collect(client, batch, config.parallel_calls, show)
         lines = collected.load(batch.folder)
-        with session.progress("keeping workers out", args) as told:
-            granted = grant(client, batch, lines, args.blocked, args.key, (), args.parallel_calls, told)
-        session.tell_failures(granted.failures, "keeping workers out")
+        with session.progress("keeping workers out", config) as show:
+            granted = grant(client, batch, lines, config.blocked, config.key, (), config.parallel_calls, show)
+        session.report_failures(granted.failures, "keeping workers out")
         for assignment_id in found.replaced:
             logging.warning("%s has other work than before; the old is in %s", assignment_id, collected.REPLACED)
         for hit_id in found.gone:
             logging.warning("%s: MTurk no longer has this HIT of %s", hit_id, batch.hits()[hit_id].task_id)
         kept_out = ", ".join(f"{why} {n:,}" for why, n in sorted(granted.counts.items()))
-        table = session.finish(batch, lines, args.key)
-        if not args.quiet:
+        table = session.finish(batch, lines, config.key)
+        if not config.quiet:
             print(
                 f"{counted(found.new, 'new assignment')}, {found.changed:,} with another status, {found.total:,} in all"
                 + (f"; qualifications granted: {kept_out}" if kept_out else "")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
 from parapet.pipelines.mturk import session
+
+if TYPE_CHECKING:
+    from parapet.transforms.mturk import collected
+    from parapet.transforms.mturk.bonus import Bonus
+    from parapet.transforms.mturk.decide import Payment
 
 DESCRIPTION = """\
 Settles the assignments that compose has audited: all are approved and paid, also those whose answers cannot be used.
@@ -26,34 +31,50 @@ EXAMPLE = """\
 _SHOWN = 20
 
 
+class Config(session.Config, frozen=True, kw_only=True):
+    """What is paid.
+
+    Attributes:
+      audit: whether assignments were judged.
+      lines: assignment id to the assignment, of the batch's HITs.
+      payments: assignment id to what becomes of it.
+      unknown: assignments that the audit does not have.
+      bonuses: those that no run has sent.
+    """
+
+    audit: bool
+    lines: dict[str, collected.Line]
+    payments: dict[str, Payment]
+    unknown: list[str]
+    bonuses: list[Bonus]
+
+
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("mturk pay", DESCRIPTION, EXAMPLE)
-    session.add_batch(made)
-    made.add_argument("--audit", metavar="DIR", help="folder that 'parapet compose' made from this batch")
-    made.add_argument("--all", action="store_true", help="also approve what was collected and is not in the audit")
-    made.add_argument(
+    flags = StrictParser("mturk pay", DESCRIPTION, EXAMPLE)
+    session.add_batch(flags)
+    flags.add_argument("--audit", metavar="DIR", help="folder that 'parapet compose' made from this batch")
+    flags.add_argument("--all", action="store_true", help="also approve what was collected and is not in the audit")
+    flags.add_argument(
         "--reject", action="store_true", help="reject assignments of which every answer is careless for certain"
     )
-    made.add_argument(
+    flags.add_argument(
         "--rejections", metavar="FILE", help="CSV with assignment_id and feedback: reject these in any case"
     )
-    made.add_argument("--bonuses", metavar="FILE", help="CSV with assignment_id, amount and reason: one bonus each")
-    session.add_network(made)
-    session.add_spending(made)
-    return made
+    flags.add_argument("--bonuses", metavar="FILE", help="CSV with assignment_id, amount and reason: one bonus each")
+    session.add_network(flags)
+    session.add_spending(flags)
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
     from parapet.schemas.errors import InputError
-    from parapet.transforms.crowd.worker_key import load_worker_key
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.bonus import read_bonuses, unsent
     from parapet.transforms.mturk.decide import Payment
 
-    session.check_network(args)
-    args.key = load_worker_key()
+    shared = session.shared(args)
     if not (args.audit or args.all or args.bonuses):
         raise InputError("say what is to be paid: --audit DIR, --all or --bonuses FILE")
     if (args.reject or args.rejections) and not args.audit:
@@ -61,20 +82,20 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
     with session.open_batch(args.batch, writable=False) as batch:
         session.check_place(batch, args.production)
         hits = batch.hits()
-        lines = collected.load(batch.folder)
-        args.lines = {line["AssignmentId"]: line for line in lines if line["HITId"] in hits}
-        if len(args.lines) < len(lines):
-            strange = counted(len(lines) - len(args.lines), "assignment")
+        every = collected.load(batch.folder)
+        lines = {line["AssignmentId"]: line for line in every if line["HITId"] in hits}
+        if len(lines) < len(every):
+            strange = counted(len(every) - len(lines), "assignment")
             logging.warning("%s in %s of no HIT of this batch: left alone", strange, collected.FILE)
-        args.payments = _payments(args) if args.audit else {}
-        args.unknown = [each for each in args.lines if each not in args.payments]
+        payments = _payments(args, lines, shared["key"]) if args.audit else {}
+        unknown = [each for each in lines if each not in payments]
         if args.all:
-            args.payments |= {each: Payment(each, "approve") for each in args.unknown}
-        args.given = unsent(batch, read_bonuses(args.bonuses, args.lines), args.bonuses) if args.bonuses else []
-    return args
+            payments |= {each: Payment(each, "approve") for each in unknown}
+        bonuses = unsent(batch, read_bonuses(args.bonuses, lines), args.bonuses) if args.bonuses else []
+    return Config(**shared, audit=bool(args.audit), lines=lines, payments=payments, unknown=unknown, bonuses=bonuses)
 
 
-def _payments(args: argparse.Namespace) -> dict[str, Any]:
+def _payments(args: argparse.Namespace, lines: Mapping[str, collected.Line], key: bytes) -> dict[str, Payment]:
     """What becomes of each assignment that the audit judged, if it is still the same worker's work."""
     from parapet.transforms.mturk.decide import check_named, decide, is_of, read_audit, read_rejections
 
@@ -83,63 +104,61 @@ def _payments(args: argparse.Namespace) -> dict[str, Any]:
     if named:
         check_named(args.rejections, audit)
     payments = decide(audit, args.reject, named)
-    return {
-        each: payments[each] for each, line in args.lines.items() if each in payments and is_of(audit, line, args.key)
-    }
+    return {each: payments[each] for each, line in lines.items() if each in payments and is_of(audit, line, key)}
 
 
-def act(args: argparse.Namespace) -> int:
+def act(config: Config) -> int:
     """Pays."""
     from parapet.transforms.mturk.bonus import Sent, send
     from parapet.transforms.mturk.pay import Paid, pay, unsettled
 
-    with session.open_batch(args.batch, args.dry_run) as batch:
-        waiting = unsettled(batch, args.payments, args.lines)
-        amount = _announce(args, batch, waiting)
-        client = session.client_for(batch, args, args.key, list(args.lines.values()))
+    with session.open_batch(config.batch, config.dry_run) as batch:
+        waiting = unsettled(batch, config.payments, config.lines)
+        amount = _announce(config, batch, waiting)
+        client = session.client_for(batch, config, list(config.lines.values()))
         paid, sent = Paid(), Sent()
-        if waiting or args.given:
-            if not args.dry_run:
-                session.check_invariants(client, _of_bonuses(args.given))
-                session.agree(args, amount, batch.environment)
-            with session.progress("paying", args) as told:
-                paid = pay(client, batch, waiting, args.lines, args.key, args.parallel_calls, told)
-            with session.progress("sending bonuses", args) as told:
-                sent = send(client, batch, args.given, args.lines, args.key, args.parallel_calls, told)
-        return _report(args, batch, paid, sent)
+        if waiting or config.bonuses:
+            if not config.dry_run:
+                session.check_funds(client, _of_bonuses(config.bonuses))
+                session.agree(config, amount, batch.environment)
+            with session.progress("paying", config) as show:
+                paid = pay(client, batch, waiting, config.lines, config.key, config.parallel_calls, show)
+            with session.progress("sending bonuses", config) as show:
+                sent = send(client, batch, config.bonuses, config.lines, config.key, config.parallel_calls, show)
+        return _report(config, batch, paid, sent)
 
 
-def _announce(args: argparse.Namespace, batch: Any, waiting: Sequence[Any]) -> Decimal:
+def _announce(config: Config, batch: Any, waiting: Sequence[Any]) -> Decimal:
     """Says what will be paid to whom; gives the amount in dollars, fees included."""
     from parapet.transforms.hits.terms import up_to_cent
 
     hits = batch.hits()
-    approved = [hits[args.lines[each.assignment_id]["HITId"]] for each in waiting if each.verdict == "approve"]
+    approved = [hits[config.lines[each.assignment_id]["HITId"]] for each in waiting if each.verdict == "approve"]
     rejected = [each for each in waiting if each.verdict == "reject"]
     rewards = up_to_cent(sum((hit.reward + hit.fee for hit in approved), Decimal(0)))
-    amount = rewards + _of_bonuses(args.given)
-    session.tell(
-        args,
+    amount = rewards + _of_bonuses(config.bonuses)
+    session.announce(
+        config,
         f"{counted(len(approved), 'assignment')} to approve (${rewards:,.2f} with fees), {len(rejected):,} to reject, "
-        f"{session.many(len(args.given), 'bonus')} to send (${_of_bonuses(args.given):,.2f})",
+        f"{session.many(len(config.bonuses), 'bonus')} to send (${_of_bonuses(config.bonuses):,.2f})",
     )
     for each in rejected[:_SHOWN]:
-        session.tell(args, f"  reject {each.assignment_id}: {each.feedback}")
+        session.announce(config, f"  reject {each.assignment_id}: {each.feedback}")
     if len(rejected) > _SHOWN:
-        session.tell(args, f"  … and {len(rejected) - _SHOWN:,} more")
+        session.announce(config, f"  … and {len(rejected) - _SHOWN:,} more")
     late = [
         each.assignment_id
-        for each in args.payments.values()
+        for each in config.payments.values()
         if each.verdict == "reject"
         and (
-            args.lines[each.assignment_id].get("AssignmentStatus") == "Approved"
+            config.lines[each.assignment_id].get("AssignmentStatus") == "Approved"
             or batch.journal.done.get(f"pay:{each.assignment_id}", {}).get("verdict") == "approve"
         )
     ]
     if late:
         logging.warning("too late to reject, approved already: %s", ", ".join(late[:_SHOWN]))
-    unknown = [each for each in args.unknown if each not in args.payments]
-    if unknown and args.audit:
+    unknown = [each for each in config.unknown if each not in config.payments]
+    if unknown and config.audit:
         logging.warning(
             "%s not in the audit and left alone: compose again from %s, or add --all",
             counted(len(unknown), "assignment"),
@@ -155,16 +174,16 @@ def _of_bonuses(bonuses: Sequence[Any]) -> Decimal:
     return up_to_cent(sum((bonus.amount + bonus_fee(bonus.amount) for bonus in bonuses), Decimal(0)))
 
 
-def _report(args: argparse.Namespace, batch: Any, paid: Any, sent: Any) -> int:
-    session.tell_failures(paid.failures, "paying")
-    session.tell_failures(sent.failures, "sending bonuses")
-    session.tell_left(paid.left, "assignment")
-    session.tell_left(sent.left, "bonus")
-    if args.dry_run:
+def _report(config: Config, batch: Any, paid: Any, sent: Any) -> int:
+    session.report_failures(paid.failures, "paying")
+    session.report_failures(sent.failures, "sending bonuses")
+    session.report_left(paid.left, "assignment")
+    session.report_left(sent.left, "bonus")
+    if config.dry_run:
         print("dry run: nothing was sent, nothing is kept")
         return 0
-    table = session.finish(batch, list(args.lines.values()), args.key)
-    if not args.quiet:
+    table = session.finish(batch, list(config.lines.values()), config.key)
+    if not config.quiet:
         print(
             f"{paid.approved:,} approved, {paid.rejected:,} rejected, {paid.before:,} were settled already; "
             f"{sent.sent:,} bonuses sent, {sent.before:,} were there already"

@@ -6,8 +6,14 @@ import argparse
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from parapet.pipelines.command import StrictParser, run_checked
+
+if TYPE_CHECKING:
+    from parapet.local_mturk.faults import Faults
 
 DESCRIPTION = """\
 Runs a local MTurk until Ctrl-C: it speaks MTurk's protocol to boto3, shows workers the HITs in a browser, and takes
@@ -26,41 +32,51 @@ _RATES = {
 }
 
 
+class Config(msgspec.Struct, frozen=True):
+    """A local MTurk."""
+
+    state: str
+    port: int
+    seed: int
+    faults: Faults
+    balance: Decimal
+
+
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("mturk sandbox-server", DESCRIPTION, EXAMPLE)
-    made.add_argument("--state", required=True, metavar="FILE", help="where everything is kept (SQLite)")
-    made.add_argument("--port", type=int, default=8765, metavar="N", help="on 127.0.0.1; 0 takes a free one (8765)")
-    made.add_argument("--balance", default="10000", metavar="DOLLARS", help="of a new state's account (10000)")
-    made.add_argument("--seed", type=int, default=0, metavar="N", help="of ids and faults (0)")
-    faults = made.add_argument_group("faults")
+    flags = StrictParser("mturk sandbox-server", DESCRIPTION, EXAMPLE)
+    flags.add_argument("--state", required=True, metavar="FILE", help="where everything is kept (SQLite)")
+    flags.add_argument("--port", type=int, default=8765, metavar="N", help="on 127.0.0.1; 0 takes a free one (8765)")
+    flags.add_argument("--balance", default="10000", metavar="DOLLARS", help="of a new state's account (10000)")
+    flags.add_argument("--seed", type=int, default=0, metavar="N", help="of ids and faults (0)")
+    faults = flags.add_argument_group("faults")
     for name, text in _RATES.items():
         faults.add_argument(f"--{name}", type=float, default=0.0, metavar="RATE", help=f"{text} (0)")
-    return made
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Raises InputError where a flag cannot be used."""
     from parapet.local_mturk.faults import Faults
     from parapet.schemas.errors import InputError
 
-    args.faults = Faults(**{name: getattr(args, name) for name in _RATES})
+    faults = Faults(**{name: getattr(args, name) for name in _RATES})
     if not 0 <= args.port <= 65_535:
         raise InputError("0 to 65535", "--port")
     try:
-        args.balance = Decimal(args.balance)
-        if not args.balance.is_finite() or args.balance < 0:
+        balance = Decimal(args.balance)
+        if not balance.is_finite() or balance < 0:
             raise InvalidOperation
     except InvalidOperation:
         raise InputError("an amount in dollars, such as 250", "--balance") from None
-    return args
+    return Config(args.state, args.port, args.seed, faults, balance)
 
 
-def act(args: argparse.Namespace) -> int:
+def act(config: Config) -> int:
     """Serves."""
     from parapet.local_mturk.practice import serve
 
-    return serve(Path(args.state), args.port, args.seed, args.faults, args.balance)
+    return serve(Path(config.state), config.port, config.seed, config.faults, config.balance)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

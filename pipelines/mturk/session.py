@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from parapet.pipelines.command import StrictParser, counted
 from parapet.schemas.errors import InputError
@@ -27,46 +29,92 @@ _MAX_PARALLEL = 32
 STOPPED = "run the same command again: it goes on where it was"
 
 
-def add_batch(made: StrictParser) -> None:
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What the flags of every action come to.
+
+    Attributes:
+      batch: the folder of the batch.
+      key: by which worker ids are hashed.
+      parallel_calls: calls under way at a time.
+      dry_run: whether calls are only printed.
+      confirm: the amount in dollars, if it was given.
+      quiet: whether progress is not shown.
+    """
+
+    batch: str
+    key: bytes
+    parallel_calls: int = 1
+    dry_run: bool = False
+    confirm: Decimal | None = None
+    quiet: bool = False
+
+
+class Shared(TypedDict):
+    """The attributes of :class:`Config`."""
+
+    batch: str
+    key: bytes
+    parallel_calls: int
+    dry_run: bool
+    confirm: Decimal | None
+    quiet: bool
+
+
+def shared(args: argparse.Namespace) -> Shared:
+    """The part of an action's configuration that all actions have.
+
+    Raises:
+      InputError: a flag of :func:`add_network` or :func:`add_spending` cannot be used.
+    """
+    from parapet.transforms.crowd.worker_key import load_worker_key
+
+    parallel_calls = getattr(args, "parallel_calls", 1)
+    if not 1 <= parallel_calls <= _MAX_PARALLEL:
+        raise InputError(f"1 to {_MAX_PARALLEL}", "--parallel_calls")
+    dry_run = getattr(args, "dry_run", False)
+    confirm = getattr(args, "confirm", None)
+    amount = None
+    if confirm is not None:
+        try:
+            amount = Decimal(confirm.removeprefix("$").replace(",", ""))
+        except InvalidOperation:
+            raise InputError(f"{confirm!r} is no amount in dollars", "--confirm") from None
+    return {
+        "batch": args.batch,
+        "key": load_worker_key(),
+        "parallel_calls": 1 if dry_run else parallel_calls,  # a dry run prints the calls in their order
+        "dry_run": dry_run,
+        "confirm": amount,
+        "quiet": args.quiet,
+    }
+
+
+def add_batch(flags: StrictParser) -> None:
     """Adds ``--batch``."""
-    made.add_argument("--batch", required=True, metavar="DIR", help="folder in which the batch is kept")
+    flags.add_argument("--batch", required=True, metavar="DIR", help="folder in which the batch is kept")
 
 
-def add_network(made: StrictParser) -> None:
+def add_network(flags: StrictParser) -> None:
     """Adds ``--parallel_calls``."""
-    made.add_argument(
+    flags.add_argument(
         "--parallel_calls", type=int, default=4, metavar="N", help="calls under way at a time (default 4)"
     )
 
 
-def add_spending(made: StrictParser) -> None:
+def add_spending(flags: StrictParser) -> None:
     """Adds the flags of actions that spend money."""
-    made.add_argument("--dry_run", action="store_true", help="print the calls, spend nothing, keep nothing")
-    made.add_argument("--production", action="store_true", help="real money, real workers; asks for the amount")
-    made.add_argument(
+    flags.add_argument("--dry_run", action="store_true", help="print the calls, spend nothing, keep nothing")
+    flags.add_argument("--production", action="store_true", help="real money, real workers; asks for the amount")
+    flags.add_argument(
         "--confirm", metavar="AMOUNT", help="the amount in dollars, for scripts, instead of typing it (--production)"
     )
 
 
-def add_block_list(made: StrictParser) -> None:
+def add_block_list(flags: StrictParser) -> None:
     """Adds ``--block_list``."""
-    made.add_argument(
+    flags.add_argument(
         "--block_list", metavar="FILE", help="worker ids, one a line, who are to see no further HIT of this batch"
     )
-
-
-def check_network(args: argparse.Namespace) -> None:
-    """Raises InputError where a flag of :func:`add_network` or :func:`add_spending` cannot be used."""
-    if not 1 <= args.parallel_calls <= _MAX_PARALLEL:
-        raise InputError(f"1 to {_MAX_PARALLEL}", "--parallel_calls")
-    if getattr(args, "dry_run", False):
-        args.parallel_calls = 1  # the calls are printed in their order
-    confirm = getattr(args, "confirm", None)
-    if confirm is not None:
-        try:
-            args.confirm = Decimal(confirm.removeprefix("$").replace(",", ""))
-        except InvalidOperation:
-            raise InputError(f"{confirm!r} is no amount in dollars", "--confirm") from None
 
 
 def check_place(batch: Batch, production: bool) -> None:
@@ -106,24 +154,24 @@ def open_batch(folder: str, dry_run: bool = False, writable: bool = True) -> Ite
             yield batch
 
 
-def client_for(batch: Batch, args: argparse.Namespace, key: bytes, lines: Sequence[collected.Line] = ()) -> Any:
+def client_for(batch: Batch, config: Config, lines: Sequence[collected.Line] = ()) -> Any:
     """The boto3 client of a batch; for a dry run one that prints its calls and sends nothing."""
-    if getattr(args, "dry_run", False):
+    if config.dry_run:
         from parapet.transforms.mturk.rehearsal import rehearsing_client
 
-        return rehearsing_client(batch.endpoint, lines, key, print)
-    return mturk_client.connect(batch.endpoint, args.parallel_calls)
+        return rehearsing_client(batch.endpoint, lines, config.key, print)
+    return mturk_client.connect(batch.endpoint, config.parallel_calls)
 
 
-def agree(args: argparse.Namespace, amount: Decimal, environment: str) -> None:
+def agree(config: Config, amount: Decimal, environment: str) -> None:
     """In production, has the amount typed (or given by ``--confirm``).
 
     Raises:
       InputError: it is another one.
     """
-    if args.dry_run or environment != "production":
+    if config.dry_run or environment != "production":
         return
-    typed = args.confirm
+    typed = config.confirm
     if typed is None:
         print(
             f"This spends ${amount:,.2f} of real money. Type the amount to go on: ", end="", file=sys.stderr, flush=True
@@ -133,10 +181,10 @@ def agree(args: argparse.Namespace, amount: Decimal, environment: str) -> None:
         except InvalidOperation:
             typed = None
     if typed is None or not typed.is_finite() or typed != amount:
-        raise InputError(f"the amount is {amount:.2f}: nothing was spent", "--confirm" if args.confirm else "")
+        raise InputError(f"the amount is {amount:.2f}: nothing was spent", "--confirm" if config.confirm else "")
 
 
-def check_invariants(client: Any, amount: Decimal) -> None:
+def check_funds(client: Any, amount: Decimal) -> None:
     """Raises InputError unless the account can pay ``amount`` dollars. The first call, so it finds bad credentials."""
     with mturk_client.explaining():
         balance = Decimal(client.get_account_balance()["AvailableBalance"])
@@ -150,9 +198,9 @@ def check_invariants(client: Any, amount: Decimal) -> None:
 
 
 @contextmanager
-def progress(what: str, args: argparse.Namespace) -> Iterator[Told | None]:
+def progress(what: str, config: Config) -> Iterator[Told | None]:
     """A bar on a terminal; None elsewhere."""
-    if args.quiet or getattr(args, "dry_run", False) or not sys.stderr.isatty():
+    if config.quiet or config.dry_run or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
@@ -164,9 +212,9 @@ def progress(what: str, args: argparse.Namespace) -> Iterator[Told | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def tell(args: argparse.Namespace, text: str) -> None:
-    """Prints what is about to be done, unless nobody wants to read it."""
-    if args.dry_run or not args.quiet:
+def announce(config: Config, text: str) -> None:
+    """Prints what is about to be done: a dry run even with ``--quiet``."""
+    if config.dry_run or not config.quiet:
         print(text)
 
 
@@ -175,16 +223,16 @@ def many(n: int, what: str) -> str:
     return counted(n, what).replace("bonuss", "bonuses")
 
 
-def tell_failures(failures: Sequence[Failure], what: str) -> None:
-    """Says what MTurk refused, by its reason, with the first few of each."""
+def report_failures(failures: Sequence[Failure], what: str) -> None:
+    """Logs what MTurk refused, by its reason, with the first few of each."""
     for (code, message), n in Counter((failure.code, failure.message) for failure in failures).most_common(_SHOWN):
         keys = [failure.key for failure in failures if (failure.code, failure.message) == (code, message)]
         shown = ", ".join(keys[:3]) + (", …" if n > 3 else "")
         logging.error("%s: MTurk refuses %s: %s [%s]: %s", what, n, message, code, shown)
 
 
-def tell_left(left: Sequence[tuple[str, str]], what: str) -> None:
-    """Says what was left alone, by reason."""
+def report_left(left: Sequence[tuple[str, str]], what: str) -> None:
+    """Logs what was left alone, by reason."""
     for why, n in Counter(why for _, why in left).most_common():
         ids = [each for each, reason in left if reason == why]
         shown = ", ".join(ids[:_SHOWN]) + (", …" if n > _SHOWN else "")

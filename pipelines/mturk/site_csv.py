@@ -6,9 +6,15 @@ import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+import msgspec
+
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked, say
 from parapet.pipelines.mturk import session
+
+if TYPE_CHECKING:
+    from parapet.transforms.mturk.site_csv import Reviewed
 
 DESCRIPTION = """\
 For batches made on the requester site: fills the Approve and Reject columns of a batch results CSV from compose's
@@ -18,22 +24,30 @@ The file has worker ids, as the site needs them: only its owner can read it."""
 EXAMPLE = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
 
 
+class Config(msgspec.Struct, frozen=True):
+    """The results with their columns filled in."""
+
+    output: str
+    results: str
+    filled: Reviewed
+
+
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("mturk site-csv", DESCRIPTION, EXAMPLE)
-    made.add_argument("--audit", required=True, metavar="DIR", help="folder that 'parapet compose' made")
-    made.add_argument("--results", required=True, metavar="FILE", help="batch results CSV of the requester site")
-    made.add_argument("--output", required=True, metavar="FILE", help="file to write")
-    made.add_argument(
+    flags = StrictParser("mturk site-csv", DESCRIPTION, EXAMPLE)
+    flags.add_argument("--audit", required=True, metavar="DIR", help="folder that 'parapet compose' made")
+    flags.add_argument("--results", required=True, metavar="FILE", help="batch results CSV of the requester site")
+    flags.add_argument("--output", required=True, metavar="FILE", help="file to write")
+    flags.add_argument(
         "--reject", action="store_true", help="reject assignments of which every answer is careless for certain"
     )
-    made.add_argument(
+    flags.add_argument(
         "--rejections", metavar="FILE", help="CSV with assignment_id and feedback: reject these in any case"
     )
-    return made
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads everything that is needed. Raises InputError where it cannot be used."""
     from parapet.schemas.errors import InputError
     from parapet.transforms.mturk.decide import check_named, decide, read_audit, read_rejections
@@ -48,20 +62,20 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
         raise InputError("the results themselves are not replaced: choose another file", "--output")
     try:
         with open(args.results, "rb") as handle:
-            args.filled = fill_in(handle, args.results, payments)
+            filled = fill_in(handle, args.results, payments)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", args.results) from None
-    return args
+    return Config(args.output, args.results, filled)
 
 
-def act(args: argparse.Namespace) -> int:
+def act(config: Config) -> int:
     """Writes."""
     from parapet.transforms.mturk.batch import write_whole
 
-    filled = args.filled
-    write_whole(Path(args.output), filled.data, private=True)
+    filled = config.filled
+    write_whole(Path(config.output), filled.data, private=True)
     for row, reason in filled.broken:
-        logging.error("%s: row %d: left out: %s", args.results, row, reason)
+        logging.error("%s: row %d: left out: %s", config.results, row, reason)
     if filled.unknown:
         row, assignment_id = filled.unknown[0]
         logging.warning(
@@ -70,11 +84,10 @@ def act(args: argparse.Namespace) -> int:
             row,
             assignment_id[:64],
         )
-    if not args.quiet:
-        print(
-            f"{args.output}: {filled.approved:,} to approve, {filled.rejected:,} to reject, "
-            f"{filled.settled:,} settled already, {len(filled.unknown):,} open"
-        )
+    say(
+        f"{config.output}: {filled.approved:,} to approve, {filled.rejected:,} to reject, "
+        f"{filled.settled:,} settled already, {len(filled.unknown):,} open"
+    )
     return EXIT_FAILURE if filled.broken else 0
 
 

@@ -18,35 +18,39 @@ EXAMPLE = """\
   parapet mturk status --batch my_batch --json"""
 
 
+class Config(session.Config, frozen=True, kw_only=True):
+    """What is shown, and whether as JSON."""
+
+    json: bool
+
+
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("mturk status", DESCRIPTION, EXAMPLE)
-    session.add_batch(made)
-    made.add_argument("--json", action="store_true", help="as JSON: money as strings, times in ISO 8601")
-    return made
+    flags = StrictParser("mturk status", DESCRIPTION, EXAMPLE)
+    session.add_batch(flags)
+    flags.add_argument("--json", action="store_true", help="as JSON: money as strings, times in ISO 8601")
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Raises InputError where there is no batch."""
-    from parapet.transforms.crowd.worker_key import load_worker_key
     from parapet.transforms.mturk.batch import Batch
 
     Batch(args.batch, writable=False)
-    args.key = load_worker_key()
-    return args
+    return Config(**session.shared(args), json=args.json)
 
 
-def act(args: argparse.Namespace) -> None:
+def act(config: Config) -> None:
     """Shows."""
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.status import status_of, to_json
 
-    with session.open_batch(args.batch, writable=False) as batch:
+    with session.open_batch(config.batch, writable=False) as batch:
         lines = collected.load(batch.folder)
-        if args.json:
-            print(json.dumps(to_json(status_of(batch, lines, args.key)), indent=2))
+        if config.json:
+            print(json.dumps(to_json(status_of(batch, lines, config.key)), indent=2))
             return
-        table = session.finish(batch, lines, args.key)
+        table = session.finish(batch, lines, config.key)
         print(f"{batch.environment}, collected {batch.journal.done.get('collected', {}).get('at', 'never')}")
         print(table())
 

@@ -20,42 +20,40 @@ EXAMPLE = "  parapet mturk stop --batch my_batch"
 
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("mturk stop", DESCRIPTION, EXAMPLE)
-    session.add_batch(made)
-    session.add_network(made)
-    made.add_argument("--dry_run", action="store_true", help="print the calls, send nothing")
-    return made
+    flags = StrictParser("mturk stop", DESCRIPTION, EXAMPLE)
+    session.add_batch(flags)
+    session.add_network(flags)
+    flags.add_argument("--dry_run", action="store_true", help="print the calls, send nothing")
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> session.Config:
     """Raises InputError where there is no batch."""
-    from parapet.transforms.crowd.worker_key import load_worker_key
     from parapet.transforms.mturk.batch import Batch
 
-    session.check_network(args)
+    config = session.Config(**session.shared(args))
     Batch(args.batch, writable=False)
-    args.key = load_worker_key()
-    return args
+    return config
 
 
-def act(args: argparse.Namespace) -> int:
+def act(config: session.Config) -> int:
     """Stops."""
     from parapet.transforms.mturk import collected
     from parapet.transforms.mturk.stop import open_hits, stop
 
     now = datetime.now(UTC)
-    with session.open_batch(args.batch, args.dry_run) as batch:
+    with session.open_batch(config.batch, config.dry_run) as batch:
         lines = collected.load(batch.folder)
         hit_ids = open_hits(batch, Counter(line["HITId"] for line in lines), now)
-        client = session.client_for(batch, args, args.key, lines)
-        with session.progress("stopping", args) as told:
-            failures = stop(client, batch, hit_ids, now, args.parallel_calls, told)
-        session.tell_failures(failures, "stopping")
-        if args.dry_run:
+        client = session.client_for(batch, config, lines)
+        with session.progress("stopping", config) as show:
+            failures = stop(client, batch, hit_ids, now, config.parallel_calls, show)
+        session.report_failures(failures, "stopping")
+        if config.dry_run:
             print("dry run: nothing was sent, nothing is kept")
-        elif not args.quiet:
+        elif not config.quiet:
             print(f"{counted(len(hit_ids) - len(failures), 'HIT')} off offer")
-            print(session.finish(batch, lines, args.key, warn=False)())
+            print(session.finish(batch, lines, config.key, warn=False)())
         return EXIT_FAILURE if failures else 0
 
 

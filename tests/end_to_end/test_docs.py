@@ -161,8 +161,8 @@ class Practice:
     def serve(self, flags: list[str]) -> str:
         """Starts it as the line says, sets what it tells clients to set; gives what it prints."""
         args, _ = sandbox_server.parser().parse(flags)
-        sandbox_server.check(args)
-        server = LocalMTurk(args.state, 0, args.faults, args.seed, args.balance).start()
+        config = sandbox_server.check(args)
+        server = LocalMTurk(config.state, 0, config.faults, config.seed, config.balance).start()
         self.servers.append(server)
         told = greeting(server)
         exports = dict(re.findall(r"^export (\w+)=(\S+)$", told, re.M))
