@@ -276,22 +276,22 @@ def _svg(section: Section, key: str) -> Markup | None:
     """The chart of a section, if it is one."""
     match section:
         case Dots():
-            said = "; ".join(_said(dot) for dot in section.dots)
-            return svg.dots(key, section.title, said, section.dots)
+            description = "; ".join(map(_described, section.dots))
+            return svg.dots(key, section.title, description, section.dots)
         case Bars():
             form = _form(section.percent, section.digits)
-            said = "; ".join(
+            description = "; ".join(
                 f"{category}: "
-                + ", ".join(f"{one.name} {_value(one.values[i], form)}".strip() for one in section.series)
+                + ", ".join(f"{entry.name} {_value(entry.values[i], form)}".strip() for entry in section.series)
                 for i, category in enumerate(section.categories)
             )
-            return svg.bars(key, section.title, said, section.categories, section.series, form)
+            return svg.bars(key, section.title, description, section.categories, section.series, form)
         case Lines():
             form, axes = _form(section.percent, section.digits), (section.x_label, section.y_label)
-            said = "; ".join(
+            description = "; ".join(
                 f"{curve.name}: " + ", ".join(f"{x:.4g} {form(y)}" for x, y in curve.points) for curve in section.series
             )
-            return svg.curves(key, section.title, said, section.series, axes, form)
+            return svg.curves(key, section.title, description, section.series, axes, form)
         case Table() | Examples() | Text():
             return None
         case _:
@@ -306,7 +306,7 @@ def _value(value: float | None, form: Callable[[float], str]) -> str:
     return "–" if value is None else form(value)
 
 
-def _said(dot: Dot) -> str:
+def _described(dot: Dot) -> str:
     between = f" ({percent(dot.low)} to {percent(dot.high)})" if dot.interval else ""
     return f"{dot.label}{f', {dot.group}' if dot.group else ''} {percent(dot.value)}{between}"
 

@@ -51,14 +51,14 @@ def bars(
       series: what is drawn; each has a value, or None, per category.
       form: formats the values.
     """
-    styles = [one.style or f"s{i % 4 + 1}" for i, one in enumerate(series)]
+    styles = [entry.style or f"s{i % 4 + 1}" for i, entry in enumerate(series)]
 
     def swatch(i: int, x: float, y: float) -> Markup:
         return _tag("rect", style=f"bar {styles[i]}", x=x - 6, y=y - 5, width=12, height=10)
 
-    legend, top = _legend([one.name for one in series], swatch, WIDTH)
+    legend, top = _legend([entry.name for entry in series], swatch, WIDTH)
     names = [_wrapped(category, 24) for category in categories]
-    known = [value for one in series for value in _known(one.values)]
+    known = [value for entry in series for value in _known(entry.values)]
     left = 14 + _LETTER * max((_measure(line) for lines in names for line in lines), default=0)
     room = 10 + _LETTER * max((len(form(value)) for value in known), default=1)
     scale = (WIDTH - left - room) / _ceiling(known)
@@ -69,13 +69,13 @@ def bars(
         for j, line in enumerate(lines_of_name):
             at = y + (height - 9) / 2 + 4 + 13 * (j - (len(lines_of_name) - 1) / 2)
             body.append(_text(left - 8, at, line, "label", anchor="end"))
-        for j, one in enumerate(series):
-            value, at = one.values[i], y + (height - 9 - thickness * len(series)) / 2 + thickness * j
+        for j, entry in enumerate(series):
+            value, at = entry.values[i], y + (height - 9 - thickness * len(series)) / 2 + thickness * j
             if not _is_known(value):
                 body.append(_text(left + 4, at + thickness - 3, "–", "value"))
                 continue
             width = max(scale * value, 0.0)
-            tip = _title(f"{f'{one.name}, ' if one.name else ''}{categories[i]}: {form(value)}")
+            tip = _title(f"{f'{entry.name}, ' if entry.name else ''}{categories[i]}: {form(value)}")
             body.append(_tag("rect", tip, f"bar {styles[j]}", x=left, y=at, width=width, height=thickness - 1.5))
             body.append(_text(left + width + 5, at + thickness - 2.5, form(value), "value"))
         y += height

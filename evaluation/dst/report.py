@@ -91,10 +91,10 @@ def _by_set(sets: Mapping[str, Any]) -> Dots:
     """Every set in one chart, with its interval: all services, and where there are both the seen and the unseen."""
     dots = []
     for key, group in GROUPS.items():
-        if any(JGA in one["metrics"].get(key, {}) for one in sets.values()):
-            for name, one in sets.items():
-                low, high = one["intervals"].get(key) or (None, None)
-                dots.append(Dot(name, one["metrics"].get(key, {}).get(JGA), low, high, group))
+        if any(JGA in entry["metrics"].get(key, {}) for entry in sets.values()):
+            for name, entry in sets.items():
+                low, high = entry["intervals"].get(key) or (None, None)
+                dots.append(Dot(name, entry["metrics"].get(key, {}).get(JGA), low, high, group))
     return Dots(
         title="Joint goal accuracy by set",
         note="Lines are 95% intervals. Seen services are those that the training split has.",
@@ -135,17 +135,17 @@ def _groups(sets: Mapping[str, Any]) -> Table:
     rows = [
         [
             name,
-            *(percent(one["metrics"].get(key, {}).get(JGA)) + _small(one["intervals"].get(key)) for key in GROUPS),
+            *(percent(entry["metrics"].get(key, {}).get(JGA)) + _small(entry["intervals"].get(key)) for key in GROUPS),
         ]
-        for name, one in sets.items()
+        for name, entry in sets.items()
     ]
     return Table(title="Joint goal accuracy of seen and unseen services", columns=["set", *GROUPS.values()], rows=rows)
 
 
 def _all_metrics(sets: Mapping[str, Any]) -> Table:
     rows = [
-        [name, *(percent(one["metrics"].get("#ALL_SERVICES", {}).get(metric)) for metric in COLUMNS)]
-        for name, one in sets.items()
+        [name, *(percent(entry["metrics"].get("#ALL_SERVICES", {}).get(metric)) for metric in COLUMNS)]
+        for name, entry in sets.items()
     ]
     return Table(title="All metrics, all services", columns=["set", *COLUMNS.values()], rows=rows)
 

@@ -133,7 +133,7 @@ def reasons_tables(
     rows = [
         [words(reason), disposition, explanations.get(reason, ""), number(n)]
         for disposition in ("rejected", "review", "duplicate", "surplus", "used")
-        for reason, n in sorted(reasons.get(disposition, {}).items(), key=lambda found: (-found[1], found[0]))
+        for reason, n in sorted(reasons.get(disposition, {}).items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     columns = ["reason", "disposition", "meaning", "answers"]
     return [Table(title=title, columns=columns, rows=rows, text_columns=3)] if rows else []

@@ -58,10 +58,10 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
 
 def _cells(task: TaskStatus) -> list[str]:
     """As on the terminal, but for the times: shorter, so that the money beside them needs no scrolling."""
-    found = cells(task)
+    row = cells(task)
     for column, when in (("offer ends", task.offer_ends), ("auto-approval", task.auto_approval)):
-        found[HEAD.index(column)] = f"{when:%d %b %H:%M}" if when else ""
-    return found
+        row[HEAD.index(column)] = f"{when:%d %b %H:%M}" if when else ""
+    return row
 
 
 def _place(environment: str) -> str:
