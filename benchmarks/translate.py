@@ -150,8 +150,7 @@ def ask(url: str, schema: Path) -> None:
 
     from parapet.schemas.layout import read_root, services_by_name
     from parapet.transforms.back_translate.composing import texts_of
-    from parapet.transforms.translation.batches import make_batches
-    from parapet.transforms.translation.engine import Limits
+    from parapet.transforms.translation.engine import Limits, make_batches
 
     channel = grpc.insecure_channel(url.removeprefix("http://"))
     client = translate_v3.TranslationServiceClient(transport=TranslationServiceGrpcTransport(channel=channel))

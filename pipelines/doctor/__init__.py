@@ -123,12 +123,12 @@ def _uses(folder: str, checkpoint: Checkpoint) -> dict[str, Callable[[], Any]]:
     from parapet.evaluation.generation import nli
     from parapet.evaluation.models.pretrained import models_of
     from parapet.transforms import checkpoints
-    from parapet.transforms.translation import local_folders
+    from parapet.transforms.translation import local
 
     kind = checkpoint.kind
     uses: dict[str, Callable[[], Any]] = {}
-    if kind in TRANSLATES or (Path(folder) / local_folders.CONVERTED).is_file():
-        uses[f"back_translate --engine local --model {folder}"] = lambda: local_folders.inspect(folder)
+    if kind in TRANSLATES or (Path(folder) / local.CONVERTED).is_file():
+        uses[f"back_translate --engine local --model {folder}"] = lambda: local.inspect(folder)
     if any(head.endswith("ForSequenceClassification") for head in checkpoint.heads):
         uses[f"evaluate --task generation --scorer nli --nli_model {folder}"] = lambda: nli.inspect(folder)
     if models := models_of(kind):

@@ -23,8 +23,7 @@ from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.service import parse_service
 from parapet.transforms.naming import name_words
-from parapet.transforms.translation.batches import make_batches
-from parapet.transforms.translation.engine import Limits
+from parapet.transforms.translation.engine import Limits, make_batches
 
 PIVOTS = ("zh", "ja", "ko")
 
@@ -271,10 +270,13 @@ def test_dry_run_says_what_it_would_cost(tmp_path: Path, sample: Path, capsys: p
         (["--pivots", "de"], "the engine 'memory' only replays"),
         (["--memory", "none.parquet"], "none.parquet: --memory: there is no such file or folder"),
         (["--google_project", "p"], "--google_project: is for --engine google, and this is memory"),
-        (["--engine", "libretranslate"], "--libretranslate_url: say where the server is"),
+        (["--engine", "libretranslate"], "--libretranslate_url: give the address of the server"),
         (["--engine", "libretranslate", "--libretranslate_url", "nowhere"], "nowhere"),
         (["--engine", "local"], "--model: name the folder of a model"),
-        (["--engine", "local", "--pivots", "zh", "--model", "en-zh=x"], "--model: there is none for zh-en: name its"),
+        (
+            ["--engine", "local", "--pivots", "zh", "--model", "en-zh=x"],
+            "--model: there is no model for zh-en: name its",
+        ),
         (["--schemas", "none"], "none: --schemas: there is no such file or folder"),
     ],
 )
@@ -290,7 +292,7 @@ def test_a_mistake_is_said(
 def test_no_project(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
     assert run(tmp_path / "out", "--engine", "google") == 2
-    assert "--google_project: say which project pays, or set GOOGLE_CLOUD_PROJECT" in capsys.readouterr().err
+    assert "--google_project: name the project that pays, or set GOOGLE_CLOUD_PROJECT" in capsys.readouterr().err
 
 
 def test_sgd(real_data: Path, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.translation import Translation
 from parapet.transforms.back_translate.composing import ENGLISH
-from parapet.transforms.translation.batches import Batch, make_batches
-from parapet.transforms.translation.engine import Engine
+from parapet.transforms.translation.engine import Batch, Engine, make_batches
 from parapet.transforms.translation.memory import Texts, missing
 from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, in_groups
 

@@ -1,18 +1,19 @@
-"""What a translation engine is. ``google``, ``libretranslate`` and ``local`` are modules beside this one."""
+"""The interface of translation engines, and the batches that they translate."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one request may hold.
+    """The limits of one request.
 
     Attributes:
-      texts: at most so many.
-      codepoints: all of them together at most so long; a single text that is longer is refused.
+      texts: the maximum number of texts.
+      codepoints: their maximum total length; a single text that is longer is refused.
     """
 
     texts: int
@@ -20,14 +21,14 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Engine(Protocol):
-    """Translates batches. It is pickled to the workers: what holds a connection or a model is made in ``open``.
+    """Translates batches. It is pickled and sent to the workers: a connection or a model is created in ``open``.
 
     Attributes:
       provider: its name in the memory.
-      model: its model's name there; another model's translations are not taken for it.
+      model: the name of its model there; translations of other models are not reused.
       limits: of one request.
       dollars_per_million: what a million codepoints cost.
-      parallel: requests that may be under way at a time in one worker; 1 where ``translate`` is for one thread.
+      parallel: the maximum number of concurrent requests of one worker; 1 if ``translate`` is not thread-safe.
     """
 
     provider: str
@@ -44,12 +45,41 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Closes the connection, or unloads the model."""
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """The translations, in order. Retries what is worth it itself, with the deadlines of its own.
+        """The translations, in order. It retries and sets deadlines itself.
 
         Raises:
           Refused: these texts cannot be translated.
-          Stopped: nothing can be, now or in a while: a wrong key, a daily limit.
+          Stopped: no further request can succeed: a wrong key, a daily limit.
         """
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """The texts of one request."""
+
+    source: str
+    target: str
+    texts: tuple[str, ...]
+
+
+def make_batches(texts: Iterable[str], source: str, target: str, limits: Limits) -> tuple[list[Batch], list[str]]:
+    """Sorts texts and fills them into batches.
+
+    Returns:
+      The batches; the texts that are too long for any batch.
+    """
+    batches: list[list[str]] = []
+    too_long: list[str] = []
+    size = 0
+    for text in sorted(texts):
+        if len(text) > limits.codepoints:
+            too_long.append(text)
+            continue
+        if not batches or len(batches[-1]) == limits.texts or size + len(text) > limits.codepoints:
+            batches.append([])
+            size = 0
+        batches[-1].append(text)
+        size += len(text)
+    return [Batch(source, target, tuple(batch)) for batch in batches], too_long

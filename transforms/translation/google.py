@@ -19,17 +19,17 @@ MOST_CODEPOINTS = 30_000
 # Google's codes, where they are not those of BCP 47.
 LANGUAGES = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW", "nb": "no"}
 
-_LOGIN = "run 'gcloud auth application-default login', or let GOOGLE_APPLICATION_CREDENTIALS name a key file"
+_LOGIN = "run 'gcloud auth application-default login', or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
 
 _ADDRESS = re.compile(r"http://[^\s/:@]+:\d+/?|(https://)?[^\s/:@]+(:\d+)?/?")
 _RATE = re.compile(r"user ?rate ?limit ?exceeded", re.IGNORECASE)
 _DAILY = re.compile(r"daily ?limit|per day", re.IGNORECASE)
-# The client fetches the token of a call itself; what it is refused comes disguised as an outage.
+# The client fetches the token of a call itself; if it is denied one, the error looks like an outage.
 _NO_TOKEN = re.compile(
     r"metadata from plugin failed(?:(?!metadata from).)*(invalid_|unauthorized|impersonat|reauth)",
     re.IGNORECASE | re.DOTALL,
 )
-# Of refusals that no other texts would mend.
+# Errors that other texts would cause, too.
 _OF_THE_PAIR = re.compile(r"language|glossary|resource name", re.IGNORECASE)
 _SECRETS = re.compile(r"ya29\.[\w.-]+|AIza[\w-]+|(?<![\w-])eyJ[\w-]+\.[\w.-]*|bearer +\S+|-----BEGIN.*", re.IGNORECASE)
 
@@ -37,9 +37,9 @@ _SECRETS = re.compile(r"ya29\.[\w.-]+|AIza[\w-]+|(?<![\w-])eyJ[\w-]+\.[\w.-]*|be
 class Google:
     """Translates by ``TranslateText``, as plain text.
 
-    What may go well later (an outage, a quota of the minute, a deadline, a connection that breaks) is tried again,
-    after waits that grow and are drawn by lot. Google does not charge for what fails, but it cannot know that an
-    answer was lost on its way: what is tried again after a deadline or a broken connection may be charged twice.
+    Transient errors (an outage, a quota per minute, a deadline, a broken connection) are retried with exponential
+    backoff and jitter. Google does not charge for failed requests, but a retry after a deadline or a broken connection
+    may be charged twice: the first answer may have been lost on its way.
 
     Args:
       project: id of the Google Cloud project that pays.
@@ -49,18 +49,18 @@ class Google:
         translations under ``MODEL+GLOSSARY``; give a glossary whose content changes a new id.
       endpoint: ``HOST:PORT`` in place of Google's, by TLS with the application default credentials; with ``http://``
         before it (a local server) unencrypted and without credentials.
-      seconds: the deadline of each try.
-      patience: for how many seconds tries go on. When they were in vain, later requests have one try each until one
-        goes well, so that an outage is not waited out batch by batch.
-      first_wait: seconds before the second try, at most.
-      longest_wait: seconds before any try, at most.
+      seconds: the deadline of each attempt.
+      patience: how long a request is retried, in seconds. After that, later requests have one attempt each until one
+        succeeds, so that an outage is not waited out batch by batch.
+      first_wait: the maximum wait before the second attempt, in seconds.
+      longest_wait: the maximum wait before any attempt, in seconds.
       codepoints: of one request; Google recommends 5,000 and takes up to 30,000.
       dollars_per_million: the list price of NMT beyond the free 500,000 a month, from a copy of
         cloud.google.com/translate/pricing read in November 2026. Custom models cost more.
-      parallel: requests under way at a time.
+      parallel: the maximum number of concurrent requests.
 
     Raises:
-      InputError: an argument that cannot be.
+      InputError: an invalid argument.
     """
 
     provider = "google"
@@ -103,19 +103,21 @@ class Google:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Google:
-        """Of the flags ``google_...`` and ``parallel_calls``. Raises InputError where nobody is said to pay."""
+        """Creates one of the flags ``google_...`` and ``parallel_calls``. Raises InputError without a project."""
         calls = plugins.parallel_calls(options)
-        given = {name.removeprefix("google_"): value for name, value in options.items() if name.startswith("google_")}
-        project = given.pop("project", None) or os.environ.get("GOOGLE_CLOUD_PROJECT")
+        arguments = {
+            name.removeprefix("google_"): value for name, value in options.items() if name.startswith("google_")
+        }
+        project = arguments.pop("project", None) or os.environ.get("GOOGLE_CLOUD_PROJECT")
         if not project:
-            raise InputError("say which project pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
-        return cls(project, parallel=calls, **given)
+            raise InputError("name the project that pays, or set GOOGLE_CLOUD_PROJECT", "--google_project")
+        return cls(project, parallel=calls, **arguments)
 
-    def _full_name(self, kind: str, given: str) -> str:
-        return given if given.startswith("projects/") else f"{self.parent}/{kind}/{given}"
+    def _full_name(self, kind: str, name: str) -> str:
+        return name if name.startswith("projects/") else f"{self.parent}/{kind}/{name}"
 
     def open(self) -> None:
-        """Makes the client; calls nobody yet, but an unknown machine may be asked for its credentials.
+        """Creates the client; sends no request yet, but credentials may be fetched.
 
         Raises:
           InputError: google-cloud-translate is not installed, or there are no credentials.
@@ -128,10 +130,10 @@ class Google:
         try:
             self._client = _connect(self.endpoint)
         except GoogleAuthError as error:
-            raise InputError(f"no Google credentials: {_LOGIN} ({told(error)})") from None
+            raise InputError(f"no Google credentials: {_LOGIN} ({message_of(error)})") from None
 
     def close(self) -> None:
-        """Closes the connection. Once more does nothing."""
+        """Closes the connection. A second call does nothing."""
         if self._client is not None:
             self._client.transport.close()
             self._client = None
@@ -140,19 +142,19 @@ class Google:
         """The translations in order; with a glossary, those that follow it.
 
         Raises:
-          Refused: ``invalid``: Google does not take these texts. ``pair``: nor any of these languages. ``unavailable``:
-            it did not answer for as long as patience lasts. ``failed``: anything else.
+          Refused: ``invalid``: Google rejects these texts. ``pair``: or these languages. ``unavailable``: it did not
+            answer while the request was retried. ``failed``: anything else.
           Stopped: ``daily_limit``, ``credentials``, ``denied`` or ``not_found``.
         """
         from google.api_core.exceptions import GoogleAPICallError, RetryError
 
         request = self._request(texts, source, target)
         try:
-            # Not the client's own use of the two: that would make the deadline one of all tries together.
+            # The client's own retry would make the deadline one for all attempts together.
             answer = self._retry()(self._client.translate_text)(request=request, timeout=self.seconds, retry=None)
         except RetryError as error:
             self._down = True
-            raise Refused(f"unavailable: {told(error.cause)}") from None
+            raise Refused(f"unavailable: {message_of(error.cause)}") from None
         except UnicodeEncodeError:
             raise Refused("invalid: is not Unicode text", splits=True) from None
         except GoogleAPICallError as error:
@@ -182,28 +184,28 @@ class Google:
             initial=self.first_wait,
             maximum=self.longest_wait,
             timeout=0 if self._down else self.patience,
-            on_error=lambda error: logging.info("Google Translate: %s; trying again", told(error)),
+            on_error=lambda error: logging.info("Google Translate: %s; trying again", message_of(error)),
         )
 
     def _meaning(self, error: Exception, source: str, target: str) -> Refused | Stopped:
-        """What a refusal that no second try would mend means."""
+        """The meaning of an error that a retry would not change."""
         from google.api_core import exceptions as api
 
-        said = told(error)
+        message = message_of(error)
         if _is_daily(error):
-            return Stopped(f"daily_limit: {said}: go on after midnight Pacific time, or have the quota raised")
+            return Stopped(f"daily_limit: {message}: continue after midnight Pacific time, or request a higher quota")
         if isinstance(error, api.Unauthorized) or _NO_TOKEN.search(str(error)):
-            return Stopped(f"credentials: Google does not take them: {_LOGIN}")
+            return Stopped(f"credentials: Google rejects them: {_LOGIN}")
         if isinstance(error, api.Forbidden):
             advice = "enable billing and the Cloud Translation API, and give the account the role of its user"
-            return Stopped(f"denied: {said}: in {self.parent.split('/')[1]}, {advice}")
+            return Stopped(f"denied: {message}: in {self.parent.split('/')[1]}, {advice}")
         if isinstance(error, api.NotFound):
-            return Stopped(f"not_found: {said}: check the model, the glossary and the location")
+            return Stopped(f"not_found: {message}: check the model, the glossary and the location")
         if isinstance(error, api.InvalidArgument):
-            if not _OF_THE_PAIR.search(said):
-                return Refused(f"invalid: {said}", splits=True)
-            return Refused(f"pair: {source} to {target}: {said}")
-        return Refused(f"failed: {said} ({type(error).__name__})")
+            if not _OF_THE_PAIR.search(message):
+                return Refused(f"invalid: {message}", splits=True)
+            return Refused(f"pair: {source} to {target}: {message}")
+        return Refused(f"failed: {message} ({type(error).__name__})")
 
 
 def _connect(endpoint: str) -> Any:
@@ -214,14 +216,14 @@ def _connect(endpoint: str) -> Any:
         return translate_v3.TranslationServiceClient(client_options=options)
     import grpc
 
-    # Of api_endpoint alone the client makes a TLS channel, and it looks for credentials.
+    # With api_endpoint alone the client creates a TLS channel and looks for credentials.
     host = endpoint.removeprefix("http://")
     transport = translate_v3.TranslationServiceClient.get_transport_class("grpc")
     return translate_v3.TranslationServiceClient(transport=transport(channel=grpc.insecure_channel(host), host=host))
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the same request may go well in a while."""
+    """Whether the error is transient."""
     from google.api_core import exceptions as api
 
     if _is_daily(error) or _NO_TOKEN.search(str(error)):
@@ -238,7 +240,7 @@ def _is_daily(error: Exception) -> bool:
     return isinstance(error, api.Forbidden | api.ResourceExhausted) and _DAILY.search(str(error)) is not None
 
 
-def told(error: BaseException | None) -> str:
-    """What Google said, in one line, without anything that looks like a token or key."""
+def message_of(error: BaseException | None) -> str:
+    """Google's message, in one line, without anything that looks like a token or key."""
     message = getattr(error, "message", None) or str(error)
     return _SECRETS.sub("…", " ".join(message.split()))[:300]

@@ -22,31 +22,30 @@ KEY_VARIABLE = "LIBRETRANSLATE_API_KEY"
 _LONGEST_WAIT = 60.0  # seconds, whatever a server asks for
 _PASSING = (429, 502, 503, 504)
 
-# A password in it would be told with the address.
+# A password in it would appear in messages with the address.
 _ADDRESS = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _OF_THE_KEY = re.compile(r"api key", re.IGNORECASE)
 _OF_THE_PAIR = re.compile(r"is not supported|not available as a target", re.IGNORECASE)
 
 
 class LibreTranslate:
-    """Translates by ``POST /translate``, as plain text, on a server of one's own or a public one.
+    """Translates by ``POST /translate``, as plain text, on a private or a public server.
 
-    A server that wants a key finds it in the environment variable ``LIBRETRANSLATE_API_KEY`` of whoever runs the
-    workers: it is not pickled with the rest, and no message has it.
+    If the server needs a key, it is read from the environment variable ``LIBRETRANSLATE_API_KEY`` on each worker: it is
+    never pickled, and no message contains it.
 
     Args:
-      url: where the server is, ``http://127.0.0.1:5000``.
+      url: of the server, such as ``http://127.0.0.1:5000``.
       model: the name under which the memory keeps its translations.
-      texts: of one request, at most; a server may allow fewer, a batch is then sent in halves.
-      codepoints: of one request, at most.
-      seconds: the deadline of each try; without a GPU a text takes about one.
-      tries: for what may go well later: too many requests, an outage, a connection that breaks.
-      wait: seconds, doubled for each try from the third on. Where the server says how long to wait, that counts, up to
-        a minute.
-      parallel: requests under way at a time.
+      texts: the maximum of one request; if the server allows fewer, a batch is sent in halves.
+      codepoints: the maximum of one request.
+      seconds: the deadline of each attempt; without a GPU a text takes about one second.
+      tries: the maximum number of attempts on transient errors: rate limits, outages, broken connections.
+      wait: seconds, doubled for each attempt from the third on; or as the server asks, up to a minute.
+      parallel: the maximum number of concurrent requests.
 
     Raises:
-      InputError: the address is none.
+      InputError: the address is invalid.
     """
 
     provider = "libretranslate"
@@ -72,24 +71,24 @@ class LibreTranslate:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> LibreTranslate:
-        """Of the flags ``libretranslate_url`` and ``parallel_calls``. Raises InputError where there is no address."""
+        """Creates one of the flags ``libretranslate_url`` and ``parallel_calls``. Raises InputError without a URL."""
         calls = plugins.parallel_calls(options)
         if "libretranslate_url" not in options:
-            raise InputError("say where the server is", "--libretranslate_url")
+            raise InputError("give the address of the server", "--libretranslate_url")
         return cls(options["libretranslate_url"], parallel=calls)
 
     def open(self) -> None:
-        """Makes a session, and asks for the languages to see whether anybody answers.
+        """Creates a session, and requests the languages to see whether the server answers.
 
         Raises:
-          InputError: nobody does.
+          InputError: it does not.
         """
         self._key = os.environ.get(KEY_VARIABLE, "")
         self._session = requests.Session()
         self._session.headers["Accept-Language"] = "en"  # that of its errors
         retries = _Retry(
             total=self.tries - 1,
-            read=1,  # a server that stalls is not waited for five times
+            read=1,  # do not wait five times for a server that stalls
             status_forcelist=_PASSING,
             allowed_methods=("GET", "POST"),
             backoff_factor=self.wait,
@@ -105,7 +104,7 @@ class LibreTranslate:
             raise InputError(f"no LibreTranslate answers there: {_why(error)}", "url", self.url) from None
 
     def close(self) -> None:
-        """Closes the connections. Once more does nothing."""
+        """Closes the connections. A second call does nothing."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -114,9 +113,9 @@ class LibreTranslate:
         """The translations, in order.
 
         Raises:
-          Refused: ``invalid``: the server does not take these texts. ``failed``: it breaks over them. ``pair``: it does
-            not know the languages. ``unavailable``: it does not answer, or not now. ``not_json``, ``wrong_answer``:
-            what it answers is no translation.
+          Refused: ``invalid``: the server rejects these texts. ``failed``: it fails on them. ``pair``: it does not
+            support the languages. ``unavailable``: it does not answer now. ``not_json``, ``wrong_answer``: its answer
+            is no translation.
           Stopped: ``key``, ``denied`` or ``address``.
         """
         assert self._session is not None, "open it first"
@@ -132,38 +131,38 @@ class LibreTranslate:
             raise self._meaning(answer, source, target)
         content = _json(answer)
         if content is None:
-            raise Refused(f"not_json: {self._said(answer)}")
+            raise Refused(f"not_json: {self._error(answer)}")
         found = content.get("translatedText")
         if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-            raise Refused(f"wrong_answer: {self._told(answer.text)}")
+            raise Refused(f"wrong_answer: {self._cleaned(answer.text)}")
         return found
 
     def _meaning(self, answer: requests.Response, source: str, target: str) -> Refused | Stopped:
         status = answer.status_code
         if 300 <= status < 400:
-            return Stopped(f"address: {self.url} sends on to {answer.headers.get('Location')}: give that address")
+            return Stopped(f"address: {self.url} redirects to {answer.headers.get('Location')}: give that address")
         if status in (404, 405):
             return Stopped(f"address: there is no LibreTranslate at {self.url} (HTTP {status})")
         if status in _PASSING:
-            return Refused(f"unavailable: {self._said(answer)}")
+            return Refused(f"unavailable: {self._error(answer)}")
         if _json(answer) is None:
-            return Refused(f"not_json: {self._said(answer)}")
-        said = self._said(answer)
-        if _OF_THE_KEY.search(said):
-            return Stopped(f"key: {said}: set {KEY_VARIABLE}")
+            return Refused(f"not_json: {self._error(answer)}")
+        error = self._error(answer)
+        if _OF_THE_KEY.search(error):
+            return Stopped(f"key: {error}: set {KEY_VARIABLE}")
         if status in (401, 403):
-            return Stopped(f"denied: {said}")
-        if _OF_THE_PAIR.search(said):
-            return Refused(f"pair: {source} to {target}: {said}")
-        return Refused(f"{'failed' if status >= 500 else 'invalid'}: {said}", splits=True)
+            return Stopped(f"denied: {error}")
+        if _OF_THE_PAIR.search(error):
+            return Refused(f"pair: {source} to {target}: {error}")
+        return Refused(f"{'failed' if status >= 500 else 'invalid'}: {error}", splits=True)
 
-    def _said(self, answer: requests.Response) -> str:
+    def _error(self, answer: requests.Response) -> str:
         content = _json(answer)
-        what = answer.headers.get("Content-Type", "") if content is None else str(content.get("error"))
-        return f"HTTP {answer.status_code}: {self._told(what)}"
+        reason = answer.headers.get("Content-Type", "") if content is None else str(content.get("error"))
+        return f"HTTP {answer.status_code}: {self._cleaned(reason)}"
 
-    def _told(self, message: str) -> str:
-        """In one line, and without the key."""
+    def _cleaned(self, message: str) -> str:
+        """A message in one line, without the key."""
         message = message.replace(self._key, "…") if self._key else message
         return " ".join(message.split())[:300]
 
@@ -171,8 +170,8 @@ class LibreTranslate:
 class _Retry(Retry):
     def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
         """As long as the server asks for, within reason."""
-        asked = super().get_retry_after(response)
-        return None if asked is None else min(asked, _LONGEST_WAIT)
+        seconds = super().get_retry_after(response)
+        return None if seconds is None else min(seconds, _LONGEST_WAIT)
 
 
 def _json(answer: requests.Response) -> dict[str, Any] | None:

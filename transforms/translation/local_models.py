@@ -14,7 +14,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.refusals import Refused
-from parapet.transforms.translation.local_folders import Folder, inspect
+from parapet.transforms.translation.local import Folder, inspect
 from parapet.transforms.translation.local_tokens import ManyTokens, Tokens
 
 # Tokenizers remember the language of a call, and torch has one seed for a process.

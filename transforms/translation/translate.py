@@ -18,8 +18,7 @@ from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.translation import Translation
 from parapet.transforms.files import join, read_written, whole
 from parapet.transforms.refusals import Refused, Stopped
-from parapet.transforms.translation.batches import Batch
-from parapet.transforms.translation.engine import Engine
+from parapet.transforms.translation.engine import Batch, Engine
 
 DEAD = "dead"
 

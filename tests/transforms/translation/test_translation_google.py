@@ -98,11 +98,11 @@ def test_what_may_pass_is_tried_again(fault: str, caplog: pytest.LogCaptureFixtu
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("daily_limit", "daily_limit: Daily Limit Exceeded: go on after midnight"),
+        ("daily_limit", "daily_limit: Daily Limit Exceeded: continue after midnight"),
         ("exhausted_day", "daily_limit: "),
         ("disabled", "denied: "),
-        ("unauthenticated", "credentials: Google does not take them: run 'gcloud auth application-default login'"),
-        ("no_token", "credentials: Google does not take them: run 'gcloud auth application-default login'"),
+        ("unauthenticated", "credentials: Google rejects them: run 'gcloud auth application-default login'"),
+        ("no_token", "credentials: Google rejects them: run 'gcloud auth application-default login'"),
         ("not_found", "not_found: "),
     ],
 )
@@ -205,7 +205,7 @@ def test_without_credentials_there_is_one_clear_line(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
     with pytest.raises(InputError) as error:
         Google("my-project").open()
-    assert str(error.value).startswith("no Google credentials: run 'gcloud auth application-default login', or let ")
+    assert str(error.value).startswith("no Google credentials: run 'gcloud auth application-default login', or set ")
     assert "none.json was not found" in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -65,7 +65,7 @@ def test_the_key_is_sent_and_nowhere_told(monkeypatch: pytest.MonkeyPatch, caplo
         assert KEY.encode() not in pickle.dumps(LibreTranslate(server.url))
         with opened(server, tries=1) as engine:
             assert engine.translate(["a"], "en", "ko")
-            assert engine._told(f"no such key: {KEY}") == "no such key: …"
+            assert engine._cleaned(f"no such key: {KEY}") == "no such key: …"
             with pytest.raises(Refused, match="unavailable: HTTP 503"):
                 engine.translate(["a"], "en", "ko")
         assert server.requests[0].key == KEY
@@ -157,7 +157,10 @@ def test_a_language_that_it_lacks_does_not_stop_the_others() -> None:
     [
         ("banned", "denied: HTTP 403: Too many request limits violations"),
         ("elsewhere", "address: there is no LibreTranslate at http://127.0.0.1"),
-        ("redirect", "address: http://127.0.0.1:.* sends on to https://elsewhere.example/translate: give that address"),
+        (
+            "redirect",
+            "address: http://127.0.0.1:.* redirects to https://elsewhere.example/translate: give that address",
+        ),
     ],
 )
 def test_what_no_further_request_could_mend_stops(fault: str, reason: str) -> None:

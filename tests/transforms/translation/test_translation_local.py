@@ -23,11 +23,9 @@ from parapet.schemas.errors import InputError  # noqa: E402
 from parapet.schemas.translation import Translation  # noqa: E402
 from parapet.transforms.refusals import Refused  # noqa: E402
 from parapet.transforms.translation import local_models  # noqa: E402
-from parapet.transforms.translation.batches import make_batches  # noqa: E402
-from parapet.transforms.translation.engine import Engine  # noqa: E402
-from parapet.transforms.translation.local import Local  # noqa: E402
-from parapet.transforms.translation.local_folders import inspect  # noqa: E402
-from parapet.transforms.translation.local_languages import flores, marian_names  # noqa: E402
+from parapet.transforms.translation.engine import Engine, make_batches  # noqa: E402
+from parapet.transforms.translation.local import Local, inspect  # noqa: E402
+from parapet.transforms.translation.local_tokens import flores, marian_names  # noqa: E402
 from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, in_groups  # noqa: E402
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
@@ -123,7 +121,7 @@ def test_draws_depend_on_seed_and_text_alone(models: Models) -> None:
 
 
 def test_what_converted_models_draw_could_not_be_repeated(models: Models) -> None:
-    with pytest.raises(InputError, match="cannot draw the same twice"):
+    with pytest.raises(InputError, match="cannot repeat its samples"):
         Local({"zh-en": models["ct2-zh-en"]}, sample=True)
 
 
@@ -183,7 +181,7 @@ def test_weights_as_older_checkpoints_have_them(copy: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "pair", "reason"),
     [
-        ({"zh-en": "zh-en"}, ("zh", "ko"), "pair: zh to ko: no model was given for it, only for zh-en"),
+        ({"zh-en": "zh-en"}, ("zh", "ko"), "pair: zh to ko: there is no model for it, only for zh-en"),
         ({"en-fr": "en-mul"}, ("en", "fr"), "pair: the model has no fr, but cmn_Hans, jpn"),
         ({"*": "m2m"}, ("en", "zh-Hant"), "pair: the model has no zh-Hant, but af, am, ar"),
         ({"*": "m2m"}, ("tlh", "en"), "pair: the model has no tlh, but af"),

@@ -41,7 +41,7 @@ def test_there_and_back_and_again_from_the_memory(
     ]
     flags += ["--model", f"en-zh={models['en-mul']}", f"zh-en={models['zh-en']}", "--output", str(tmp_path / "out")]
     assert main(flags) == 0
-    assert "asked local: " in capsys.readouterr().out
+    assert "sent to local: " in capsys.readouterr().out
     rows = pq.read_table(tmp_path / "out" / "translations.parquet").to_pylist()
     back = dict(zip(ENGLISH, BACK, strict=True))
     expected = [" ".join(back[word] for word in row["text"].split()) for row in rows]
@@ -50,7 +50,7 @@ def test_there_and_back_and_again_from_the_memory(
     assert variant["slots"][0]["name"] == "_".join(back[word] for word in WORDS[:2])
     memory = (tmp_path / "out" / "memory.parquet").read_bytes()
     assert main(flags) == 0
-    assert "asked local: 0 characters in 0 requests, $0.00" in capsys.readouterr().out
+    assert "sent to local: 0 characters in 0 requests, $0.00" in capsys.readouterr().out
     assert (tmp_path / "out" / "memory.parquet").read_bytes() == memory
 
 

@@ -15,8 +15,7 @@ from tiny_models import Models
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.translation.engine import Limits
-from parapet.transforms.translation.local import Local
-from parapet.transforms.translation.local_folders import inspect
+from parapet.transforms.translation.local import Local, inspect
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
@@ -124,5 +123,7 @@ def test_arguments_that_cannot_be(models: Models, given: dict[str, Any], named: 
 
 
 def test_a_model_of_one_direction_is_not_for_all(models: Models) -> None:
-    with pytest.raises(InputError, match="a Marian model is of one direction: give it for its pair, such as en-zh"):
+    with pytest.raises(
+        InputError, match="a Marian model translates in one direction: give it for its pair, such as en-zh"
+    ):
         Local({"*": models["zh-en"]})

@@ -22,8 +22,7 @@ from pseudo_translator import translate
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.translation import Translation
-from parapet.transforms.translation.batches import Batch, make_batches
-from parapet.transforms.translation.engine import Engine, Limits
+from parapet.transforms.translation.engine import Batch, Engine, Limits, make_batches
 from parapet.transforms.translation.google import Google
 from parapet.transforms.translation.libretranslate import LibreTranslate
 from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, _Translate, in_groups, unescaped
