@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -327,9 +328,9 @@ def stages(output: str, extras: Collection[str] = tuple(EXTRAS)) -> list[Stage]:
 def parser() -> Parser:
     """The flags."""
     what = "Runs the bundled sample through every pipeline and links the results on one page."
-    made = Parser("demo", what, EXAMPLE)
-    made.add_argument("--core", action="store_true", help="without the stages that need extras: speech, models")
-    return made
+    flags = Parser("demo", what, EXAMPLE)
+    flags.add_argument("--core", action="store_true", help="without the stages that need extras: speech, models")
+    return flags
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -337,50 +338,59 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_checked(parser(), argv, check, run_stages, "run it again to resume")
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+class Config(NamedTuple):
+    """Where the demo writes, whether without extras, the flags that every stage gets, and whether it prints nothing."""
+
+    output: str
+    core: bool
+    flags: list[str]
+    quiet: bool
+
+
+def check(args: argparse.Namespace) -> Config:
     """Raises InputError where the stages cannot hand folders on."""
     if "://" in args.output:
         raise InputError("the demo writes to a local folder", f"--output {args.output}")
-    return args
+    return Config(args.output, args.core, args.runner_flags, args.quiet)
 
 
-def run_stages(args: argparse.Namespace) -> int:
+def run_stages(config: Config) -> int:
     """Runs one stage after the other, each as its own command, and writes the page."""
-    todo = _possible(args)
+    todo = _possible(config)
     started = time.monotonic()
-    made = Made(Path(args.output))
+    made = Made(Path(config.output))
     for i, stage in enumerate(todo, 1):
-        _say(args, f"[{i}/{len(todo)}] {stage.pipeline}: {stage.what}")
+        _say(config, f"[{i}/{len(todo)}] {stage.pipeline}: {stage.what}")
         begun = time.monotonic()
         if made.before(stage.pipeline, stage.flags, [path for _, path in stage.pages]):
-            _say(args, "      unchanged")
+            _say(config, "      unchanged")
             continue
         if stage.prepare is not None:
-            stage.prepare(Path(args.output))
-        command = [*stage.flags, "--output", str(Path(args.output) / stage.pipeline), "--quiet", *args.runner_flags]
+            stage.prepare(Path(config.output))
+        command = [*stage.flags, "--output", str(Path(config.output) / stage.pipeline), "--quiet", *config.flags]
         status = int(importlib.import_module(f"parapet.pipelines.{stage.pipeline}").run(command))
         if status:
             print(f"the demo stopped: {stage.pipeline} ended with status {status}", file=sys.stderr)
             return EXIT_FAILURE
         made.now(stage.pipeline)
-        _say(args, f"      {time.monotonic() - begun:.1f} s")
-    page = write_page(args.output, todo)
-    _say(args, f"done in {time.monotonic() - started:.1f} s; open in a browser:")
+        _say(config, f"      {time.monotonic() - begun:.1f} s")
+    page = write_page(config.output, todo)
+    _say(config, f"done in {time.monotonic() - started:.1f} s; open in a browser:")
     for stage in todo:
         for title, path in stage.pages:
-            _say(args, f"  {Path(args.output) / stage.pipeline / path}  {title}")
-    _say(args, f"  {page}  all of them")
+            _say(config, f"  {Path(config.output) / stage.pipeline / path}  {title}")
+    _say(config, f"  {page}  all of them")
     return 0
 
 
-def _possible(args: argparse.Namespace) -> list[Stage]:
+def _possible(config: Config) -> list[Stage]:
     """The stages whose extras are wanted and installed; of those that are not it says what would be needed."""
-    there = [extra for extra, package in EXTRAS.items() if not args.core and find_spec(package) is not None]
-    every = stages(args.output, there)
-    for extra in () if args.core else EXTRAS:
+    there = [extra for extra, package in EXTRAS.items() if not config.core and find_spec(package) is not None]
+    every = stages(config.output, there)
+    for extra in () if config.core else EXTRAS:
         if extra not in there:
             lacking = ", ".join(stage.pipeline for stage in every if stage.extra == extra)
-            _say(args, f"without {lacking}: {install_line(extra)} adds it")
+            _say(config, f"without {lacking}: {install_line(extra)} adds it")
     return [stage for stage in every if not stage.extra or stage.extra in there]
 
 
@@ -415,8 +425,9 @@ def write_page(output: str, done: Sequence[Stage]) -> Path:
     return place
 
 
-def _say(args: argparse.Namespace, line: str) -> None:
-    if not args.quiet:
+def _say(config: Config, line: str) -> None:
+    """Not ``command.say``: the stages are quiet, and that lasts."""
+    if not config.quiet:
         print(line, flush=True)
 
 

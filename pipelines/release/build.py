@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import Parser, counted, run_command
+import msgspec
+
+from parapet.pipelines.command import Parser, counted, run_command, say
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,10 +18,31 @@ if TYPE_CHECKING:
     from parapet.schemas.release_config import ReleaseConfig
     from parapet.schemas.release_manifest import Manifest
     from parapet.transforms.release.opening import Release
+    from parapet.transforms.release.plan import Plan
 
 EXAMPLE = """\
   parapet release build --config release.toml --output releases
   parapet release verify releases/my_dataset/1.0.0"""
+
+
+class Config(msgspec.Struct, frozen=True):
+    """A release to be built.
+
+    Attributes:
+      output: the folder of releases.
+      release: its ``release.toml``.
+      plan: what goes in.
+      licence_text: of its own licence; empty for one that has an SPDX identifier.
+      statistics: name to the content of a ``statistics.json``.
+      parent: the release that it follows, if any.
+    """
+
+    output: str
+    release: ReleaseConfig
+    plan: Plan
+    licence_text: str
+    statistics: dict[str, object]
+    parent: Release | None
 
 
 def parser() -> Parser:
@@ -38,7 +61,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     return run_command(parser(), argv, check, build, finish, inputs)
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Reads the configuration, the schemas and what there is. Raises InputError where no release can come of it."""
     from parapet.schemas.layout import as_path
     from parapet.schemas.release_config import read_config
@@ -46,21 +69,20 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
     from parapet.transforms.release.documents import licences
     from parapet.transforms.release.plan import make_plan
 
-    args.release = config = read_config(args.config)
+    config = read_config(args.config)
     base = as_path(args.config).parent
     check_kinds(config.allow_problems)
-    args.licence_text = _text(base / config.licence_file) if config.licence_file else ""
-    for problem in licences.problems(config.licence, config.sources, bool(args.licence_text)):
+    licence_text = _text(base / config.licence_file) if config.licence_file else ""
+    for problem in licences.problems(config.licence, config.sources, bool(licence_text)):
         raise InputError(problem, args.config, "licence")
-    args.statistics = {one.name: _numbers(base / one.path) for one in config.statistics}
-    args.plan = make_plan(config, base)
-    args.parent = _parent(args.output, config, args.config)
-    return args
+    statistics = {one.name: _numbers(base / one.path) for one in config.statistics}
+    plan = make_plan(config, base)
+    return Config(args.output, config, plan, licence_text, statistics, _parent(args.output, config, args.config))
 
 
-def inputs(args: argparse.Namespace) -> list[tuple[str, str]]:
+def inputs(config: Config) -> list[tuple[str, str]]:
     """The files that workers read."""
-    return [("--config", source.path) for source in args.plan.sources]
+    return [("--config", source.path) for source in config.plan.sources]
 
 
 def _text(path: Any) -> str:
@@ -96,56 +118,55 @@ def _parent(output: str, config: ReleaseConfig, path: str) -> Release | None:
     return open_release(place / version)
 
 
-def build(pipeline: beam.Pipeline, args: argparse.Namespace) -> None:
+def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Files -> rows -> shards; what stands goes into a summary, from which ``finish`` makes the release."""
     from parapet.transforms.release.publishing import prepare, staging_of
     from parapet.transforms.release.summary import BuildData
 
     if pipeline.options.get_all_options().get("template_location"):
         raise InputError("a release is finished by the command that ran its job: leave it out", "--template_location")
-    prepare(args.output, args.release)
-    pipeline | "Build data" >> BuildData(args.plan, staging_of(args.output, args.release))
+    prepare(config.output, config.release)
+    pipeline | "Build data" >> BuildData(config.plan, staging_of(config.output, config.release))
 
 
-def finish(args: argparse.Namespace, counters: dict[str, int]) -> None:
+def finish(config: Config, counters: dict[str, int]) -> None:
     """Checks what the pipeline made, writes the documents, publishes. Raises InputError where nothing may be."""
     from parapet.transforms.files import clear
     from parapet.transforms.release import publishing
 
-    staging = publishing.staging_of(args.output, args.release)
-    folder = publishing.folder_of(args.output, args.release)
+    staging = publishing.staging_of(config.output, config.release)
+    folder = publishing.folder_of(config.output, config.release)
     try:
-        manifest = _manifest(args, staging)
-        publishing.write_documents(manifest, staging, args.parent, args.licence_text)
+        manifest = _manifest(config, staging)
+        publishing.write_documents(manifest, staging, config.parent, config.licence_text)
     except InputError:
         clear(staging)
         raise
     publishing.publish(staging, folder)
-    publishing.update_latest(args.output, args.release.name)
-    if not args.quiet:
-        _say(manifest, folder)
+    publishing.update_latest(config.output, config.release.name)
+    _say(manifest, folder)
 
 
-def _manifest(args: argparse.Namespace, staging: str) -> Manifest:
+def _manifest(config: Config, staging: str) -> Manifest:
     from parapet.transforms.release import manifest
     from parapet.transforms.release.summary import read_summary
 
     summary = read_summary(staging)
-    manifest.check_faults(summary, args.release.allow_problems)
-    made = manifest.make_manifest(args.release, args.plan, summary, args.statistics)
-    manifest.follow(made, staging, args.parent)
+    manifest.check_faults(summary, config.release.allow_problems)
+    made = manifest.make_manifest(config.release, config.plan, summary, config.statistics)
+    manifest.follow(made, staging, config.parent)
     return made
 
 
 def _say(manifest: Manifest, folder: str) -> None:
-    for name, config in manifest.configs.items():
-        rows = ", ".join(f"{split} {info.rows:,}" for split, info in config.splits.items())
-        print(f"{name}: {rows}")
+    for name, kept in manifest.configs.items():
+        rows = ", ".join(f"{split} {info.rows:,}" for split, info in kept.splits.items())
+        say(f"{name}: {rows}")
     if manifest.parent is not None and manifest.changes is not None:
-        print(f"after {manifest.parent.version}: a change at the {manifest.changes.level} level")
+        say(f"after {manifest.parent.version}: a change at the {manifest.changes.level} level")
     size = sum(file.bytes for file in manifest.files)
-    print(f"{folder}: {counted(len(manifest.files) + 2, 'file')}, {size / 1e6:.1f} MB")
-    print(f"report: {folder}/report/index.html")
+    say(f"{folder}: {counted(len(manifest.files) + 2, 'file')}, {size / 1e6:.1f} MB")
+    say(f"report: {folder}/report/index.html")
 
 
 if __name__ == "__main__":

@@ -6,12 +6,18 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from parapet.pipelines.command import StrictParser, run_checked
 
+if TYPE_CHECKING:
+    from parapet.transforms.release.opening import Release
+
 DESCRIPTION = """\
-Compares two releases row by row, by the keys of their rows: what came, went and changed, where the first of the
-changed rows differ, and which version number that asks for. The manifests are believed: 'verify' first."""
+Compares two releases row by row, by the keys of their rows: which rows were added, removed and changed, where the
+first of the changed rows differ, and which version number that requires. Manifests are trusted: run 'verify' first."""
 
 EXAMPLE = """\
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
@@ -20,46 +26,52 @@ EXAMPLE = """\
 NOTE = "exit status: 0 whether or not they differ, 1 where one cannot be read, 2 where there is no release."
 
 
+class Config(msgspec.Struct, frozen=True):
+    """Two releases; the page that is written besides, if any; and whether the difference is printed as JSON."""
+
+    old: Release
+    new: Release
+    output: str
+    json: bool
+
+
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("release diff", DESCRIPTION, EXAMPLE, NOTE)
-    made.add_argument("old", metavar="OLD", help="NAME/VERSION, or NAME for its latest; local or gs://")
-    made.add_argument("new", metavar="NEW", help="the release to compare with it")
-    made.add_argument("--output", metavar="PAGE", help="an HTML page to write too")
-    made.add_argument("--json", action="store_true", help="the difference as JSON")
-    return made
+    flags = StrictParser("release diff", DESCRIPTION, EXAMPLE, NOTE)
+    flags.add_argument("old", metavar="OLD", help="NAME/VERSION, or NAME for its latest; local or gs://")
+    flags.add_argument("new", metavar="NEW", help="the release to compare with it")
+    flags.add_argument("--output", metavar="PAGE", help="an HTML page to write too")
+    flags.add_argument("--json", action="store_true", help="the difference as JSON")
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Raises InputError where one of the two is no release."""
     from parapet.transforms.release.opening import open_release
 
-    args.releases = open_release(args.old), open_release(args.new)
-    return args
+    return Config(open_release(args.old), open_release(args.new), args.output or "", args.json)
 
 
-def act(args: argparse.Namespace) -> None:
-    """Compares and tells."""
+def act(config: Config) -> None:
+    """Compares and prints."""
     import logging
-
-    import msgspec
 
     from parapet.transforms.release.diff.compare import compare
     from parapet.transforms.release.diff.text import diff_lines, diff_page
 
-    difference = compare(*args.releases)
+    difference = compare(config.old, config.new)
     if difference.old.name != difference.new.name:
         logging.warning("these are two datasets: %s and %s", difference.old.name, difference.new.name)
-    if args.json:
+    if config.json:
         print(json.dumps(msgspec.to_builtins(difference), indent=2))
     else:
         print("\n".join(diff_lines(difference)))
-    if args.output:
+    if config.output:
         from parapet.transforms.files import whole
 
-        with whole(args.output) as handle:
+        with whole(config.output) as handle:
             handle.write(diff_page(difference).encode())
-        logging.info("wrote %s", args.output)
+        logging.info("wrote %s", config.output)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -6,8 +6,15 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from parapet.pipelines.command import StrictParser, run_checked
+
+if TYPE_CHECKING:
+    from parapet.schemas.release_manifest import Manifest
+    from parapet.transforms.release.show import Dataset
 
 DESCRIPTION = """\
 Shows what a release says of itself: licence, what it follows, configurations, splits, rows, counts, sources. Of a
@@ -18,15 +25,23 @@ EXAMPLE = """\
   parapet release show releases/my_dataset/1.0.0 --json"""
 
 
+class Config(msgspec.Struct, frozen=True):
+    """A release, or all versions of a dataset; and whether they are printed as JSON."""
+
+    manifest: Manifest | None
+    dataset: Dataset | None
+    json: bool
+
+
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("release show", DESCRIPTION, EXAMPLE)
-    made.add_argument("release", metavar="PATH", help="NAME/VERSION, or NAME for its versions; local or gs://")
-    made.add_argument("--json", action="store_true", help="the same as JSON")
-    return made
+    flags = StrictParser("release show", DESCRIPTION, EXAMPLE)
+    flags.add_argument("release", metavar="PATH", help="NAME/VERSION, or NAME for its versions; local or gs://")
+    flags.add_argument("--json", action="store_true", help="the same as JSON")
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Raises InputError where there is no release."""
     from parapet.schemas.layout import as_path
     from parapet.schemas.release_manifest import MANIFEST
@@ -35,19 +50,19 @@ def check(args: argparse.Namespace) -> argparse.Namespace:
 
     root = as_path(args.release)
     one = (root / MANIFEST).is_file()
-    args.manifest, args.dataset = (read_manifest(root), None) if one else (None, read_dataset(root))
-    return args
+    return Config(read_manifest(root), None, args.json) if one else Config(None, read_dataset(root), args.json)
 
 
-def act(args: argparse.Namespace) -> None:
+def act(config: Config) -> None:
     """Shows."""
     from parapet.transforms.release import show
 
-    if args.manifest is not None:
-        found, lines = show.overview(args.manifest), show.release_lines(args.manifest)
+    if config.manifest is not None:
+        found, lines = show.overview(config.manifest), show.release_lines(config.manifest)
     else:
-        found, lines = show.dataset_overview(args.dataset), show.dataset_lines(args.dataset)
-    print(json.dumps(found, indent=2) if args.json else "\n".join(lines))
+        assert config.dataset is not None
+        found, lines = show.dataset_overview(config.dataset), show.dataset_lines(config.dataset)
+    print(json.dumps(found, indent=2) if config.json else "\n".join(lines))
 
 
 def run(argv: Sequence[str] | None = None) -> int:

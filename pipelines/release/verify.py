@@ -6,8 +6,14 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+import msgspec
+
+from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked, say
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DESCRIPTION = """\
 Checks every file, row and number of a release: against its checksums and its manifest, dialogues against their
@@ -24,39 +30,43 @@ A release that somebody rewrote as a whole, hashes and all, passes: compare the 
 came to you another way."""
 
 
+class Config(msgspec.Struct, frozen=True):
+    """A release; whether findings are printed as JSON; and whether progress is not shown."""
+
+    root: Path
+    json: bool
+    quiet: bool
+
+
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("release verify", DESCRIPTION, EXAMPLE, NOTE)
-    made.add_argument("release", metavar="PATH", help="NAME/VERSION, or NAME; local or gs://")
-    made.add_argument("--json", action="store_true", help="findings as JSON")
-    return made
+    flags = StrictParser("release verify", DESCRIPTION, EXAMPLE, NOTE)
+    flags.add_argument("release", metavar="PATH", help="NAME/VERSION, or NAME; local or gs://")
+    flags.add_argument("--json", action="store_true", help="findings as JSON")
+    return flags
 
 
-def check(args: argparse.Namespace) -> argparse.Namespace:
+def check(args: argparse.Namespace) -> Config:
     """Raises InputError where there is no release."""
     from parapet.transforms.release.verify.examine import find_release
 
-    args.root = find_release(args.release)
-    return args
+    return Config(find_release(args.release), args.json, args.quiet)
 
 
-def act(args: argparse.Namespace) -> int:
-    """Checks and tells."""
-    import msgspec
-
+def act(config: Config) -> int:
+    """Checks and prints the findings."""
     from parapet.pipelines.progress import Progress
     from parapet.transforms.release.verify.examine import examine
 
-    with Progress("release verify", enabled=not args.quiet and sys.stderr.isatty()) as shown:
-        done = examine(args.root, shown.stage if shown.enabled else lambda _: None)
-    if args.json:
+    with Progress("release verify", enabled=not config.quiet and sys.stderr.isatty()) as shown:
+        done = examine(config.root, shown.stage if shown.enabled else lambda _: None)
+    if config.json:
         print(json.dumps(msgspec.to_builtins(done), indent=2))
     else:
         for finding in done.findings:
             print(finding)
-        if not args.quiet:
-            numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
-            print(", ".join(counted(n, what) for n, what in numbers))
+        numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
+        say(", ".join(counted(n, what) for n, what in numbers))
     return EXIT_FAILURE if done.findings else 0
 
 
