@@ -31,8 +31,8 @@ def lines_of(path: Path) -> list[Any]:
 def chat(chat_id: str, *turns: str) -> str:
     """A line, given texts of user and bot in turn."""
     speakers = ("user", "agent")
-    made = [{"speaker": speakers[i % 2], "text": text} for i, text in enumerate(turns)]
-    return json.dumps({"chat_id": chat_id, "turns": made}) + "\n"
+    messages = [{"speaker": speakers[i % 2], "text": text} for i, text in enumerate(turns)]
+    return json.dumps({"chat_id": chat_id, "turns": messages}) + "\n"
 
 
 CHATS = [
@@ -62,15 +62,15 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(given: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(given: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("anonymous") / "out"
     names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
     assert run(out, "--chats", *names, "--bots", "zyx", "--max_bad", "100%") == 0
     return out
 
 
-def test_chats(made: Path) -> None:
-    assert lines_of(made / "chats" / "00001.jsonl")[:2] == [
+def test_chats(output: Path) -> None:
+    assert lines_of(output / "chats" / "00001.jsonl")[:2] == [
         {
             "chat_id": "00001-000001",
             "turns": [
@@ -88,7 +88,7 @@ def test_chats(made: Path) -> None:
             ],
         },
     ]
-    assert [one["turns"] for one in lines_of(made / "chats" / "00002.jsonl")] == [
+    assert [one["turns"] for one in lines_of(output / "chats" / "00002.jsonl")] == [
         [
             {"speaker": "user", "text": "Hi, it's me, <EMAIL_1>"},
             {"speaker": "bot", "text": "hello <PERSON_1>"},
@@ -97,36 +97,36 @@ def test_chats(made: Path) -> None:
     ]
 
 
-def test_the_format_of_dialog_babi(made: Path) -> None:
-    read = [one.exchanges for one in parse_dialogues((made / "babi" / "00001.txt").read_bytes())]
+def test_the_format_of_dialog_babi(output: Path) -> None:
+    read = [one.exchanges for one in parse_dialogues((output / "babi" / "00001.txt").read_bytes())]
     assert read[0] == [
         Exchange("Hi, my name is <PERSON_1>", "hello <PERSON_1>! which city?"),
         Exchange("Chicago. call <PHONE_1>", "<SILENCE>"),
     ]
-    (read_again,) = parse_dialogues((made / "babi" / "00003.txt").read_bytes())
+    (read_again,) = parse_dialogues((output / "babi" / "00003.txt").read_bytes())
     assert read_again.lines == (
         Exchange("hi i'm <PERSON_1>", "hi <PERSON_1>"),
         Exchange("<SILENCE>", "api_call"),
     )
 
 
-def test_what_a_second_look_suspects(made: Path) -> None:
+def test_what_a_second_look_suspects(output: Path) -> None:
     """A name of another chat is known, and one that stands alone is not."""
-    assert lines_of(made / "suspects" / "00001.jsonl") == [
+    assert lines_of(output / "suspects" / "00001.jsonl") == [
         {"chat_id": "00001-000002", "turn": 0, "kind": "carried", "first": "o", "length": 7}
     ]
-    numbers = json.loads((made / "statistics.json").read_text())
+    numbers = json.loads((output / "statistics.json").read_text())
     assert {kind: n for kind, n in numbers["suspects"].items() if n} == {"carried": 1}
     assert numbers["chats_with_suspects"] == 1
 
 
-def test_nothing_is_lost(made: Path) -> None:
-    numbers = json.loads((made / "statistics.json").read_text())
+def test_nothing_is_lost(output: Path) -> None:
+    numbers = json.loads((output / "statistics.json").read_text())
     assert (numbers["files"], numbers["chats"], numbers["written"], numbers["left_out"]) == (3, 9, 6, 3)
-    assert numbers["turns"] == sum(len(one["turns"]) for path in (made / "chats").iterdir() for one in lines_of(path))
+    assert numbers["turns"] == sum(len(one["turns"]) for path in (output / "chats").iterdir() for one in lines_of(path))
     assert numbers["facts_left_out"] == 1
     letters = [
-        (one["file"], one["where"], one["reason"].partition(":")[0]) for one in lines_of(made / "dead_letters.jsonl")
+        (one["file"], one["where"], one["reason"].partition(":")[0]) for one in lines_of(output / "dead_letters.jsonl")
     ]
     assert letters == [
         ("00001", "line 4", "not_json"),
@@ -136,19 +136,19 @@ def test_nothing_is_lost(made: Path) -> None:
     assert numbers["replaced"]["PERSON"] == {"mentions": 5, "things": 3}
 
 
-def test_no_file_tells_what_was_replaced(made: Path) -> None:
-    """Not even the names of the files that were given; what was missed stands in the chats alone."""
-    for path, data in files_of(made).items():
-        told = [secret for secret in SECRETS if secret in data.decode()]
-        assert told == {"chats/00001.jsonl": ["okonkwo", "Chicago"], "babi/00001.txt": ["okonkwo", "Chicago"]}.get(
+def test_no_file_reveals_what_was_replaced(output: Path) -> None:
+    """Nor the names of the input files; only the chats themselves have what was missed."""
+    for path, data in files_of(output).items():
+        leaked = [secret for secret in SECRETS if secret in data.decode()]
+        assert leaked == {"chats/00001.jsonl": ["okonkwo", "Chicago"], "babi/00001.txt": ["okonkwo", "Chicago"]}.get(
             path, []
         )
 
 
-def test_the_same_on_two_workers(given: Path, made: Path, tmp_path: Path) -> None:
+def test_the_same_on_two_workers(given: Path, output: Path, tmp_path: Path) -> None:
     names = [str(given / f"chats.{suffix}") for suffix in ("jsonl", "csv", "txt")]
     assert run(tmp_path / "out", "--chats", *names, "--bots", "zyx", "--max_bad", "100%", *TWO_WORKERS) == 0
-    assert files_of(tmp_path / "out") == files_of(made)
+    assert files_of(tmp_path / "out") == files_of(output)
 
 
 def test_a_model_a_list_and_strictness(tmp_path: Path) -> None:
@@ -180,21 +180,21 @@ def test_a_model_a_list_and_strictness(tmp_path: Path) -> None:
 
 
 def test_what_cannot_work(given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def told(*flags: str) -> str:
+    def message(*flags: str) -> str:
         assert run(tmp_path / "out", *flags) == 2
         return capsys.readouterr().err
 
     chats = ["--chats", str(given / "chats.jsonl")]
-    assert "there is no such file" in told("--chats", str(tmp_path / "none"))
+    assert "there is no such file" in message("--chats", str(tmp_path / "none"))
     (tmp_path / "odd.txt").write_text("hello\n")
-    assert "has no chats: expected lines such as" in told("--chats", str(tmp_path / "odd.txt"))
-    assert "there is no kind 'NAME': choose from EMAIL" in told(*chats, "--keep", "name")
-    assert "'XX' is no region" in told(*chats, "--phone_regions", "xx")
-    assert "there is no trained model 'en_none': python -m spacy download en_none" in told(
+    assert "has no chats: expected lines such as" in message("--chats", str(tmp_path / "odd.txt"))
+    assert "there is no kind 'NAME': choose from EMAIL" in message(*chats, "--keep", "name")
+    assert "'XX' is no region" in message(*chats, "--phone_regions", "xx")
+    assert "there is no trained model 'en_none': python -m spacy download en_none" in message(
         *chats, "--spacy_model", "en_none"
     )
     (tmp_path / "names.txt").write_text("person\tAnn\n")
-    assert "line 1: a kind is in capitals" in told(*chats, "--entities", str(tmp_path / "names.txt"))
+    assert "line 1: a kind is in capitals" in message(*chats, "--entities", str(tmp_path / "names.txt"))
 
 
 def read(path: Path, data: bytes) -> list[Any]:

@@ -81,28 +81,28 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("task6") / "out"
     assert run(root, out) == 0
     return out
 
 
-def test_the_files_of_task_6(made: Path) -> None:
-    assert babi(made, "trn") == ASIAN + CHEAP
-    assert babi(made, "dev") == ASIAN
-    assert babi(made, "tst") == CHEAP
+def test_the_files_of_task_6(output: Path) -> None:
+    assert babi(output, "trn") == ASIAN + CHEAP
+    assert babi(output, "dev") == ASIAN
+    assert babi(output, "tst") == CHEAP
     bot = [line.partition("\t")[2] for line in (ASIAN + CHEAP).splitlines() if "\t" in line]
-    assert babi(made, "candidates") == "".join(f"1 {text}\n" for text in sorted(set(bot)))
+    assert babi(output, "candidates") == "".join(f"1 {text}\n" for text in sorted(set(bot)))
     facts = [line.partition(" ")[2] for line in (ASIAN + CHEAP).splitlines() if " R_" in line and "\t" not in line]
-    assert sorted(babi(made, "kb").splitlines()) == sorted({f"1 {fact}" for fact in facts if "R_rating" not in fact})
-    assert (made / "dead_letters.jsonl").read_bytes() == b""
-    assert "<script" not in (made / "report.html").read_text()
+    assert sorted(babi(output, "kb").splitlines()) == sorted({f"1 {fact}" for fact in facts if "R_rating" not in fact})
+    assert (output / "dead_letters.jsonl").read_bytes() == b""
+    assert "<script" not in (output / "report.html").read_text()
 
 
-def test_the_numbers_are_those_of_the_files(made: Path) -> None:
-    numbers = json.loads((made / "statistics.json").read_text())
+def test_the_numbers_are_those_of_the_files(output: Path) -> None:
+    numbers = json.loads((output / "statistics.json").read_text())
     for split, short in (("train", "trn"), ("dev", "dev"), ("test", "tst")):
-        lines = [line for line in babi(made, short).splitlines() if line]
+        lines = [line for line in babi(output, short).splitlines() if line]
         said = [line.partition(" ")[2].split("\t") for line in lines if "\t" in line]
         one = numbers["splits"][split]
         assert one["dialogues"] == sum(line.startswith("1 ") for line in lines)
@@ -114,20 +114,23 @@ def test_the_numbers_are_those_of_the_files(made: Path) -> None:
         utterances = one["user_turns"] + len(lines)  # each line has a bot turn or a fact
         assert one["per_dialogue"]["utterances"] == utterances / one["dialogues"]
     words = {
-        word for short in ("trn", "dev", "tst") for line in babi(made, short).splitlines() for word in line.split()[1:]
+        word
+        for short in ("trn", "dev", "tst")
+        for line in babi(output, short).splitlines()
+        for word in line.split()[1:]
     }
     assert numbers["vocabulary"] == len(words)
     assert (numbers["restaurants"], numbers["candidates"]) == (3, 12)
 
 
-def test_the_sgd_layout(made: Path) -> None:
-    services = services_by_name(read_root(made / "sgd"))
+def test_the_sgd_layout(output: Path) -> None:
+    services = services_by_name(read_root(output / "sgd"))
     assert list(services) == ["Restaurants_dstc2"]
-    for path in sorted((made / "sgd").rglob("dialogues_*.json")):
+    for path in sorted((output / "sgd").rglob("dialogues_*.json")):
         for dialogue in parse_dialogues(path.read_bytes(), path):
             assert not list(problems_of(dialogue, services))
             assert [turn.speaker for turn in dialogue.turns[:2]] == ["USER", "SYSTEM"]
-    one = dialogues_in(made, "test")[0]
+    one = dialogues_in(output, "test")[0]
     assert one["dialogue_id"] == "Mar13_S2A0/voip-4"
     frames = [turn["frames"][0] for turn in one["turns"]]
     assert frames[0]["state"]["slot_values"] == {"food": ["tuscan"], "pricerange": ["cheap"]}
@@ -157,9 +160,9 @@ def test_the_sgd_layout(made: Path) -> None:
     assert {("food", "tuscan"), ("pricerange", "cheap"), ("name", "the lucky star"), ("phone", "01223 244277")} <= spans
 
 
-def test_other_pipelines_take_it(made: Path) -> None:
+def test_other_pipelines_take_it(output: Path) -> None:
     """As they all read a corpus."""
-    corpus = read_corpus(made / "sgd", ["train", "test"])
+    corpus = read_corpus(output / "sgd", ["train", "test"])
     assert [path for path, _ in corpus.schemas] == ["test/schema.json", "train/schema.json"]
     read = [one for file in corpus.files for _, _, plain, one in dialogues_of(file) if plain]
     assert len(read) == 3
@@ -167,7 +170,7 @@ def test_other_pipelines_take_it(made: Path) -> None:
     assert not [one for one in said if one.wrong or one.odd]
 
 
-def test_the_same_in_any_order_on_two_workers(root: Path, made: Path, tmp_path: Path) -> None:
+def test_the_same_in_any_order_on_two_workers(root: Path, output: Path, tmp_path: Path) -> None:
     other = tmp_path / "logs"
     (other / "data").mkdir(parents=True)
     for path in (root / "data").iterdir():
@@ -179,9 +182,9 @@ def test_the_same_in_any_order_on_two_workers(root: Path, made: Path, tmp_path: 
     )
     assert run(other, tmp_path / "out", *TWO_WORKERS) == 0
     assert babi(tmp_path / "out", "trn") == CHEAP + ASIAN + CHEAP
-    assert babi(tmp_path / "out", "candidates") == babi(made, "candidates")
-    assert babi(tmp_path / "out", "kb") == babi(made, "kb")
-    before = {one["dialogue_id"]: one for split in ("train", "dev", "test") for one in dialogues_in(made, split)}
+    assert babi(tmp_path / "out", "candidates") == babi(output, "candidates")
+    assert babi(tmp_path / "out", "kb") == babi(output, "kb")
+    before = {one["dialogue_id"]: one for split in ("train", "dev", "test") for one in dialogues_in(output, split)}
     assert {one["dialogue_id"]: one for one in dialogues_in(tmp_path / "out", "train")}.items() <= before.items()
 
 
@@ -238,22 +241,22 @@ def goals(label: Any) -> Any:
 def test_what_cannot_work(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Told before anything runs, with status 2."""
 
-    def told(folder: Path, *flags: str) -> str:
+    def message(folder: Path, *flags: str) -> str:
         assert run(folder, tmp_path / "out", *flags) == 2
         return capsys.readouterr().err
 
-    assert "--logs: there is no such file or folder" in told(tmp_path / "nothing")
+    assert "--logs: there is no such file or folder" in message(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    assert "no lists here: expected scripts/config/dstc2_train.flist" in told(tmp_path / "empty")
+    assert "no lists here: expected scripts/config/dstc2_train.flist" in message(tmp_path / "empty")
     write_lists(tmp_path / "twice", train=["a/b"], test=["a/b"])
-    assert "'a/b' is listed twice" in told(tmp_path / "twice")
+    assert "'a/b' is listed twice" in message(tmp_path / "twice")
     write_lists(tmp_path / "none", train=[])
-    assert "the lists name no call" in told(tmp_path / "none")
+    assert "the lists name no call" in message(tmp_path / "none")
     (tmp_path / "none" / "scripts" / "config" / "ontology_dstc2.json").unlink()
     (tmp_path / "none" / "scripts" / "config" / "dstc2_train.flist").write_text("a/b\n")
-    assert "no ontology here" in told(tmp_path / "none")
+    assert "no ontology here" in message(tmp_path / "none")
     kb = tmp_path / "kb.txt"
     kb.write_text("1 ask R_cuisine italian\n1 ask R_cuisine\n")
-    assert "line 2: is no fact" in told(root, "--kb", str(kb))
+    assert "line 2: is no fact" in message(root, "--kb", str(kb))
     assert run(root, root) == 2
     assert "the same folder as --logs" in capsys.readouterr().err

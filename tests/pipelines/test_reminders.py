@@ -1,4 +1,4 @@
-"""``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same however it is made."""
+"""``parapet reminders`` as a person runs it: a corpus that the other pipelines take, the same for any sharding."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def dialogues_of(folder: Path) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("made") / "out"
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("output") / "out"
     assert run(["--output", str(out), *SIZES, "--per_file", "16", "--quiet"]) == 0
     return out
 
 
-def test_the_corpus(made: Path) -> None:
-    files = {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()}
+def test_the_corpus(output: Path) -> None:
+    files = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
     assert files == {
         *("README.md", "report.html", "run.json", "statistics.json"),
         *("train/schema.json", "train/dialogues_001.json", "train/dialogues_002.json", "train/dialogues_003.json"),
         *("test/schema.json", "test/dialogues_001.json"),
     }
-    services = services_by_name(read_root(made))
+    services = services_by_name(read_root(output))
     for split, n in (("train", 40), ("test", 12)):
-        typed = [one for file in sorted((made / split).glob("d*.json")) for one in read_dialogues(file)]
+        typed = [one for file in sorted((output / split).glob("d*.json")) for one in read_dialogues(file)]
         assert [one.dialogue_id for one in typed] == [f"{split}_{i:05}" for i in range(n)]
         assert not [problem for one in typed for problem in problems_of(one, services)]
-    numbers = json.loads((made / "statistics.json").read_bytes())
-    train = dialogues_of(made / "train")
+    numbers = json.loads((output / "statistics.json").read_bytes())
+    train = dialogues_of(output / "train")
     of = numbers["splits"]["train"]
     utterances = [turn["utterance"] for one in train for turn in one["turns"]]
     assert (of["dialogues"], of["turns"], of["different_utterances"]) == (40, len(utterances), len(set(utterances)))
@@ -52,30 +52,30 @@ def test_the_corpus(made: Path) -> None:
     assert of["user_acts"]["NEGATE"] == sum(
         action["act"] == "NEGATE" for frame in frames for action in frame["actions"]
     )
-    assert train[0]["turns"][0]["utterance"] in (made / "report.html").read_text()
-    assert "| train | 40 |" in (made / "README.md").read_text()
-    counts = json.loads((made / "run.json").read_bytes())["counts"]
+    assert train[0]["turns"][0]["utterance"] in (output / "report.html").read_text()
+    assert "| train | 40 |" in (output / "README.md").read_text()
+    counts = json.loads((output / "run.json").read_bytes())["counts"]
     assert (counts["dialogues//train"], counts["dialogues//test"], counts["different"]) == (40, 12, 52)
     assert counts["turns//train"] == len(utterances)
 
 
-def test_on_two_workers_and_in_other_files(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_two_workers_and_in_other_files(output: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--output", str(tmp_path / "out"), *SIZES, "--per_file", "7", *TWO_WORKERS]) == 0
     assert "train: 40 dialogues, " in capsys.readouterr().out
     for split in ("train", "test"):
-        assert dialogues_of(tmp_path / "out" / split) == dialogues_of(made / split)
+        assert dialogues_of(tmp_path / "out" / split) == dialogues_of(output / split)
     for name in ("README.md", "statistics.json"):
-        assert (tmp_path / "out" / name).read_bytes() == (made / name).read_bytes()
+        assert (tmp_path / "out" / name).read_bytes() == (output / name).read_bytes()
 
 
-def test_then_unseen_values_then_people(made: Path, tmp_path: Path) -> None:
+def test_then_unseen_values_then_people(output: Path, tmp_path: Path) -> None:
     unseen, hits = tmp_path / "unseen", tmp_path / "hits"
-    assert run_unseen_entities(["--sgd", str(made), "--output", str(unseen), "--quiet"]) == 0
+    assert run_unseen_entities(["--sgd", str(output), "--output", str(unseen), "--quiet"]) == 0
     numbers = json.loads((unseen / "statistics.json").read_bytes())
     assert (numbers["leaks"], numbers["changed"]) == (0, 12)
     assert {kind for kind, of in numbers["kinds"].items() if of["replaced"]} == {"task", "date", "time"}
     assert set(numbers["kept"]) <= {"categorical"}
-    seen = {turn["utterance"] for one in dialogues_of(made / "train") for turn in one["turns"]}
+    seen = {turn["utterance"] for one in dialogues_of(output / "train") for turn in one["turns"]}
     spans = [
         turn["utterance"][span["start"] : span["exclusive_end"]]
         for one in dialogues_of(unseen / "test")
@@ -90,7 +90,7 @@ def test_then_unseen_values_then_people(made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--dialogues", "5,5"], "--dialogues: give three numbers, of train, dev and test"),
         (["--dialogues", "0,0,0"], "--dialogues: give three numbers"),
@@ -98,9 +98,9 @@ def test_then_unseen_values_then_people(made: Path, tmp_path: Path) -> None:
         (["--per_file", "0"], "--per_file: 0: give 1 to 10,000"),
     ],
 )
-def test_mistakes(flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--output", str(tmp_path / "out"), *flags]) == 2
-    said = capsys.readouterr().err
-    assert told in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()

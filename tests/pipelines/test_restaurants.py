@@ -61,7 +61,7 @@ def run(out: Path, *flags: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("simulated") / "out"
     assert run(out, *FLAGS, "--quiet") == 0
     return out
@@ -75,10 +75,10 @@ def sets(folder: Path) -> dict[tuple[int, str], list[BabiDialogue]]:
     }
 
 
-def test_published_files(made: Path) -> None:
-    found = sets(made)
-    candidates = parse_candidates((made / "dialog-babi-candidates.txt").read_bytes())
-    facts = set(parse_facts((made / "dialog-babi-kb-all.txt").read_bytes()))
+def test_published_files(output: Path) -> None:
+    found = sets(output)
+    candidates = parse_candidates((output / "dialog-babi-candidates.txt").read_bytes())
+    facts = set(parse_facts((output / "dialog-babi-kb-all.txt").read_bytes()))
     assert (len(set(candidates)), len(candidates), len(facts)) == (4212, 4212, 8400)
     for (_, split), dialogues in found.items():
         assert len(dialogues) == SIZES[split]
@@ -86,7 +86,7 @@ def test_published_files(made: Path) -> None:
             assert {one.bot for one in dialogue.exchanges} <= set(candidates)
             assert set(dialogue.facts) <= facts
     # Who says what is the same with disfluencies, but for the user's words.
-    plus = sets(made / "babi_plus")
+    plus = sets(output / "babi_plus")
     changed: Counter[bool] = Counter()
     for key, dialogues in found.items():
         for old, new in zip(dialogues, plus[key], strict=True):
@@ -96,14 +96,14 @@ def test_published_files(made: Path) -> None:
                 changed[first.user == second.user] += first.user != SILENCE
     assert 0.3 < changed[False] / changed.total() < 0.7
     for name in ("dialog-babi-candidates.txt", "dialog-babi-kb-all.txt"):
-        assert (made / "babi_plus" / name).read_bytes() == (made / name).read_bytes()
+        assert (output / "babi_plus" / name).read_bytes() == (output / name).read_bytes()
 
 
-def test_splits_are_apart(made: Path) -> None:
+def test_splits_do_not_overlap(output: Path) -> None:
     """By the words of the files alone: what occurs in the out-of-vocabulary tests, and which calls and entities."""
-    found = sets(made)
+    found = sets(output)
     values: dict[str, dict[str, set[str]]] = {}
-    for fact in parse_facts((made / "dialog-babi-kb-all.txt").read_bytes()):
+    for fact in parse_facts((output / "dialog-babi-kb-all.txt").read_bytes()):
         values.setdefault(fact.relation, {}).setdefault(fact.value, set()).add(fact.entity)
     hidden = {fact for relation in ("R_cuisine", "R_location", "R_phone", "R_address") for fact in values[relation]}
     hidden |= {entity for of in values["R_cuisine"].values() for entity in of}
@@ -123,13 +123,13 @@ def test_splits_are_apart(made: Path) -> None:
             assert first == second or not requests[first] & requests[second]
 
 
-def test_corpora_in_the_sgd_layout(made: Path) -> None:
-    found = sets(made)
+def test_corpora_in_the_sgd_layout(output: Path) -> None:
+    found = sets(output)
     names = [f"task{task}{plus}{oov}" for task in TASKS for plus in ("", "-plus") for oov in ("", "-oov")]
-    assert sorted(path.name for path in (made / "sgd").iterdir()) == sorted(names)
+    assert sorted(path.name for path in (output / "sgd").iterdir()) == sorted(names)
     for name in names:
         task, plus = int(name[4]), "plus" in name
-        root = made / "sgd" / name
+        root = output / "sgd" / name
         services = services_by_name(read_root(root))
         assert list(services) == ["Restaurants_1"]
         splits = {"oov": "test"} if name.endswith("oov") else {"train": "train", "dev": "dev", "test": "test"}
@@ -142,9 +142,9 @@ def test_corpora_in_the_sgd_layout(made: Path) -> None:
                 assert plus or users == [line.user for line in published.exchanges if line.user != SILENCE]
 
 
-def test_numbers_are_those_of_the_files(made: Path) -> None:
-    numbers = json.loads((made / "statistics.json").read_bytes())
-    for (task, split), dialogues in sets(made).items():
+def test_numbers_are_those_of_the_files(output: Path) -> None:
+    numbers = json.loads((output / "statistics.json").read_bytes())
+    for (task, split), dialogues in sets(output).items():
         exchanges = [one for dialogue in dialogues for one in dialogue.exchanges]
         silences = sum(one.user == SILENCE for one in exchanges)
         facts = sum(len(dialogue.facts) for dialogue in dialogues)
@@ -159,35 +159,37 @@ def test_numbers_are_those_of_the_files(made: Path) -> None:
     assert numbers["bot"]["plus"]["5"]["seen"]["per_dialogue"] < 0.5
     assert (numbers["candidates"], numbers["facts"]) == (4212, 8400)
     for task in TASKS:
-        texts = {split: [one.lines for one in dialogues] for (of, split), dialogues in sets(made).items() if of == task}
+        texts = {
+            split: [one.lines for one in dialogues] for (of, split), dialogues in sets(output).items() if of == task
+        }
         repeated = sum(len(lines) - len(set(lines)) for lines in texts.values())
         structure = numbers["tasks"][str(task)]["structure"]
         assert structure["repeats"]["simulated"] == repeated == 0
         assert structure["lines"]["simulated"] == numbers["tasks"][str(task)]["all"]["bot"]
     assert numbers["tasks"]["5"]["structure"]["ends"] == {"simulated": {"decline": 1.0}, "published": {"decline": 1.0}}
-    card = (made / "README.md").read_text()
+    card = (output / "README.md").read_text()
     assert "| 4, providing extra information | 52 |" in card
     assert "| 2, last act of the user | thank: 100.0% | thank: 100.0% |" in card
-    page = (made / "report.html").read_text()
+    page = (output / "report.html").read_text()
     assert "5, fields updated" in page
     assert page.count('<article class="example"') == 10
     assert "<script" not in page
-    counts = json.loads((made / "run.json").read_bytes())["counts"]
+    counts = json.loads((output / "run.json").read_bytes())["counts"]
     written = {name: n for name, n in counts.items() if name.startswith(("babi/", "sgd/"))}
     assert sum(written.values()) == 4 * 5 * sum(SIZES.values())
 
 
-def test_any_sharding_on_two_workers(made: Path, tmp_path: Path) -> None:
+def test_any_sharding_on_two_workers(output: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run(out, *FLAGS, "--tasks", "3", "--quiet", "--dialogues_per_file", "10", *TWO_WORKERS) == 0
-    before, after = files_of(made), files_of(out)
+    before, after = files_of(output), files_of(out)
     for plus in ("", "babi_plus/"):
         for split, n in SIZES.items():
             parts = -(-n // 10)
             names = [plus + dialogues_name(3, split, i + 1, parts) for i in range(parts)]
             assert b"".join(after[name] for name in names) == before[plus + dialogues_name(3, split)]
-    for path in (made / "sgd").glob("task3*/*/dialogues_001.json"):
-        folder = out / path.parent.relative_to(made)
+    for path in (output / "sgd").glob("task3*/*/dialogues_001.json"):
+        folder = out / path.parent.relative_to(output)
         both = [one for file in sorted(folder.glob("dialogues_*.json")) for one in json.loads(file.read_bytes())]
         assert both == json.loads(path.read_bytes())
     assert after["sgd/task3/train/dialogues_002.json"].startswith(b"[\n  {\n")
@@ -197,7 +199,7 @@ def test_any_sharding_on_two_workers(made: Path, tmp_path: Path) -> None:
     assert other["bot"]["plain"] == {"3": one["bot"]["plain"]["3"]}
 
 
-def test_more_dialogues_another_seed_another_domain(made: Path, tmp_path: Path) -> None:
+def test_more_dialogues_another_seed_another_domain(output: Path, tmp_path: Path) -> None:
     """What is there stays as the sets grow; a seed changes it; hotels are simulated as restaurants are."""
     (tmp_path / "hotels.toml").write_text(HOTELS)
     out = tmp_path / "out"
@@ -223,16 +225,16 @@ def test_more_dialogues_another_seed_another_domain(made: Path, tmp_path: Path) 
                for fact in first.facts)  # fmt: skip
     world = World(default_ontology(), "0", 3)
     ids = [simulating.simulate(world, 1, "train", number).dialogue_id for number in range(3)]
-    stored = json.loads((made / "sgd" / "task1" / "train" / "dialogues_001.json").read_bytes())
+    stored = json.loads((output / "sgd" / "task1" / "train" / "dialogues_001.json").read_bytes())
     assert [one["dialogue_id"] for one in stored[:3]] == ids
     other = World(default_ontology(), "1", 3)
     assert simulating.simulate(world, 5, "dev", 0) != simulating.simulate(other, 5, "dev", 0)
 
 
-def test_other_pipelines_take_it(made: Path, tmp_path: Path) -> None:
-    flags = ["--sgd", str(made / "sgd" / "task5-oov"), "--kinds", "typos", "--env", "none", "--quiet"]
+def test_other_pipelines_take_it(output: Path, tmp_path: Path) -> None:
+    flags = ["--sgd", str(output / "sgd" / "task5-oov"), "--kinds", "typos", "--env", "none", "--quiet"]
     assert run_language_variations([*flags, "--output", str(tmp_path / "out")]) == 0
-    before = json.loads((made / "sgd/task5-oov/test/dialogues_001.json").read_bytes())
+    before = json.loads((output / "sgd/task5-oov/test/dialogues_001.json").read_bytes())
     after = json.loads((tmp_path / "out/typos/test/dialogues_001.json").read_bytes())
     assert before != after
     for old, new in zip(before, after, strict=True):
@@ -243,7 +245,7 @@ def test_other_pipelines_take_it(made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (["--tasks", "6"], "--tasks: '6' is no task: choose from 1 to 5"),
         (["--tasks", "1,1"], "--tasks: give each task once"),
@@ -259,20 +261,22 @@ def test_other_pipelines_take_it(made: Path, tmp_path: Path) -> None:
         (["--ontology", "nowhere.toml"], "nowhere.toml: --ontology: there is no such file"),
     ],
 )
-def test_bad_flags(flags: list[str], told: str, tmp_path: Path, capsys: Any) -> None:
+def test_bad_flags(flags: list[str], message: str, tmp_path: Path, capsys: Any) -> None:
     assert run(tmp_path / "out", *flags) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_patterns_that_can_be_taken_for_each_other(tmp_path: Path, capsys: Any) -> None:
-    """Where it cannot be seen in the patterns alone, the bot of rules finds out; nothing is published."""
+def test_ambiguous_patterns(tmp_path: Path, capsys: Any) -> None:
+    """Ambiguity that the patterns alone do not show is found by the rule-based bot; nothing is published."""
     confusing = HOTELS + '[patterns.user]\nupdate = ["i need a hotel whose room is single"]\n'
     (tmp_path / "hotels.toml").write_text(confusing)
     flags = ["--ontology", str(tmp_path / "hotels.toml"), "--tasks", "1", "--sizes", "300", "--formats", "babi"]
     assert run(tmp_path / "out", *flags) == 1
-    told = capsys.readouterr().err
-    assert "the rule-based bot does not find 'let me see' as the answer to 'i need a hotel whose room is single" in told
+    message = capsys.readouterr().err
+    assert (
+        "the rule-based bot does not find 'let me see' as the answer to 'i need a hotel whose room is single" in message
+    )
     assert not list((tmp_path / "out").glob("*.txt"))
 
 

@@ -269,9 +269,7 @@ def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
     sizes = ", ".join(f"{split} {of_split['dialogues']:,}" for split, of_split in splits.items())
     total = counted(sum(of_split["dialogues"] for of_split in splits.values()), "dialogue")
     offers, found = (sum(of_split[name] for of_split in splits.values()) for name in ("offers", "offers_found"))
-    user = (
-        "the first hypothesis of the speech recogniser" if config.user == ASR else "the transcription, noise included"
-    )
+    user = "first hypotheses of the recogniser" if config.user == ASR else "transcriptions, with noise words"
     source = "the given file" if config.knowledge else "what the system says about the restaurants that it offers"
     means = [
         [split, f"{of_split['dialogues']:,}", *(number(of_split["per_dialogue"][name], 1) for name in PAPER_MEANS)]
@@ -306,7 +304,7 @@ def report_of(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
             Text(
                 title="About these dialogues",
                 paragraphs=[
-                    f"Users say {user}; bots say the system's prompts.",
+                    f"User turns are {user}; bot turns are the system's prompts.",
                     "API calls are made from the labelled states, where an answer needs a search and food, area or "
                     "price range differ from those of the previous search.",
                     f"The knowledge base comes from {source}: {numbers['restaurants']:,} restaurants, "

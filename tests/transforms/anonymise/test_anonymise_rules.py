@@ -87,29 +87,29 @@ def replaced(*texts: str, rules: Rules = NO_LISTS, speakers: str = "") -> Replac
 
 
 def test_one_thing_has_one_placeholder() -> None:
-    made = replaced(
+    result = replaced(
         "I'm Ann Lee, 415-555-0132, ann@x.com",
         "Hi Ann! Is it +1 (415) 555 0132, Ms Lee?",
         "yes. my husband Bob Lee will come, ANN@X.COM",
         "ok lee and bob",
     )
-    assert made.texts == (
+    assert result.texts == (
         "I'm <PERSON_1>, <PHONE_1>, <EMAIL_1>",
         "Hi <PERSON_1>! Is it <PHONE_1>, Ms <PERSON_1>?",
         "yes. my husband <PERSON_2> will come, <EMAIL_1>",
         "ok <PERSON_1> and <PERSON_2>",
     )
-    assert made.mentions == {"PERSON": 6, "PHONE": 2, "EMAIL": 2}
-    assert made.things == {"PERSON": 2, "PHONE": 1, "EMAIL": 1}
+    assert result.mentions == {"PERSON": 6, "PHONE": 2, "EMAIL": 2}
+    assert result.things == {"PERSON": 2, "PHONE": 1, "EMAIL": 1}
     # A chat of its own begins anew.
     assert replaced("I'm Bob").texts == ("I'm <PERSON_1>",)
 
 
 def test_common_words_that_are_names() -> None:
     """They are replaced where they are a name for sure; what is left of them the second look tells."""
-    made = replaced("my name is Will May", "Will do. You may come, Will?")
-    assert made.texts == ("my name is <PERSON_1>", "Will do. You may come, Will?")
-    assert list(suspects_in(1, made.texts[1], made.parts, ())) == [Suspect(1, "carried", "W", 4)]
+    result = replaced("my name is Will May", "Will do. You may come, Will?")
+    assert result.texts == ("my name is <PERSON_1>", "Will do. You may come, Will?")
+    assert list(suspects_in(1, result.texts[1], result.parts, ())) == [Suspect(1, "carried", "W", 4)]
     assert replaced("my name is jon hope", "hope so, jon").texts == (
         "my name is <PERSON_1> hope",
         "hope so, <PERSON_1>",
@@ -123,8 +123,8 @@ def test_speakers_that_have_names() -> None:
 
 def test_what_is_listed_and_what_is_kept() -> None:
     rules = Rules(entities=(("RESTAURANT", "blue door"), ("ENTITY", "Blue Door Cafe")), kept=frozenset({"TIME"}))
-    made = replaced("the blue DOOR at 7pm, or Blue-Door Cafe, or blue doors", rules=rules)
-    assert made.texts == ("the <RESTAURANT_1> at 7pm, or <ENTITY_1>, or blue doors",)
+    result = replaced("the blue DOOR at 7pm, or Blue-Door Cafe, or blue doors", rules=rules)
+    assert result.texts == ("the <RESTAURANT_1> at 7pm, or <ENTITY_1>, or blue doors",)
 
 
 def test_api_calls_lose_their_arguments() -> None:
@@ -181,12 +181,12 @@ def test_overlapping_mentions(text: str, drawn: list[tuple[int, int, str]]) -> N
 
 @given(st.lists(st.text(max_size=40), max_size=4))
 def test_any_text(texts: list[str]) -> None:
-    made = replaced(*texts)
+    result = replaced(*texts)
     before = sum(len(PLACEHOLDER.findall(clean(text))) for text in texts)
-    assert sum(len(PLACEHOLDER.findall(text)) for text in made.texts) == made.mentions.total() + before
-    assert all(text == clean(text) for text in made.texts)
-    for t, text in enumerate(made.texts):
-        assert all(one.turn == t and len(one.first) == 1 for one in suspects_in(t, text, made.parts, made.names))
+    assert sum(len(PLACEHOLDER.findall(text)) for text in result.texts) == result.mentions.total() + before
+    assert all(text == clean(text) for text in result.texts)
+    for t, text in enumerate(result.texts):
+        assert all(one.turn == t and len(one.first) == 1 for one in suspects_in(t, text, result.parts, result.names))
 
 
 @given(st.lists(st.text("ab ", min_size=1, max_size=5), max_size=5), st.text("ab ,", max_size=20))
@@ -209,8 +209,8 @@ def test_a_list_against_a_plain_search(listed: list[str], text: str) -> None:
 def test_long_texts_take_no_longer_than_they_are(text: str) -> None:
     replaced("hi 415-555-0132")  # whatever is loaded once
     start = time.process_time()
-    made = replaced(text)
-    list(suspects_in(0, made.texts[0], made.parts, made.names))
+    result = replaced(text)
+    list(suspects_in(0, result.texts[0], result.parts, result.names))
     assert time.process_time() - start < 3
 
 

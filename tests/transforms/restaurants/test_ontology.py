@@ -1,4 +1,4 @@
-"""Ontologies: the paper's sizes, other domains, and what is wrong with one told with its place."""
+"""Ontologies: the paper's sizes, other domains, and errors with their places."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def put(*path: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (put("fields", 0, "seen", ["north"]), "fields[0].seen: area: too few values (1)"),
         (put("fields", 0, "seen", None), "fields[0].seen: area: too few values (0)"),
@@ -251,10 +251,10 @@ def put(*path: Any) -> Any:
         (put("patterns", "bot", "search", "api_call me"), "patterns.bot.search: 'api_call me': <SILENCE> and api_call"),
     ],
 )
-def test_bad_ontologies(change: Any, told: str) -> None:
+def test_bad_ontologies(change: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
         hotels(change)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert str(error.value).startswith("hotels.toml")
 
 

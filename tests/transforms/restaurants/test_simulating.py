@@ -1,4 +1,4 @@
-"""Dialogues of the five tasks, read as they are written, against paper and published figures; the bot of rules."""
+"""Dialogues of the five tasks, read as they are written, against paper and published figures; the rule-based bot."""
 
 from __future__ import annotations
 
