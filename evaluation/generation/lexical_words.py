@@ -140,7 +140,7 @@ SAME = {stem(word): stem(group.split()[0]) for group in _SAME for word in group.
 
 
 def stems_of(words: str) -> frozenset[str]:
-    """The stems of words parted by blanks; words for one thing have one stem."""
+    """The stems of words separated by spaces; words for one thing have one stem."""
     return frozenset(SAME.get(one, one) for one in map(stem, words.split()))
 
 

@@ -85,7 +85,7 @@ _SHORT = {"post": "postcode", "ref": "reference", "id": "trainid", "addr": "addr
 
 
 def plain_name(name: str) -> str:
-    """A name in small letters, its words parted by underscores: ``restaurant_name`` of ``Restaurant-name``."""
+    """A name in small letters, its words separated by underscores: ``restaurant_name`` of ``Restaurant-name``."""
     return _NO_NAME.sub("_", name.lower()).strip("_")
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Report = Mapping[str, Sequence["Finding"]]
 
 DESCRIPTION = """\
-Says what is installed and set up here: the core, extras, models, credentials, plug-ins, the machine. What is missing is
-told with what it would enable, and how to get it. Asks no network, writes nothing, shows no secret."""
+Shows what is installed and set up here: the core, extras, models, credentials, plug-ins, the machine; and for what is
+missing, what it would enable and how to install it. Makes no network requests, writes nothing, shows no secret."""
 
 EXAMPLE = """\
   parapet doctor
@@ -48,7 +48,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def act(args: argparse.Namespace) -> int:
-    """Looks around and tells. Raises InputError where Parapet is not installed."""
+    """Checks everything and prints the report. Raises InputError where Parapet is not installed."""
     from importlib.metadata import PackageNotFoundError
 
     try:
@@ -179,7 +179,7 @@ def lines(found: Report, works: bool, plain: bool = False) -> Iterator[tuple[str
             yield "  none", "dim"
         yield "", ""
     states = [one.state for name, findings in found.items() if name != "core" for one in findings]
-    rest = f"{counted(states.count('missing'), 'thing')} not there, {states.count('wrong'):,} amiss"
+    rest = f"{counted(states.count('missing'), 'optional part')} missing, {states.count('wrong'):,} wrong"
     yield (f"The core works; {rest}." if works else "The core does not work: see above."), "bold"
 
 

@@ -16,7 +16,7 @@ class Finding(msgspec.Struct, frozen=True):
     Attributes:
       name: of what was looked for.
       enables: the commands and flags that it is for.
-      detail: what was found, or what is amiss; never a secret.
+      detail: what was found, or what is wrong; never a secret.
       next: what to do, a command where there is one; empty where nothing is to be done.
     """
 

@@ -16,7 +16,7 @@ from parapet.schemas.distribution import DISTRIBUTION, install_line
 # What may be uninstalled, and why nothing is lost by it.
 SPARE = {"python-levenshtein": "absent: rapidfuzz gives the same values"}
 
-# What each extra is for. Those that are missing here are told without it.
+# What each extra is for. An extra that is not listed is shown without it.
 ENABLES = {
     "azure": "speech_errors --engine azure",
     "docs": "make docs (for developers)",
@@ -43,7 +43,7 @@ def python_is_enough(running: str) -> tuple[bool, str]:
 
 
 def core() -> list[Finding]:
-    """What the core needs: each thing that is amiss, and a line on all that is there.
+    """What the core needs: each problem, and a line on all that is installed.
 
     Raises:
       PackageNotFoundError: the distribution is not installed.
@@ -51,13 +51,13 @@ def core() -> list[Finding]:
     wanted = requirements_of(DISTRIBUTION)
     found: list[Finding] = []
     for one in wanted:
-        amiss = list(problems(one))
+        wrong = list(problems(one))
         spare = SPARE.get(canonicalize_name(one.name))
-        if amiss and spare and installed(one.name) is None:
+        if wrong and spare and installed(one.name) is None:
             found.append(Finding(one.name, "missing", detail=spare, next=f"pip install '{one.name}{one.specifier}'"))
-        elif amiss:
-            told = "; ".join(amiss)
-            found.append(Finding(one.name, "wrong", "everything", told, f"pip install '{one.name}{one.specifier}'"))
+        elif wrong:
+            detail = "; ".join(wrong)
+            found.append(Finding(one.name, "wrong", "everything", detail, f"pip install '{one.name}{one.specifier}'"))
     good = len(wanted) - len(found)
     return [Finding("packages", "there", detail=f"{good} of {len(wanted)}, of versions in range"), *found]
 
@@ -69,13 +69,13 @@ def extras() -> list[Finding]:
 
 def _extra(name: str) -> Finding:
     wanted = requirements_of(DISTRIBUTION, name)
-    amiss = [problem for one in wanted for problem in problems(one)]
+    wrong = [problem for one in wanted for problem in problems(one)]
     enables = ENABLES.get(name, "")
     install = install_line(name)
-    if amiss:
+    if wrong:
         # Of a version out of range something is broken; what is only not there was never asked for.
         broken = all(installed(one.name) is not None for one in wanted)
-        return Finding(name, "wrong" if broken else "missing", enables, _listed(amiss), install)
+        return Finding(name, "wrong" if broken else "missing", enables, _listed(wrong), install)
     return Finding(name, "there", enables, _listed([f"{one.name} {installed(one.name)}" for one in wanted]))
 
 
@@ -100,7 +100,7 @@ def requirements_of(distribution: str, extra: str = "") -> list[Requirement]:
 
 
 def problems(one: Requirement, seen: Iterable[str] = ()) -> Iterator[str]:
-    """What is amiss with a requirement: it is not there, of another version, or lacks something of its own extras."""
+    """What is wrong with a requirement: it is not there, of another version, or lacks something of its own extras."""
     there = installed(one.name)
     if there is None:
         yield f"{one.name} is not installed"

@@ -36,7 +36,7 @@ def strings_of(value: Any) -> list[str]:
 
 
 def plain_words(text: str) -> list[str]:
-    """Words as the plain reference has them: parted by blanks and dashes, with no mark but those inside numbers."""
+    """Words as the plain reference has them: separated by blanks and dashes, with no mark but those inside numbers."""
     rough = [
         word.strip(".,:;!?()\"'’$&#")
         for word in re.split(r"[\s–-]+(?!\d)|-(?=\D)", text.casefold().replace("'s", " s"))

@@ -47,7 +47,7 @@ def stopwords() -> frozenset[str]:
 
 
 def key_of(text: str) -> str:
-    """The text by which utterances are the same: lower-cased words without punctuation, parted by blanks."""
+    """The text by which utterances are the same: lower-cased words without punctuation, separated by spaces."""
     return " ".join(words(text))
 
 

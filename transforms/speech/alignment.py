@@ -82,7 +82,7 @@ def word_error_rate(aligned: Iterable[Aligned]) -> float:
 
 
 def alignment_text(reference: Sequence[str], heard: Sequence[str], aligned: Aligned) -> str:
-    """An alignment in a line: what was said and what was heard for it, parted by blanks.
+    """An alignment in a line: what was said and what was heard for it, separated by spaces.
 
     ``want`` was heard right, ``three>tree`` as another word, ``a>`` not at all, ``>the`` was not said. So
     "i want three>tree a> >the" can be read back (:func:`parse_alignment`); nothing was said or heard where it is empty.

@@ -48,7 +48,7 @@ class Synthesiser(Protocol):
         """Lets go of it. Once more does nothing."""
 
     def speak(self, text: str, voice: str) -> Samples:
-        """The sound of a text: words parted by spaces, nothing else.
+        """The sound of a text: words separated by spaces, nothing else.
 
         Raises:
           Refused: this text cannot be spoken.
