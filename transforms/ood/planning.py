@@ -229,17 +229,11 @@ class PlanInjections(beam.PTransform):
         pool, of_pool = utterances | "Pool" >> Pool(corpus[TURNS], stopwords(), self.schemas)
         counts = (corpus[COUNTS], source[COUNTS], of_pool) | "Counts" >> beam.Flatten()
         once = files.pipeline | "Once" >> beam.Create([self.config], reshuffle=False)
-        injections = once | "Plan" >> beam.FlatMap(
+        states = once | "Plan" >> beam.FlatMap(
             planned,
             beam.pvalue.AsIter(corpus[PLACES]),
             beam.pvalue.AsIter(pool),
             beam.pvalue.AsList(counts | "Sum counts" >> beam.CombinePerKey(sum)),
-        )
-        states = (
-            injections
-            | "By dialogue" >> beam.MapTuple(lambda file, injection: ((file, injection.dialogue), injection))
-            | "Of a dialogue" >> beam.GroupByKey()
-            | "Injections of a dialogue" >> beam.MapTuple(lambda place, injections: (place, sorted(injections)))
         )
         dead_letters = (corpus[DEAD_LETTERS], source[DEAD_LETTERS]) | "Dead letters" >> beam.Flatten()
         return Analysis(states, counts=counts, dead_letters=dead_letters)
@@ -250,12 +244,15 @@ def planned(
     places: Iterable[Place],
     pool: Iterable[Utterance],
     sums: Iterable[tuple[tuple[str, str, str, str], int]],
-) -> list[tuple[str, Injection]]:
-    """:func:`~parapet.transforms.ood.plan.plan`, given the summed counts; checks first that the source is foreign."""
+) -> list[tuple[tuple[str, int], list[Injection]]]:
+    """The injections of each dialogue, see :func:`plan`, given the summed counts; checks that the source is foreign."""
     counts = Counts.of_pairs(sums)
     if not config.own:
         check_foreign(counts)
     turns = counts.by("split", "planned_turns")
     if not config.splits:
         config = msgspec.structs.replace(config, splits=tuple(turns))
-    return plan(config, places, pool, turns)
+    of_dialogues: dict[tuple[str, int], list[Injection]] = {}
+    for file, injection in plan(config, places, pool, turns):
+        of_dialogues.setdefault((file, injection.dialogue), []).append(injection)
+    return list(of_dialogues.items())
