@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.counts import Counts
-    from parapet.transforms.dead_letters import Tallies, Tally
+    from parapet.transforms.dead_letters import Tally
 
 Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
 Adds = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -325,22 +325,16 @@ def _share(given: str) -> Fraction:
     return share
 
 
-def warn_left_out(output: str, tallies: Tallies, what: str = "left out") -> None:
-    """Says what a published run has left out: how many of how many, why, and where that is written."""
+def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
+    """Logs what a published run has left out: how many of how many, why, and where that is written."""
+    from parapet.transforms.counts import Counts
     from parapet.transforms.dead_letters import DEAD_LETTERS, read_dead_letters, warnings_of
     from parapet.transforms.files import MANIFEST, read_written
 
-    counts = json.loads(read_written(output, MANIFEST))["counts"]
-    dead = read_dead_letters(read_written(output, DEAD_LETTERS))
-    for line in warnings_of(tallies(counts), dead, f"{output}/{DEAD_LETTERS}", what):
+    counts = Counts.of_json(json.loads(read_written(output, MANIFEST))["counts"])
+    dead_letters = read_dead_letters(read_written(output, DEAD_LETTERS))
+    for line in warnings_of(tallies(counts), dead_letters, f"{output}/{DEAD_LETTERS}", what):
         logging.warning("%s", line)
-
-
-def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
-    """The same for a run whose counts are typed."""
-    from parapet.transforms.counts import Counts
-
-    warn_left_out(output, lambda counts: tallies(Counts.of_json(counts)), what)
 
 
 def run_header(pipeline: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_USAGE, Parser, check_apart, run_command, say, warn_left_out
+from parapet.pipelines.command import EXIT_USAGE, Parser, check_apart, run_command, say, warn_dead_letters
 from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _report(config: Config, counters: dict[str, int]) -> int | None:
     statistics = json.loads(read_written(config.run.output, "statistics.json"))
     for line in config.split.summary(statistics):
         say(line)
-    warn_left_out(config.run.output, of_dialogues)
+    warn_dead_letters(config.run.output, of_dialogues)
     for line in statistics["short"]:
         (logging.error if config.require_full else logging.warning)("%s", line)
     return EXIT_USAGE if config.require_full and statistics["short"] else None

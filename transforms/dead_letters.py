@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
-import apache_beam as beam
 import msgspec
 import orjson
 
@@ -99,89 +98,47 @@ class Tally(msgspec.Struct, frozen=True):
         return f"{self.bad:,} of {self.total:,} {self.what}{'' if self.total == 1 else 's'}{of_part}"
 
 
-Sums = Mapping[str, int] | Counts
-Tallies = Callable[[Any], list[Tally]]  # of the summed counts of a run
+Tallies = Callable[[Counts], list[Tally]]
 
 
-def of_dialogues(counts: Sums) -> list[Tally]:
+def of_dialogues(counts: Counts) -> list[Tally]:
     """The tallies of a run whose counts are ``files``, ``broken_files``, ``dialogues`` and ``left_out``."""
-    bad = _count(counts, "left_out")
-    return [of_files(counts), Tally("dialogue", _count(counts, "dialogues"), bad, is_record=True)]
+    total, bad = counts.sum("dialogues", set=""), counts.sum("left_out", set="")
+    return [of_files(counts), Tally("dialogue", total, bad, is_record=True)]
 
 
-def _count(counts: Sums, name: str, set_name: str = "") -> int:
-    if isinstance(counts, Counts):
-        return counts.sum(name, set=set_name)
-    return counts.get(f"{name}/{set_name}" if set_name else name, 0)
-
-
-def of_variants(counts: Sums, variants: Sequence[str]) -> list[Tally]:
+def of_variants(counts: Counts, variants: Sequence[str]) -> list[Tally]:
     """The same where each variant has its own count of ``left_out``."""
-    total = _count(counts, "dialogues")
-    bad = ((name, _count(counts, "left_out", name)) for name in variants)
-    return [of_files(counts), *(Tally("dialogue", total, n, name, is_record=True) for name, n in bad)]
+    total = counts.sum("dialogues", set="")
+    left_out = counts.by("set", "left_out")
+    return [
+        of_files(counts),
+        *(Tally("dialogue", total, left_out.get(name, 0), name, is_record=True) for name in variants),
+    ]
 
 
-def of_files(counts: Sums) -> Tally:
+def of_files(counts: Counts) -> Tally:
     """Files that could not be read."""
-    return Tally("file", _count(counts, "files"), _count(counts, "broken_files"))
+    return Tally("file", counts.sum("files"), counts.sum("broken_files"))
 
 
-class DeadLettersFile(beam.PTransform):
-    """Makes ``dead_letters.jsonl`` of a run, or fails it: see :func:`dead_letters_file`.
-
-    Args:
-      counts: PCollection of (name, n), to be summed.
-      tallies: of these counts.
-      max_bad: the share of each kind of record that may be bad.
-      done: what could not be done to a bad one: ``rewritten``.
-    """
-
-    def __init__(self, counts: beam.PCollection, tallies: Tallies, max_bad: Fraction, done: str = "used") -> None:
-        super().__init__()
-        self.counts, self.tallies, self.max_bad, self.done = counts, tallies, max_bad, done
-
-    def expand(self, dead: beam.PCollection) -> beam.PCollection:
-        """(path of a dialogue file, its dead letters) to one (path, bytes)."""
-        return (
-            dead.pipeline
-            | "Once" >> beam.Create([DEAD_LETTERS], reshuffle=False)
-            | "File"
-            >> beam.Map(
-                dead_letters_file,
-                beam.pvalue.AsList(dead),
-                beam.pvalue.AsList(self.counts | "Sum" >> beam.CombinePerKey(sum)),
-                self.tallies,
-                self.max_bad,
-                self.done,
-            )
-        )
-
-
-def dead_letters_file(
-    name: str,
-    dead: Iterable[tuple[str, list[DeadLetter]]],
-    counts: Iterable[tuple[str, int]],
-    tallies: Tallies,
-    max_bad: Fraction,
-    done: str,
-) -> tuple[str, bytes]:
-    """``dead_letters.jsonl``, in the order of the files, their dialogues and the variants.
+def dead_letters_bytes(
+    dead_letters: Iterable[tuple[str, list[DeadLetter]]], tallies: Sequence[Tally], max_bad: Fraction, done: str
+) -> bytes:
+    """The content of ``dead_letters.jsonl``, in the order of the files, their dialogues and the variants.
 
     Args:
-      name: the file's.
-      dead: (path of the dialogue file, its dead letters).
-      counts: summed.
-      tallies: as :class:`DeadLettersFile` has them, and so are the others.
+      dead_letters: (path of the dialogue file, its dead letters).
+      tallies: what is held against the limit.
       max_bad: the limit.
-      done: what could not be done.
+      done: what could not be done to a bad record: ``rewritten``.
 
     Raises:
       InputError: there are too many, or nothing is left.
     """
-    every = [letter for _, of_file in sorted(dead, key=lambda found: found[0]) for letter in of_file]
-    check_bad(tallies(dict(counts)), max_bad, done, reasons_of(every), places_of(every))
-    return name, b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in every)
+    every = [letter for _, of_file in sorted(dead_letters, key=lambda pair: pair[0]) for letter in of_file]
+    check_bad(tallies, max_bad, done, reasons_of(every), places_of(every))
+    return b"".join(orjson.dumps(msgspec.to_builtins(letter)) + b"\n" for letter in every)
 
 
 def read_dead_letters(data: bytes) -> list[DeadLetter]:

@@ -17,7 +17,7 @@ from apache_beam.typehints.decorators import IOTypeHints
 from parapet.schemas.distribution import parapet_version
 from parapet.transforms.counts import Counts, Invariant, check_invariants
 from parapet.transforms.dead_letters import DEAD_LETTERS as DEAD_LETTERS_FILE
-from parapet.transforms.dead_letters import DeadLetter, DeadLettersFile, Tally, dead_letters_file
+from parapet.transforms.dead_letters import DeadLetter, Tally, dead_letters_bytes
 from parapet.transforms.files import Written, manifest_of, publish, write_staged
 
 WRITTEN, DEAD_LETTERS, COUNTS, EXAMPLES = "written", "dead_letters", "counts", "examples"
@@ -296,7 +296,7 @@ def dead_letters_of(
     info: RunInfo, dead_letters: DeadLetters, counts: Counts, tallies: Callable[[Counts], list[Tally]]
 ) -> bytes:
     """``dead_letters.jsonl``. Raises InputError where more records are bad than may be, or nothing is left."""
-    return dead_letters_file("", dead_letters, (), lambda _: tallies(counts), info.max_bad, info.done)[1]
+    return dead_letters_bytes(dead_letters, tallies(counts), info.max_bad, info.done)
 
 
 def check_dead_letters(
@@ -306,14 +306,16 @@ def check_dead_letters(
     max_bad: Fraction,
 ) -> None:
     """Fails the pipeline where more records are bad than may be, or nothing is left."""
-    _ = dead_letters | "Check dead letters" >> DeadLettersFile(counts, _TalliesOf(tallies), max_bad)
+    summed = counts | "Sum counts" >> beam.CombinePerKey(sum)
+    _ = (
+        dead_letters.pipeline
+        | "Once" >> beam.Create([max_bad], reshuffle=False)
+        | "Check dead letters"
+        >> beam.Map(_check_dead_letters, beam.pvalue.AsList(dead_letters), beam.pvalue.AsList(summed), tallies)
+    )
 
 
-class _TalliesOf:
-    """The tallies of summed counts, as ``DeadLettersFile`` takes them."""
-
-    def __init__(self, tallies: Callable[[Counts], list[Tally]]) -> None:
-        self.tallies = tallies
-
-    def __call__(self, sums: Mapping[Any, int]) -> list[Tally]:
-        return self.tallies(Counts.of_pairs(sums.items()))
+def _check_dead_letters(
+    max_bad: Fraction, dead_letters: DeadLetters, sums: Sums, tallies: Callable[[Counts], list[Tally]]
+) -> None:
+    dead_letters_bytes(dead_letters, tallies(Counts.of_pairs(sums)), max_bad, "used")

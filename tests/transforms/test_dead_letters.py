@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from parapet.pipelines.command import add_max_bad
 from parapet.schemas.errors import InputError
+from parapet.transforms.counts import Counts
 from parapet.transforms.dead_letters import (
     DeadLetter,
     Tally,
     check_bad,
-    dead_letters_file,
+    dead_letters_bytes,
     of_variants,
     percent,
     read_dead_letters,
@@ -95,11 +96,6 @@ def test_shares_as_they_are_told(share: str, down: str, up: str) -> None:
 
 def test_the_file_is_sorted_and_comes_back() -> None:
     dead = [("b.json", letters(2, "v1")), ("a.json", letters(1, "v2"))]
-    counts = {"files": 2, "dialogues": 900, "left_out/v1": 2, "left_out/v2": 1}
-
-    def tallies(counts: object) -> list[Tally]:
-        return of_variants(dict(counts), ["v1", "v2"])  # type: ignore[call-overload]
-
-    name, data = dead_letters_file("x", dead, counts.items(), tallies, ONE, "rewritten")
-    assert name == "x"
+    counts = Counts.of_json({"files": 2, "dialogues": 900, "left_out/v1": 2, "left_out/v2": 1})
+    data = dead_letters_bytes(dead, of_variants(counts, ["v1", "v2"]), ONE, "rewritten")
     assert read_dead_letters(data) == [*dead[1][1], *dead[0][1]]
