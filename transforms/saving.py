@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
-from parapet.schemas.dialogue_files import BETWEEN, CLOSING, EMPTY, OPENING, DialogueFile, dialogue_text
+from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.distribution import parapet_version
 from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, checked_items
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbed_corpus import PerturbedCorpus, table_of_rows
+from parapet.transforms.set_files import SetFiles
 
 PIPELINE = "save"  # what run.json says has made the folder
 
 
 def save(corpus: Corpus, folder: str) -> None:
-    """Writes a corpus, file by file. Raises InputError where a dialogue cannot be used, or the folder is another's."""
+    """Writes a corpus, file by file. Raises InputError if a dialogue cannot be used, or the folder is in use."""
     files.prepare(folder, PIPELINE)
     written = [files.write_staged(folder, path, content) for path, content in corpus.schemas]
     dialogues = 0
@@ -30,19 +32,15 @@ def save(corpus: Corpus, folder: str) -> None:
 
 def _write(corpus: Corpus, file: DialogueFile, folder: str) -> tuple[int, list[files.Written]]:
     rows: list[dict[str, Any]] = []
-    count = 0
-    with files.staged(folder, file.relative) as handle:
-        writer = files.HashingWriter(handle)
+    with ExitStack() as stack:
+        whole = SetFiles(folder, [""], file.relative, stack)
         for item in checked_items(corpus, file):
-            text = dialogue_text(item.raw, item.plain)
-            writer.write(BETWEEN if count else OPENING)
-            writer.write(text)
+            whole.add("", dialogue_text(item.raw, item.plain))
             rows += item.rows
-            count += 1
-        writer.write(CLOSING if count else EMPTY)
-    written = [writer.written(file.relative)]
+        whole.close()
+    written = whole.written()
     if isinstance(corpus, PerturbedCorpus):
         path = f"{corpus.perturbation.rows_folder}/{file.relative.removesuffix('.json')}.parquet"
         table = table_of_rows(corpus.perturbation, rows)
         written.append(files.write_staged(folder, path, parquet_bytes(table)))
-    return count, written
+    return whole.dialogues[""], written

@@ -121,10 +121,10 @@ def reorder_words(words: Sequence[str], rate: float, key: Sequence[str]) -> list
     if len(words) < 2 or not moved:
         return list(words)
     places = sorted(range(len(words)), key=lambda i: (_number(*key, "place", str(i)), i))[:moved]
-    found = list(words)
+    reordered = list(words)
     for source, target in zip(places, places[1:] + places[:1], strict=True):
-        found[target] = words[source]
-    return found
+        reordered[target] = words[source]
+    return reordered
 
 
 def _number(*key: str) -> int:

@@ -1,4 +1,4 @@
-"""What the training sets are made of: the dialogues of a split, their schemas under each variant, matched."""
+"""The plan of the training sets: which sets there are, and the schemas of the split under each of their variants."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Plan(msgspec.Struct, frozen=True):
       changes: what became of each name and description in the corruptions.
       corrupting: how they were corrupted.
       problems: what does not match, one line each.
-      remarks: what its owner should know.
+      remarks: further warnings.
     """
 
     augmentation: Augmentation
@@ -131,7 +131,7 @@ def make_plan(
     split: str,
     sets: Mapping[str, tuple[Kind, ...]],
     folders: Mapping[str, str],
-    wanted: Sequence[str],
+    requested: Sequence[str],
     corrupting: CorruptionConfig,
 ) -> Plan:
     """Reads and matches the schemas, corrupts them, and lists the dialogue files.
@@ -141,7 +141,7 @@ def make_plan(
       split: whose dialogues.
       sets: the training sets with their kinds of variants.
       folders: kind to the folder of its variants, where it has one.
-      wanted: the names of the variants to take from these; all where there are none.
+      requested: the names of the variants to take from these; all of them if it is empty.
       corrupting: how schemas are corrupted, where a set has it.
 
     Raises:
@@ -153,13 +153,13 @@ def make_plan(
         split = split_of_folder(root) or split
     files = list_files(as_path(root), [folder])
     kinds: dict[str, list[_Version]] = {
-        kind: [_match(name, path, mapped, original, originals) for name, path, mapped in found]
-        for kind, found in _find(folders, wanted).items()
+        kind: [_match(name, path, mapped, original, originals) for name, path, mapped in variants]
+        for kind, variants in _find(folders, requested).items()
     }
     if not any("corrupted" in of for of in sets.values()):
         corrupting = msgspec.structs.replace(corrupting, operations=[])
-    made, changes = _corrupt(originals, original, corrupting)
-    kinds["corrupted"] = [_of_split(name, raw, original) for name, raw in made.items()]
+    by_operation, changes = _corrupt(originals, original, corrupting)
+    kinds["corrupted"] = [_of_split(name, raw, original) for name, raw in by_operation.items()]
     kinds[ORIGINAL] = [_Version(Variant(ORIGINAL, _identity(original), {}), raw_by_name([original]))]
     every = [*kinds[ORIGINAL], *(version for kind, of in kinds.items() if kind != ORIGINAL for version in of)]
     _check_labels(every)
@@ -179,12 +179,12 @@ def make_plan(
         schemas=[(f"{name}/{split}/schema.json", _schema(name, of)) for name, of in chosen.items()]
         + [
             (f"corruptions/{name}/{one.relative_path}", schema_bytes([raw[s.service_name] for s in one.services]))
-            for name, raw in made.items()
+            for name, raw in by_operation.items()
             for one in originals
             if one.services
         ],
         mapped={version.variant.name: version.variant.names for version in every[1:]},
-        corruptions={name: _names(raw, services_by_name(originals)) for name, raw in made.items()},
+        corruptions={name: _names(raw, services_by_name(originals)) for name, raw in by_operation.items()},
         changes=changes,
         corrupting=corrupting,
         problems=[str(bad.error) for one in originals for bad in one.bad]
@@ -194,31 +194,31 @@ def make_plan(
 
 
 def _folder_of(root: Path, originals: Sequence[SplitSchemas], split: str) -> tuple[str, SplitSchemas]:
-    """The folder of the dialogues and the schema that stands for it; a split's own folder may be given as the root."""
+    """The folder of the dialogues and its schema; the root may be the folder of a split."""
     folders = dialogue_folders(root, originals)
     folder = split if split in folders or originals[0].split != SINGLE else ""
     if folder not in folders:
-        found = ", ".join(name for name in folders if name) or "none"
-        raise InputError(f"no dialogues of {split!r} here, such as {split}/dialogues_001.json (found: {found})", root)
+        others = ", ".join(name for name in folders if name) or "none"
+        raise InputError(f"no dialogues of {split!r} here, such as {split}/dialogues_001.json (found: {others})", root)
     return folder, folders[folder]
 
 
 def _find(
-    folders: Mapping[str, str], wanted: Sequence[str]
+    folders: Mapping[str, str], requested: Sequence[str]
 ) -> dict[str, list[tuple[str, Path, Mapping[str, Names] | None]]]:
-    """Of each kind the variants: name, folder, and the names as recorded."""
-    found = {kind: find_variants(folder, (), f"--{kind}") for kind, folder in folders.items()}
-    every = [name for variants in found.values() for name in variants]
-    missing = [name for name in wanted if name not in every]
+    """The variants of each kind: name, folder, and the recorded names."""
+    variants_of = {kind: find_variants(folder, (), f"--{kind}") for kind, folder in folders.items()}
+    every = [name for variants in variants_of.values() for name in variants]
+    missing = [name for name in requested if name not in every]
     if missing:
         raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(every) or 'none'})", "--variant")
     chosen: dict[str, list[tuple[str, Path, Mapping[str, Names] | None]]] = {}
-    for kind, variants in found.items():
+    for kind, variants in variants_of.items():
         mapped = find_mapping(folders[kind], "auto")
         chosen[kind] = [
             (name, path, None if mapped is None else mapped.get(name, {}))
             for name, path in variants.items()
-            if not wanted or name in wanted
+            if not requested or name in requested
         ]
         if not chosen[kind]:
             raise InputError(f"takes none of {', '.join(variants)}", folders[kind], "--variant")
@@ -253,19 +253,19 @@ def _corrupt(
 ) -> tuple[dict[str, Raw], list[Change]]:
     """Every service of the corpus under each corruption, with the words of the split that is augmented.
 
-    Those of other splits would tell a model in training what it is tested on.
+    With words of other splits, training would contain words of the test schemas.
     """
     every = services_by_name(list(originals))
     conventions = conventions_of(every.values())
     vocabulary = vocabulary_of(original.services, conventions)
-    made: dict[str, Raw] = {}
+    by_operation: dict[str, Raw] = {}
     changes: list[Change] = []
     for operation in corrupting.operations:
         corruption = Corruption(operation, corrupting.rates, corrupting.seed, vocabulary, conventions)
         for service, raw in raw_by_name(list(originals)).items():
-            made.setdefault(operation, {})[service], rows = corrupted(raw, corruption)
+            by_operation.setdefault(operation, {})[service], rows = corrupted(raw, corruption)
             changes += rows
-    return made, changes
+    return by_operation, changes
 
 
 def _of_split(name: str, raw: Raw, original: SplitSchemas) -> _Version:
@@ -306,19 +306,19 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
 def _remarks(variant: Variant) -> list[str]:
     return [
         f"{variant.name}: {service}: {slot!r} is now called {names.slots[slot]!r}, "
-        "which in actions also marks something that is no slot"
+        "a name with a special meaning in actions"
         for service, names in variant.names.items()
         for slot in marker_names(names)
     ]
 
 
 def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
-    """The sets of a comma list, by name, with the kinds of variants in them.
+    """The sets of a comma-separated list, by name, with the kinds of variants in them.
 
     Raises:
-      InputError: no set, an unknown one, one that stands twice (``a+b`` is ``b+a``), or a mix with ``none``.
+      InputError: no set, an unknown one, one that occurs twice (``a+b`` is ``b+a``), or a mix with ``none``.
     """
-    found: dict[str, tuple[Kind, ...]] = {}
+    sets: dict[str, tuple[Kind, ...]] = {}
     for name in (part.strip() for part in text.split(",")):
         if not name:
             continue
@@ -329,43 +329,43 @@ def parse_sets(text: str) -> dict[str, tuple[Kind, ...]]:
             for word in words:
                 if word == NONE:
                     raise InputError(
-                        f"{name!r}: every set has the original dialogues, {NONE!r} is them alone", "--sets"
+                        f"{name!r}: every set has the original dialogues, and {NONE!r} has no others", "--sets"
                     )
                 if word not in KINDS or words.count(word) > 1:
-                    what = "stands twice" if word in KINDS else "is no set"
+                    what = "occurs twice" if word in KINDS else "is not a set"
                     raise InputError(f"{word!r} of {name!r} {what}: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
             kinds = tuple(kind for kind in KINDS if kind in words)
-        if kinds in found.values():
-            raise InputError(f"{name!r} stands twice", "--sets")
-        found[name] = kinds
-    if not found:
+        if kinds in sets.values():
+            raise InputError(f"{name!r} occurs twice", "--sets")
+        sets[name] = kinds
+    if not sets:
         raise InputError(f"names no set: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
-    return found
+    return sets
 
 
-def default_sets(given: Collection[str]) -> str:
-    """One set of each kind that there is something for, given the flags that name folders."""
-    return ",".join([NONE, *(kind for kind in KINDS if kind == "corrupted" or kind in given)])
+def default_sets(folders: Collection[str]) -> str:
+    """One set of each kind of variants that there is; the folders are those that were given, by kind."""
+    return ",".join([NONE, *(kind for kind in KINDS if kind == "corrupted" or kind in folders)])
 
 
-def check_folders(sets: Mapping[str, tuple[Kind, ...]], given: Collection[str]) -> None:
-    """Raises InputError where a set needs a folder that was not given, or a folder is in no set."""
+def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]) -> None:
+    """Raises InputError if a set needs a folder that was not given, or no set needs a folder."""
     for name, kinds in sets.items():
         for kind in kinds:
-            if kind != "corrupted" and kind not in given:
+            if kind != "corrupted" and kind not in folders:
                 raise InputError(f"the set {name!r} needs --{kind} DIR", "--sets")
-    for folder in sorted(given):
+    for folder in sorted(folders):
         if not any(folder in kinds for kinds in sets.values()):
-            raise InputError(f"no set of --sets has it ({', '.join(sets)})", f"--{folder}")
+            raise InputError(f"no set of --sets needs it ({', '.join(sets)})", f"--{folder}")
 
 
 def parse_operations(text: str) -> list[Operation]:
-    """The corruptions of a comma list, in their own order. Raises InputError for an unknown one, or none."""
-    wanted = [part.strip() for part in text.split(",") if part.strip()]
-    known = ", ".join(OPERATIONS)
-    for name in wanted:
+    """The corruptions of a comma-separated list, in a fixed order. Raises InputError for an unknown one, or none."""
+    requested = [part.strip() for part in text.split(",") if part.strip()]
+    operations = ", ".join(OPERATIONS)
+    for name in requested:
         if name not in OPERATIONS:
-            raise InputError(f"there is no corruption {name!r} (of {known})", "--corruptions")
-    if not wanted:
-        raise InputError(f"names no corruption of {known}", "--corruptions")
-    return [operation for operation in OPERATIONS if operation in wanted]
+            raise InputError(f"there is no corruption {name!r} (there are {operations})", "--corruptions")
+    if not requested:
+        raise InputError(f"names no corruption: there are {operations}", "--corruptions")
+    return [operation for operation in OPERATIONS if operation in requested]

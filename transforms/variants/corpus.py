@@ -59,20 +59,20 @@ def _bytes_of(schemas: SplitSchemas) -> bytes:
 
 
 def renamed_corpora(
-    corpus: Corpus, variants: str | Path | Variants, wanted: Sequence[str] = ()
+    corpus: Corpus, variants: str | Path | Variants, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
     """A corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
     mapped: Mapped | None = None
     if isinstance(variants, Mapping):
-        missing = [name for name in wanted if name not in variants]
+        missing = [name for name in names if name not in variants]
         if missing:
             raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})")
-        schemas = {name: _schemas_of(name, of) for name, of in variants.items() if not wanted or name in wanted}
+        schemas = {name: _schemas_of(name, of) for name, of in variants.items() if not names or name in names}
     else:
         mapped = find_mapping(variants, "auto")
         schemas = {
             name: (str(path), read_root(path, leave_out_bad=True))
-            for name, path in find_variants(variants, wanted, "variants").items()
+            for name, path in find_variants(variants, names, "variants").items()
         }
     originals = list({id(of): of for of in corpus.folders.values()}.values())
     renamed = {}
@@ -83,19 +83,19 @@ def renamed_corpora(
             folder: matched.targets.get(of.split, SplitSchemas(of.split, "", [], []))
             for folder, of in corpus.folders.items()
         }
-        names = {folder: matched.splits[of.split] for folder, of in corpus.folders.items()}
-        renamed[name] = RenamedCorpus(corpus, name, names, targets)
+        of_folders = {folder: matched.splits[of.split] for folder, of in corpus.folders.items()}
+        renamed[name] = RenamedCorpus(corpus, name, of_folders, targets)
     return renamed
 
 
 def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[str, list[SplitSchemas]]:
     """(place for messages, schemas) of a variant in memory."""
-    found = []
+    splits_found = []
     for split, services in splits.items():
         if split not in (*SPLITS, SINGLE):
             raise InputError(f"{split!r} is no split: there are {', '.join(SPLITS)}", f"variants[{name!r}]")
         schemas = parse_services([dict(service) for service in services], f"variants[{name!r}][{split!r}]", split)
         if schemas.bad:
             raise schemas.bad[0].error
-        found.append(schemas)
-    return f"variants[{name!r}]", found
+        splits_found.append(schemas)
+    return f"variants[{name!r}]", splits_found

@@ -1,4 +1,4 @@
-"""Where names stand in a dialogue: found once, then written under the names of each variant in turn."""
+"""The places of names in a dialogue: found once, then written with the names of one variant after another."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ NO_INTENT = "NONE"
 
 
 class _OfService:
-    """What one service's frames hold, with the names as the file has them.
+    """The places in the frames of one service, with the original names.
 
     Attributes:
-      frames: the frames, whose ``service`` is to be written.
-      slots: slot to the spans and actions whose ``slot`` it is.
+      frames: the frames, for their ``service``.
+      slots: slot to the spans and actions with that ``slot``.
       copies: (span, the service that has the slot, slot) of ``copy_from``.
       requested: (state, its requested slots).
       intents: intent to the (object, key) that it is the value of.
       offered: (action, key, values) whose values are intents.
       records: (object, key, record) of records whose keys are slots.
-      results: (frame, the keys that all results share, their values; or no keys, and the results).
+      results: (frame, the keys that all results share, their values), or (frame, None, the results).
     """
 
     __slots__ = ("copies", "frames", "intents", "known", "offered", "records", "requested", "results", "slots")
@@ -46,14 +46,14 @@ class Places:
 
     Attributes:
       services: the services that it touches, in its list or in a frame.
-      unknown_intents: how many intents the schema lacks; they stay as they are.
+      unknown_intents: how many intents the schema lacks; they are unchanged.
 
     Args:
-      dialogue: as its file has it; its names are replaced in place by :meth:`write`.
+      dialogue: the dialogue, parsed; :meth:`write` replaces its names in place.
       known: the slots and intents of every service of its split.
 
     Raises:
-      InputError: a service or slot that the schema lacks, or another form than SGD's; ``where`` is the place.
+      InputError: a service or slot that the schema lacks, or not the SGD format; ``where`` is the place.
     """
 
     def __init__(self, dialogue: Any, known: Known) -> None:
@@ -132,7 +132,7 @@ class Places:
             self.unknown_intents += 1
 
     def _resolve_copies(self, known: Known) -> None:
-        """A slot copied from is one of the frame's own service or else of another that the dialogue touches."""
+        """The slot of ``copy_from`` belongs to the service of the frame, or else to another service of the dialogue."""
         for service, of in self._of.items():
             for i, (span, _, slot) in enumerate(of.copies):
                 others = [name for name in (*self._of, *self._listed) if slot in known[name][0]]
@@ -143,10 +143,10 @@ class Places:
                 of.copies[i] = (span, owners[0], slot)
 
     def write(self, names: Mapping[str, Names]) -> None:
-        """Puts the names of one variant in all places; may be repeated with another's.
+        """Writes the names of one variant in all places. Can be repeated with those of another.
 
         Args:
-          names: of every service in ``services``. New names may swap, or be one another's old ones.
+          names: of every service in ``services``. New names may swap, or be old names of others.
         """
         self.dialogue["services"] = [names[service].service for service in self._listed]
         for service, of in self._of.items():
@@ -217,7 +217,7 @@ def _unknown_slot(service: str, slot: object) -> InputError:
 
 
 def _not_sgd(dialogue: Any, place: str) -> InputError:
-    """Says what is wrong in the words of the typed reader, which is stricter and slower."""
+    """The error of the typed reader, which is stricter and slower."""
     try:
         typed(dialogue)
     except InputError as error:
@@ -226,12 +226,12 @@ def _not_sgd(dialogue: Any, place: str) -> InputError:
 
 
 def _renamed(record: Mapping[str, Any], slots: Mapping[str, str]) -> dict[str, Any]:
-    """A record with new keys, all at once: names may swap, or be one another's."""
+    """A record with new keys, replaced all at once: names may swap."""
     return dict(zip(map(slots.__getitem__, record), record.values(), strict=True))
 
 
 def places_of(dialogue: Any, known: Known) -> Places | InputError:
-    """The places of a dialogue, or why it has none."""
+    """The places of a dialogue, or why it cannot be renamed."""
     try:
         return Places(dialogue, known)
     except InputError as error:
@@ -239,11 +239,11 @@ def places_of(dialogue: Any, known: Known) -> Places | InputError:
 
 
 def rename(variant: Variant, places: Places | InputError) -> Any:
-    """A dialogue under the names of a variant: the one that the places are of, in place.
+    """Renames the dialogue of these places to the names of a variant, in place.
 
     Args:
       variant: the variant.
-      places: of the dialogue, or why it has none.
+      places: the places, or why the dialogue cannot be renamed.
 
     Raises:
       InputError: why the variant cannot have the dialogue.

@@ -18,28 +18,28 @@ Mapped = dict[str, dict[str, Names]]  # variant, original service, names: what m
 _decoder = msgspec.json.Decoder(Mapped)
 
 
-def find_variants(folder: str | Path, wanted: Collection[str] = (), flag: str = "--variants") -> dict[str, Path]:
-    """The variants of a folder by name, in natural order (v2 before v10); or the folder itself where it is one.
+def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str = "--variants") -> dict[str, Path]:
+    """The variants in a folder by name, in natural order (v2 before v10); or the folder itself if it is one.
 
     Args:
       folder: holds ``v1/train/schema.json`` and so on, or is such a variant, a split's folder of one, or its schema.
-      wanted: the names of those to take; all where there are none.
-      flag: the one that named the folder.
+      requested: the names of the variants; all of them if it is empty.
+      flag: the flag that names the folder, for messages.
 
     Raises:
-      InputError: no such folder, no variant in it, or none of a name that is wanted.
+      InputError: no such folder, no variant in it, or no variant of a requested name.
     """
     folder = as_path(folder)
     if not is_there(folder):
         raise InputError("there is no such folder", folder, flag)
     alone = folder.is_file() or is_root(folder)
-    found = {_name_of(folder): folder} if alone else variant_roots(folder)
-    if not found:
+    variants = {_name_of(folder): folder} if alone else variant_roots(folder)
+    if not variants:
         raise InputError("no variants here: expected folders such as v1/train/schema.json", folder, flag)
-    missing = [name for name in wanted if name not in found]
+    missing = [name for name in requested if name not in variants]
     if missing:
-        raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(found)})", folder, "--variant")
-    return {name: path for name, path in found.items() if not wanted or name in wanted}
+        raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})", folder, "--variant")
+    return {name: path for name, path in variants.items() if not requested or name in requested}
 
 
 def _name_of(variant: Path) -> str:
@@ -49,21 +49,21 @@ def _name_of(variant: Path) -> str:
     return path.parent.name if path.name in SPLITS else path.name
 
 
-def find_mapping(folder: str | Path, given: str) -> Mapped | None:
-    """The recorded mapping that is to be used, or None where elements are matched by position.
+def find_mapping(folder: str | Path, source: str) -> Mapped | None:
+    """The recorded names, or None if elements are matched by position.
 
     Args:
       folder: the variants' folder.
-      given: ``auto`` (the folder's ``mapping.json``, where it has one), ``position``, or a file.
+      source: ``auto`` (the folder's ``mapping.json``, if it has one), ``position``, or a file.
 
     Raises:
       InputError: no such file, or no mapping.
     """
-    if given == "position":
+    if source == "position":
         return None
-    path = as_path(folder) / MAPPING if given == "auto" else as_path(given)
+    path = as_path(folder) / MAPPING if source == "auto" else as_path(source)
     if not is_there(path) or not path.is_file():
-        if given == "auto":
+        if source == "auto":
             return None
         raise InputError("there is no such file", path, "--mapping")
     return read_mapping(path.read_bytes(), path)

@@ -1,4 +1,4 @@
-"""What is to be rewritten, and under which names: every service of every variant matched with the original's."""
+"""Variants matched with a corpus: which service, intent and slot of a variant belongs to which of the original."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Variant(msgspec.Struct, frozen=True):
     Attributes:
       name: its folder's name.
       names: original service to its names.
-      bad: original service to the reason why it has none.
+      bad: original service to the reason why it has no names.
     """
 
     name: str
@@ -33,23 +33,23 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """The services that the dialogues of one folder may use, and their variants."""
+    """The names that the dialogues of a folder may use, and their variants."""
 
     known: Known
     variants: list[Variant]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All that a run needs to know.
+    """A corpus, matched with its variants.
 
     Attributes:
       variants: their names, in natural order.
       splits: folder to the services and variants of its dialogues.
-      files: the dialogue files, the largest first: two workers then end at about the same time.
+      files: the dialogue files, the largest first, so that workers finish at about the same time.
       schemas: (path below the output, path of a variant's schema file) to be copied.
-      mapped: the names in use, as ``mapping.json`` records them.
+      mapped: the names of each variant, as ``mapping.json`` records them.
       problems: what does not match, one line each.
-      remarks: what its owner should know.
+      remarks: further warnings.
     """
 
     variants: list[str]
@@ -67,7 +67,7 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
     Args:
       root: the original corpus.
       variants: the folder of each variant, by name.
-      mapped: the names as recorded, or None: elements are matched by position.
+      mapped: the recorded names; None: elements are matched by position.
 
     Raises:
       InputError: a schema file that cannot be read, no dialogues, or dialogues without a schema.
@@ -104,12 +104,12 @@ def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | N
 
 
 def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad: Fraction) -> None:
-    """Raises InputError where no service of a variant matches, so that it could have no dialogue whatever is read.
+    """Raises InputError if no service of a variant matches, so that it cannot have any dialogue.
 
     Args:
       variants: of every split.
       problems: what does not match, one line each.
-      max_bad: the share of a variant's dialogues that may be left out: of all of them only where another has some.
+      max_bad: the share of a variant's dialogues that may be left out; with 1, one variant at least must match.
     """
     matched: Counter[str] = Counter()
     for variant in variants:
@@ -121,12 +121,12 @@ def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad:
 
 
 def names_of(variant: str, mapped: Mapped | None) -> Mapping[str, Names] | None:
-    """What a mapping has of a variant; None where there is no mapping."""
+    """The recorded names of a variant; None if there is no mapping."""
     return None if mapped is None else mapped.get(variant, {})
 
 
 class Matched(msgspec.Struct):
-    """One variant: of each split the names and its schemas; problems and remarks as ``Plan`` has them."""
+    """One variant: the names and the schemas of each split; problems and remarks as in ``Plan``."""
 
     splits: dict[str, Variant] = {}
     targets: dict[str, SplitSchemas] = {}
@@ -144,11 +144,11 @@ def match_variant(
     """Matches the services of a variant with those of the original.
 
     Args:
-      name: of the variant.
+      name: the name of the variant.
       splits: its schemas.
-      path: where it is, for messages.
+      path: its folder, for messages.
       originals: the schemas of the original.
-      mapped: the names as recorded, or None: elements are matched by position.
+      mapped: the recorded names; None: elements are matched by position.
     """
     suffix = name_suffix(services_by_name(list(originals)), services_by_name(splits))
     of = Matched()
@@ -171,7 +171,7 @@ def match_variant(
             marked |= {f"{old}: {slot!r}": names.slots[slot] for slot in marker_names(names)}
     of.problems += [f"{path}: {', '.join(files)}: {what}" for what, files in wrong.items()]
     of.remarks += [
-        f"{name}: {slot} is now called {word!r}, which in actions also marks something that is no slot"
+        f"{name}: {slot} is now called {word!r}, a name with a special meaning in actions"
         for slot, word in marked.items()
     ]
     return of
@@ -185,7 +185,7 @@ def match_services(
     Args:
       services: the original ones.
       target: the variant's schema file.
-      suffix: what the variant puts behind the names of services, where there is no mapping.
+      suffix: what the variant appends to the names of services, if there is no mapping.
       mapped: original service to its names as recorded, or None: by position.
 
     Returns:
@@ -208,9 +208,9 @@ def match_services(
             if new not in there:
                 raise InputError(f"the variant has no service {new!r}")
             if new in taken:
-                raise InputError(f"{new!r} stands for {taken[new]!r} already")
-            found = there[new]
-            matched[old] = by_position(service, found) if mapped is None else by_mapping(service, found, mapped[old])
+                raise InputError(f"{new!r} is the counterpart of {taken[new]!r} already")
+            theirs = there[new]
+            matched[old] = by_position(service, theirs) if mapped is None else by_mapping(service, theirs, mapped[old])
             taken[new] = old
         except InputError as error:
             wrong[old] = error.reason

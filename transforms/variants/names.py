@@ -19,7 +19,7 @@ Known = Mapping[str, tuple[frozenset[str], frozenset[str]]]
 
 
 class Names(msgspec.Struct, frozen=True):
-    """What a service, its intents and its slots are called in a variant.
+    """The names of a service, its intents and its slots in a variant.
 
     Attributes:
       service: the service's name.
@@ -33,10 +33,10 @@ class Names(msgspec.Struct, frozen=True):
 
 
 def by_position(original: Service, variant: Service) -> Names:
-    """The n-th intent of the one is the n-th of the other, and so are slots: what SGD-X's layout promises.
+    """Matches intents and slots by position: the n-th of the variant is the n-th of the original, as in SGD-X.
 
     Raises:
-      InputError: another number of intents or slots, or a slot that is categorical in one of them only.
+      InputError: the numbers of intents or slots differ, or a slot is categorical in one of the two only.
     """
     for what, ours, theirs in (
         ("intents", len(original.intents), len(variant.intents)),
@@ -54,11 +54,11 @@ def by_position(original: Service, variant: Service) -> Names:
 
 
 def by_mapping(original: Service, variant: Service, names: Names) -> Names:
-    """The names that were recorded, checked against both schemas.
+    """Recorded names, checked against both schemas.
 
     Raises:
-      InputError: the mapping lacks an intent or slot, has one too many, sends two to one name or to a name that the
-        variant lacks, or pairs a categorical slot with a free one.
+      InputError: the mapping lacks an intent or slot, has one too many, gives two of them the same name, names one that
+        the variant lacks, or pairs a categorical slot with a free one.
     """
     kinds: tuple[tuple[str, Sequence[Intent | Slot], Sequence[Intent | Slot], dict[str, str]], ...] = (
         ("intents", original.intents, variant.intents, names.intents),
@@ -70,7 +70,7 @@ def by_mapping(original: Service, variant: Service, names: Names) -> Names:
             (f"the mapping lacks {what}", [name for name in olds if name not in renamed]),
             (f"the mapping has {what} that the original lacks", [name for name in renamed if name not in olds]),
             (f"the mapping has {what} that the variant lacks", [n for n in renamed.values() if n not in news]),
-            (f"the mapping gives two {what} one name", [n for n, c in Counter(renamed.values()).items() if c > 1]),
+            (f"the mapping gives two {what} the same name", [n for n, c in Counter(renamed.values()).items() if c > 1]),
         ):
             if wrong:
                 raise InputError(f"{reason}: {_listed(wrong)}")
@@ -84,16 +84,16 @@ def _check_categorical(original: Service, variant: Service, names: Names) -> Non
         new = names.slots[slot.name]
         if slot.is_categorical != theirs[new]:
             kinds = ("categorical", "not") if slot.is_categorical else ("not categorical", "categorical")
-            raise InputError(f"slot {slot.name!r} is {kinds[0]}, and {new!r} in its place is {kinds[1]}")
+            raise InputError(f"slot {slot.name!r} is {kinds[0]}, but {new!r} in the variant is {kinds[1]}")
 
 
 def marker_names(names: Names) -> list[str]:
-    """The slots that a variant calls ``intent`` or ``count``, though they were not called so: hard to tell apart."""
+    """The slots that are named ``intent`` or ``count`` only in the variant: names with a special meaning in actions."""
     return [old for old, new in names.slots.items() if new in MARKERS and old != new]
 
 
 def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Per service its slots and its intents, as the dialogues may name them."""
+    """Each service to its slots and its intents: the names that dialogues may use."""
     return {
         service.service_name: (
             frozenset(slot.name for slot in service.slots),
@@ -110,7 +110,7 @@ def _listed(names: Iterable[Any]) -> str:
 def compose_variant(
     raw: Mapping[str, Any], variant: int | str, names: Mapping[str, str], descriptions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The service as variant ``variant``; keys of other programs, and the order of keys, stay.
+    """The service under new names and descriptions, every reference renamed. Other keys and their order are kept.
 
     Args:
       raw: the service as its file has it.

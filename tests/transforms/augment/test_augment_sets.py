@@ -34,12 +34,12 @@ def test_sets_and_their_kinds() -> None:
     ("text", "said"),
     [
         ("", "names no set: none, backtrans, oracle, corrupted, or a+b"),
-        ("orcale", "'orcale' of 'orcale' is no set: none, backtrans, oracle, corrupted, or a+b"),
-        ("oracle+", "'' of 'oracle+' is no set"),
-        ("oracle+oracle", "'oracle' of 'oracle+oracle' stands twice"),
-        ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' stands twice"),
-        ("none,none", "'none' stands twice"),
-        ("none+oracle", "'none+oracle': every set has the original dialogues, 'none' is them alone"),
+        ("orcale", "'orcale' of 'orcale' is not a set: none, backtrans, oracle, corrupted, or a+b"),
+        ("oracle+", "'' of 'oracle+' is not a set"),
+        ("oracle+oracle", "'oracle' of 'oracle+oracle' occurs twice"),
+        ("backtrans+oracle,oracle+backtrans", "'oracle+backtrans' occurs twice"),
+        ("none,none", "'none' occurs twice"),
+        ("none+oracle", "'none+oracle': every set has the original dialogues, and 'none' has no others"),
     ],
 )
 def test_lists_that_name_no_sets(text: str, said: str) -> None:
@@ -51,13 +51,16 @@ def test_folders_and_sets_belong_together() -> None:
     check_folders(parse_sets("none,oracle"), ["oracle"])
     with pytest.raises(InputError, match="--sets: the set 'oracle' needs --oracle DIR"):
         check_folders(parse_sets("none,oracle"), [])
-    with pytest.raises(InputError, match="--backtrans: no set of --sets has it \\(none, oracle\\)"):
+    with pytest.raises(InputError, match="--backtrans: no set of --sets needs it \\(none, oracle\\)"):
         check_folders(parse_sets("none,oracle"), ["oracle", "backtrans"])
 
 
 def test_operations() -> None:
     assert parse_operations("both,replace") == ["replace", "both"]
-    for text, said in (("swap", "there is no corruption 'swap'"), (" ,", "names no corruption of")):
+    for text, said in (
+        ("swap", "there is no corruption 'swap'"),
+        (" ,", "names no corruption: there are replace"),
+    ):
         with pytest.raises(InputError, match=f"--corruptions: {said}"):
             parse_operations(text)
 

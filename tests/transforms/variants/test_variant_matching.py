@@ -110,7 +110,10 @@ def test_all_mismatches_are_listed_with_their_files(corpus: Path) -> None:
         (lambda raw: raw["slots"].pop(), "has 3 slots, the original 4"),
         (lambda raw: raw["intents"].append({**raw["intents"][0], "name": "New"}), "has 3 intents, the original 2"),
         (lambda raw: raw["slots"][1].update(name="from"), "'Taxi_11' is bad: [0].slots[0].name: "),
-        (lambda raw: raw["slots"].reverse(), "slot 'to' is not categorical, and 'pooled' in its place is categorical"),
+        (
+            lambda raw: raw["slots"].reverse(),
+            "'to' is not categorical, but 'pooled' in the variant is categorical",
+        ),
         (lambda raw: raw.update(service_name="../../Taxi_11"), "the variant has no service 'Taxi_11'"),
         (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
     ],
@@ -163,7 +166,7 @@ def test_a_recorded_mapping_is_found_used_and_checked(corpus: Path) -> None:
     assert plan_of(corpus, "v2", mapped=mapped).problems[0].endswith("service 'Taxi_1': the mapping lacks it")
     both = {"v1": {"Taxi_1": TAXI_NAMES, "Bus_1": TAXI_NAMES}}
     assert plan_of(corpus, "v1", mapped=both).problems == [
-        f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' stands for 'Taxi_1' already"
+        f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' is the counterpart of 'Taxi_1' already"
     ]
     with pytest.raises(InputError, match="there is no such file"):
         find_mapping(variants, "none.json")
@@ -201,6 +204,4 @@ def test_remarks(corpus: Path) -> None:
     for split, n in (("train", 2), ("test", 1)):
         write(corpus / "variants/v1" / split / "schema.json", changed[:n])
     plan = plan_of(corpus, "v1")
-    assert plan.remarks == [
-        "v1: Taxi_1: 'to' is now called 'intent', which in actions also marks something that is no slot"
-    ]
+    assert plan.remarks == ["v1: Taxi_1: 'to' is now called 'intent', a name with a special meaning in actions"]

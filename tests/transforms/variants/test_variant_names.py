@@ -1,4 +1,4 @@
-"""Which name stands for which: by position, by a recorded mapping, and what is refused."""
+"""How names are matched: by position, by a recorded mapping, and what is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def test_by_position() -> None:
     [
         ({"slots": variant().slots[:3]}, "has 3 slots, the original 4"),
         ({"intents": []}, "has 0 intents, the original 2"),
-        ({"slots": variant().slots[::-1]}, "slot 'to' is not categorical, and 'pooled' in its place is categorical"),
+        (
+            {"slots": variant().slots[::-1]},
+            "slot 'to' is not categorical, but 'pooled' in the variant is categorical",
+        ),
     ],
 )
 def test_services_that_do_not_match_by_position(changes: dict[str, Any], reason: str) -> None:
@@ -54,8 +57,12 @@ def test_by_mapping_whatever_the_order() -> None:
         ("slots", {"to": None}, "the mapping lacks slots: 'to'"),
         ("slots", {"fare": "cost"}, "the mapping has slots that the original lacks: 'fare'"),
         ("slots", {"to": "goal"}, "the mapping has slots that the variant lacks: 'goal'"),
-        ("slots", {"to": "to"}, "the mapping gives two slots one name: 'to'"),
-        ("slots", {"to": "pooled", "shared": "from"}, "slot 'to' is not categorical, and 'pooled' in its place is"),
+        ("slots", {"to": "to"}, "the mapping gives two slots the same name: 'to'"),
+        (
+            "slots",
+            {"to": "pooled", "shared": "from"},
+            "slot 'to' is not categorical, but 'pooled' in the variant is",
+        ),
         ("intents", {"GetTaxi": None}, "the mapping lacks intents: 'GetTaxi'"),
     ],
 )
