@@ -70,12 +70,12 @@ class BabiDialogue(msgspec.Struct, frozen=True):
     @property
     def exchanges(self) -> list[Exchange]:
         """The exchanges alone."""
-        return [one for one in self.lines if isinstance(one, Exchange)]
+        return [line for line in self.lines if isinstance(line, Exchange)]
 
     @property
     def facts(self) -> list[Fact]:
         """The facts alone."""
-        return [one for one in self.lines if isinstance(one, Fact)]
+        return [line for line in self.lines if isinstance(line, Fact)]
 
 
 class Deviations:
@@ -253,7 +253,7 @@ def labelled_lines(lines: Iterable[Fact | Exchange]) -> list[tuple[str, str]]:
 
 def facts_text(facts: Iterable[Fact]) -> str:
     """A knowledge base; its lines all have the number 1."""
-    return "".join(f"1 {one.entity} {one.relation}\t{one.value}\n" for one in facts)
+    return "".join(f"1 {fact.entity} {fact.relation}\t{fact.value}\n" for fact in facts)
 
 
 def candidates_text(texts: Iterable[str]) -> str:

@@ -213,9 +213,9 @@ def _babi(file: ChatFile, _: frozenset[str]) -> Iterator[Row]:
     # Errors of the reader have line numbers, and never text.
     for dialogue in parse_dialogues(read_bytes(file.path), file.name):
         turns = []
-        for one in dialogue.exchanges:
+        for line in dialogue.exchanges:
             turns += [
-                ChatTurn(speaker, text) for speaker, text in ((USER, one.user), (BOT, one.bot)) if text != SILENCE
+                ChatTurn(speaker, text) for speaker, text in ((USER, line.user), (BOT, line.bot)) if text != SILENCE
             ]
-        facts = sum(isinstance(one, Fact) for one in dialogue.lines)
+        facts = sum(isinstance(line, Fact) for line in dialogue.lines)
         yield f"line {dialogue.line}", Chat(f"line {dialogue.line}", tuple(turns), facts)

@@ -107,7 +107,11 @@ def _model(name: str) -> Any:
 def recognised(texts: Sequence[str], model: str) -> list[list[Mention]]:
     """The mentions that a model finds in each text."""
     return [
-        [Mention(one.start_char, one.end_char, _LABELS[one.label_]) for one in doc.ents if one.label_ in _LABELS]
+        [
+            Mention(entity.start_char, entity.end_char, _LABELS[entity.label_])
+            for entity in doc.ents
+            if entity.label_ in _LABELS
+        ]
         for doc in _model(model).pipe(texts)
     ]
 

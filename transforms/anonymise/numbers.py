@@ -167,13 +167,13 @@ def _is_ip(text: str) -> bool:
 def _is_iban(text: str) -> bool:
     """ISO 13616: with country and check digits at the end, and letters as numbers, it is 1 modulo 97."""
     code = text.replace(" ", "").upper()
-    return code.isascii() and int("".join(str(int(one, 36)) for one in code[4:] + code[:4])) % 97 == 1
+    return code.isascii() and int("".join(str(int(character, 36)) for character in code[4:] + code[:4])) % 97 == 1
 
 
 def _is_card(text: str) -> bool:
     """The Luhn check (ISO/IEC 7812)."""
-    digits = [int(one) for one in text if one.isdigit()]
-    doubled = [sum(divmod(2 * one, 10)) if i % 2 else one for i, one in enumerate(reversed(digits))]
+    digits = [int(digit) for digit in text if digit.isdigit()]
+    doubled = [sum(divmod(2 * digit, 10)) if i % 2 else digit for i, digit in enumerate(reversed(digits))]
     return sum(doubled) % 10 == 0 and any(digits)
 
 

@@ -72,9 +72,11 @@ class Anonymiser:
         replaced = []
         for text, mentions in zip(texts, found, strict=True):
             edits = []
-            for one in mentions:
-                counts[one.kind] += 1
-                edits.append(Edit(one.start, one.end, placeholders.of(one.kind, text[one.start : one.end])))
+            for mention in mentions:
+                counts[mention.kind] += 1
+                edits.append(
+                    Edit(mention.start, mention.end, placeholders.of(mention.kind, text[mention.start : mention.end]))
+                )
             replaced.append(edited(text, edits))
         return Replaced(tuple(replaced), counts, placeholders.things, placeholders.parts(), placeholders.names())
 
@@ -85,14 +87,18 @@ class Anonymiser:
             for mentions, more in zip(chosen, recognised(texts, self.rules.model), strict=True):
                 mentions += more
         first = [self._settled(text, mentions) for text, mentions in zip(texts, chosen, strict=True)]
-        known = [(one.kind, text[one.start : one.end]) for text, of in zip(texts, first, strict=True) for one in of]
+        known = [
+            (mention.kind, text[mention.start : mention.end])
+            for text, of in zip(texts, first, strict=True)
+            for mention in of
+        ]
         again = _Again([*known, *called])
         return [
             self._settled(text, [*mentions, *again.find(text)]) for text, mentions in zip(texts, first, strict=True)
         ]
 
     def _settled(self, text: str, mentions: list[Mention]) -> list[Mention]:
-        kept = (one for one in mentions if one.kind not in self.rules.kept)
+        kept = (mention for mention in mentions if mention.kind not in self.rules.kept)
         return settled(text, kept, (found.span() for found in PLACEHOLDER.finditer(text)))
 
 
@@ -118,11 +124,11 @@ class _Again:
 
     def find(self, text: str) -> Iterator[Mention]:
         yield from self._whole.find(text)
-        for one in self._parts.find(text):
-            word = text[one.start : one.end]
+        for mention in self._parts.find(text):
+            word = text[mention.start : mention.end]
             # In a chat with somebody called Will, "will" is mostly no name.
             if word[0].isupper() or word_frequency(word.lower()) < _COMMON:
-                yield one
+                yield mention
 
 
 class _Placeholders:

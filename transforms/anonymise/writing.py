@@ -144,10 +144,10 @@ def _write_chats(
             result.counts.add("left_out")
             continue
         replaced = anonymiser.of(chat)
-        found = [
+        suspected = [
             suspect for t, text in enumerate(replaced.texts) for suspect in suspects_in(t, text, replaced.parts, names)
         ]
-        _count(result.counts, chat, replaced, found)
+        _count(result.counts, chat, replaced, suspected)
         utterances = [
             (turn.speaker, normalised(text) if turn.speaker == BOT and config.normalise else text)
             for turn, text in zip(chat.turns, replaced.texts, strict=True)
@@ -156,7 +156,7 @@ def _write_chats(
         turns = [{"speaker": speaker, "text": text} for speaker, text in utterances]
         chats.write(orjson.dumps({"chat_id": chat_id, "turns": turns}) + b"\n")
         babi.write(dialogue_text(exchanges_of(utterances)).encode())
-        for suspect in found:
+        for suspect in suspected:
             suspects.write(orjson.dumps({"chat_id": chat_id, **msgspec.structs.asdict(suspect)}) + b"\n")
 
 

@@ -177,7 +177,7 @@ def _turn(said: _LogTurn, meant: _LabelTurn, recognised: bool, where: str) -> Ca
 
 def _acts(acts: Sequence[_RawAct]) -> tuple[Act, ...]:
     # A value may be a number: a count of restaurants.
-    return tuple(Act(one.act, tuple((one_line(str(a)), one_line(str(b))) for a, b in one.slots)) for one in acts)
+    return tuple(Act(act.act, tuple((one_line(str(a)), one_line(str(b))) for a, b in act.slots)) for act in acts)
 
 
 def one_line(text: str) -> str:
@@ -251,10 +251,10 @@ def read_logs(root: str, dev: int | None) -> Logs:
     """
     if not is_there(root):
         raise InputError("there is no such folder", root, "--logs")
-    found = {split: path for split in SPLITS if (path := _found(root, f"dstc2_{split}.flist"))}
-    if not found:
+    paths = {split: path for split in SPLITS if (path := _found(root, f"dstc2_{split}.flist"))}
+    if not paths:
         raise InputError("no lists here: expected scripts/config/dstc2_train.flist, _dev and _test", root, "--logs")
-    splits = {split: _names(path) for split, path in found.items()}
+    splits = {split: _names(path) for split, path in paths.items()}
     twice = [name for name, n in Counter(name for names in splits.values() for name in names).items() if n > 1]
     if twice:
         raise InputError(f"{twice[0]!r} is listed twice: a call belongs to one split", root, "--logs")

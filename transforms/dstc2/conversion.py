@@ -185,7 +185,7 @@ def _count(counts: Counter[str], of_call: Sequence[Round], lines: Sequence[Fact 
     counts["dialogues"] += 1
     counts["user_turns"] += sum(line.user != SILENCE for line in exchanges)
     counts["bot_turns"] += len(exchanges)
-    counts["api_calls"] += sum(one.search is not None for one in of_call)
+    counts["api_calls"] += sum(round_.search is not None for round_ in of_call)
     counts["no_result"] += facts.count(NO_RESULT)
     counts["facts"] += len(facts) - facts.count(NO_RESULT)
     counts["offers"] += len(offers)

@@ -106,22 +106,22 @@ def gathered(counts: Iterable[tuple[Statement, int]]) -> Knowledge:
     )
 
 
-def ratings(found: Sequence[Restaurant], offers: Sequence[str], *key: str) -> list[Rated]:
+def ratings(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> list[Rated]:
     """Makes up ratings, which DSTC2 does not have: what is offered next has the highest, so that it can be predicted.
 
     Args:
-      found: the results of the API call.
+      results: the results of the API call.
       offers: names that the system offers until the next call, in order.
       key: of the random ratings.
 
     Returns:
       The restaurants, in the same order: those that are offered have ratings from 10 downwards, the others 0 to 4.
     """
-    names = {restaurant.name for restaurant in found}
+    names = {restaurant.name for restaurant in results}
     order = [name for name in dict.fromkeys(offers) if name in names]
     top = max(10, 4 + len(order))
     placed = {name: top - i for i, name in enumerate(order)}
-    return [Rated(one, placed[one.name] if one.name in placed else stable_hash(*key, one.name) % 5) for one in found]
+    return [Rated(one, placed[one.name] if one.name in placed else stable_hash(*key, one.name) % 5) for one in results]
 
 
 def facts_about(restaurant: Restaurant, rating: int | None = None) -> list[babi.Fact]:

@@ -106,7 +106,7 @@ def _system_turn(turn: CallTurn, search: Search | None, known: frozenset[str]) -
     line = _line(turn.system, acts)
     if search is None:
         return system_turn(SERVICE, line, acts)
-    results = [result_of(one.restaurant, one.rating) for one in search.results]
+    results = [result_of(rated.restaurant, rated.rating) for rated in search.results]
     return system_turn(SERVICE, line, acts, (INTENT, dict(search.query)), results)
 
 
@@ -146,10 +146,10 @@ def _slots(pairs: Slots, known: frozenset[str]) -> list[str]:
 def _line(text: str, acts: Iterable[dict[str, Any]]) -> Line:
     """The text with the first span of each value of the acts; the longest values are placed first."""
     values = {
-        (one["slot"], value)
-        for one in acts
-        for value in one["values"]
-        if value and one["slot"] not in ("intent", "count")
+        (action["slot"], value)
+        for action in acts
+        for value in action["values"]
+        if value and action["slot"] not in ("intent", "count")
     }
     spans: list[tuple[str, int, int]] = []
     for slot, value in sorted(values, key=lambda pair: (-len(pair[1]), pair)):

@@ -87,14 +87,14 @@ def query_of(goals: Slots) -> Slots:
     return tuple((slot, goal[slot]) for slot in QUERY if goal.get(slot, DONTCARE) not in (DONTCARE, ""))
 
 
-def offers_of(found: Sequence[Round]) -> Iterator[tuple[str, bool]]:
+def offers_of(of_call: Sequence[Round]) -> Iterator[tuple[str, bool]]:
     """Each restaurant that the system offers, and whether it is among the results of the previous search."""
     results: set[str] = set()
-    for one in found:
-        if one.search is not None:
-            results = {rated.restaurant.name for rated in one.search.results}
-        if one.answer is not None:
-            yield from ((name, name in results) for name in offered(one.answer.system_acts))
+    for round_ in of_call:
+        if round_.search is not None:
+            results = {rated.restaurant.name for rated in round_.search.results}
+        if round_.answer is not None:
+            yield from ((name, name in results) for name in offered(round_.answer.system_acts))
 
 
 FAREWELL = "you are welcome"  # in task 6 the answer to the last words, which have none in DSTC2
@@ -125,17 +125,17 @@ def _any_of(values: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, values))})(?!\w)", re.IGNORECASE) if values else None
 
 
-def lines_of(call: Call, found: Sequence[Round], words: Words) -> list[Fact | Exchange]:
+def lines_of(call: Call, of_call: Sequence[Round], words: Words) -> list[Fact | Exchange]:
     """The lines of a call."""
     bot = _Bot(words)
     lines: list[Fact | Exchange] = [Exchange(SILENCE, bot.says(call.turns[0]))]
-    for one in found:
-        user = words.joined(one.turn.user) or SILENCE
-        if one.search is not None:
-            lines.append(Exchange(user, api_call(one.search)))
-            lines += _facts(one.search)
+    for round_ in of_call:
+        user = words.joined(round_.turn.user) or SILENCE
+        if round_.search is not None:
+            lines.append(Exchange(user, api_call(round_.search)))
+            lines += _facts(round_.search)
             user = SILENCE
-        lines.append(Exchange(user, bot.says(one.answer) if one.answer is not None else FAREWELL))
+        lines.append(Exchange(user, bot.says(round_.answer) if round_.answer is not None else FAREWELL))
     return lines
 
 
@@ -146,7 +146,7 @@ def api_call(search: Search) -> str:
 
 
 def _facts(search: Search) -> list[Fact]:
-    return [fact for one in search.results for fact in facts_about(one.restaurant, one.rating)] or [NO_RESULT]
+    return [fact for rated in search.results for fact in facts_about(rated.restaurant, rated.rating)] or [NO_RESULT]
 
 
 class _Bot:

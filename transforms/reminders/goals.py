@@ -114,7 +114,7 @@ class _Drawing:
     def find(self) -> None:
         """Looks up the reminders of a day, in a few cases none; then perhaps moves or cancels one of them."""
         rng = self.rng
-        days = sorted({one.date for one in self.calendar.by_name.values()})
+        days = sorted({reminder.date for reminder in self.calendar.by_name.values()})
         day = a_day(rng) if rng.chance(0.15) or not days else rng.choice(days)
         results = self.calendar.call(FIND, {DATE: day}).results
         target = rng.below(len(results)) if results else 0
@@ -163,7 +163,7 @@ class _Drawing:
     def _clashing(self, task: Task) -> Task:
         """The task at a time that is taken by another reminder."""
         name = task.values[NAME].canonical
-        others = [one for one in self.calendar.by_name.values() if one.name != name]
+        others = [reminder for reminder in self.calendar.by_name.values() if reminder.name != name]
         if not others or (task.intent == MOVE and name not in self.calendar.by_name):
             return task
         other = self.rng.choice(others)

@@ -56,11 +56,13 @@ class Calendar:
     """The reminders of one user. Names are unique, and no two reminders are due at the same time."""
 
     def __init__(self, reminders: tuple[Reminder, ...]) -> None:
-        self.by_name = {one.name: one for one in reminders}
+        self.by_name = {reminder.name: reminder for reminder in reminders}
 
     def is_free(self, day: str, time: str, but: str = "") -> bool:
         """Whether no reminder is due then, other than ``but``."""
-        return not any(one.time == time and one.is_on(day) for one in self.by_name.values() if one.name != but)
+        return not any(
+            reminder.time == time and reminder.is_on(day) for reminder in self.by_name.values() if reminder.name != but
+        )
 
     def call(self, method: str, parameters: Mapping[str, str]) -> Answer:
         """Calls the service with an intent and canonical values for its slots."""

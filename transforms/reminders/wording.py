@@ -93,19 +93,19 @@ class Templates(msgspec.Struct, frozen=True):
 @cache
 def templates() -> Templates:
     """The content of ``templates.toml``."""
-    found = tomllib.loads((resources.files(__package__) / "templates.toml").read_text(encoding="utf-8"))
+    content = tomllib.loads((resources.files(__package__) / "templates.toml").read_text(encoding="utf-8"))
     names = [
         f"{verb} {what}"
-        for verbs, every in found["names"].items()
+        for verbs, every in content["names"].items()
         for verb in verbs.split("|")
         for what in every.split("|")
     ]
     return Templates(
         {
-            speaker.upper(): {key: tuple(map(pattern_of, texts)) for key, texts in found[speaker].items()}
+            speaker.upper(): {key: tuple(map(pattern_of, texts)) for key, texts in content[speaker].items()}
             for speaker in ("user", "system")
         },
-        {value: tuple(phrases) for value, phrases in found["often"].items()},
+        {value: tuple(phrases) for value, phrases in content["often"].items()},
         tuple(names),
     )
 
@@ -252,7 +252,7 @@ def parts_of(speaker: str, acts: Sequence[Act], intent: str) -> Iterator[tuple[S
     while at < len(acts):
         for end in range(len(acts), at, -1):
             part = acts[at:end]
-            keys = tuple(dict.fromkeys(one.key for one in part))
+            keys = tuple(dict.fromkeys(act.key for act in part))
             patterns = _patterns(speaker, keys, frozenset(values_of(part)), intent)
             if patterns:
                 yield part, patterns
@@ -267,15 +267,15 @@ def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent
     """The patterns that express exactly these acts and slots."""
     texts = templates().texts[speaker]
     # One sentence expresses an intent with its values.
-    key = " ".join(one for one in keys if one != "INFORM" or keys[0] != "INFORM_INTENT")
-    return [one for one in texts.get(f"{key} @{intent}", texts.get(key, ())) if one.says(slots)]
+    key = " ".join(act for act in keys if act != "INFORM" or keys[0] != "INFORM_INTENT")
+    return [pattern for pattern in texts.get(f"{key} @{intent}", texts.get(key, ())) if pattern.says(slots)]
 
 
 def _line(patterns: Sequence[Pattern], acts: Sequence[Act], rng: SeededRng) -> Line:
-    count = next((one.value.canonical for one in acts if one.slot == "count" and one.value), "")
+    count = next((act.value.canonical for act in acts if act.slot == "count" and act.value), "")
     return rng.choice(patterns).line(values_of(acts), COUNTED[int(count)] if count else "")
 
 
 def values_of(acts: Sequence[Act]) -> dict[str, Value]:
     """Slot to value, of acts."""
-    return {one.slot: one.value for one in acts if one.value is not None and one.slot not in ("intent", "count")}
+    return {act.slot: act.value for act in acts if act.value is not None and act.slot not in ("intent", "count")}

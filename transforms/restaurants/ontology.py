@@ -98,9 +98,9 @@ class _Given(msgspec.Struct, forbid_unknown_fields=True):
 def default_ontology() -> Ontology:
     """The restaurants of the paper, with other names."""
     folder = resources.files("parapet.transforms.restaurants")
-    given = tomllib.loads((folder / "ontology.toml").read_text(encoding="utf-8"))
+    content = tomllib.loads((folder / "ontology.toml").read_text(encoding="utf-8"))
     patterns = tomllib.loads((folder / "patterns.toml").read_text(encoding="utf-8"))
-    return parse_ontology({**given, "patterns": patterns}, "ontology.toml")
+    return parse_ontology({**content, "patterns": patterns}, "ontology.toml")
 
 
 def read_ontology(data: bytes, path: object) -> Ontology:
@@ -110,31 +110,33 @@ def read_ontology(data: bytes, path: object) -> Ontology:
       InputError: no TOML, an unknown key, too few values, repeated values, or a value with a space; with the place.
     """
     try:
-        given = tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
+        content = tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except UnicodeDecodeError:
         raise InputError("not UTF-8: save the file as UTF-8", path) from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"not TOML: {error}", path) from None
     except RecursionError:
         raise InputError("TOML nested too deeply", path) from None
-    return parse_ontology(given, path)
+    return parse_ontology(content, path)
 
 
 def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
     """Validates an ontology. Raises InputError with the place."""
     _check_keys(given, path)
     try:
-        found = msgspec.convert(given, _Given)
+        content = msgspec.convert(given, _Given)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
-    for place, reason in _problems(found):
+    for place, reason in _problems(content):
         raise InputError(reason, path, place)
-    fields = [field.name for field in found.fields]
-    patterns = patterns_for(found.domain, fields, found.extras, found.patterns, path)
-    structure = structure_for(len(fields), found.structure, path)
-    names = found.name or tuple(field.name for field in found.fields if not field.one_each)
-    return Ontology(found.domain, found.entity, found.fields, found.ratings, found.extras, patterns, structure, names)
+    fields = [field.name for field in content.fields]
+    patterns = patterns_for(content.domain, fields, content.extras, content.patterns, path)
+    structure = structure_for(len(fields), content.structure, path)
+    names = content.name or tuple(field.name for field in content.fields if not field.one_each)
+    return Ontology(
+        content.domain, content.entity, content.fields, content.ratings, content.extras, patterns, structure, names
+    )
 
 
 def _check_keys(given: Mapping[str, Any], path: object) -> None:

@@ -136,15 +136,15 @@ def patterns_for(
         if key not in default:
             raise InputError("unknown key: there are user and bot", path, f"patterns.{key}")
     try:
-        found = msgspec.convert(
+        patterns = msgspec.convert(
             {side: {key: _as_pairs(value) for key, value in of.items()} for side, of in sides.items()}, Patterns
         )
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         raise InputError(reason, path, f"patterns.{at}" if at else "patterns") from None
-    for place, reason in _problems(found):
+    for place, reason in _problems(patterns):
         raise InputError(reason, path, f"patterns.{place}")
-    return found
+    return patterns
 
 
 @cache

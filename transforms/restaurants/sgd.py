@@ -97,7 +97,7 @@ class _Turns:
     def add(self, pair: TurnPair) -> None:
         """The next line of the dialogue."""
         if pair.results:
-            self._known = [{"name": one.name, **self.world.facts(one)} for one in pair.results]
+            self._known = [{"name": entity.name, **self.world.facts(entity)} for entity in pair.results]
         if pair.user:
             self._close()
             self._turns.append(self._of_user(pair.user))
@@ -145,7 +145,7 @@ class _Turns:
         """Ends the bot's turn, if there is one."""
         if not self._said:
             return
-        acts = [one for utterance in self._said for one in _bot_acts(utterance)]
+        acts = [action for utterance in self._said for action in _bot_acts(utterance)]
         line = joined(*(self._spans(utterance.line) for utterance in self._said))
         self._turns.append(system_turn(self.service, line, acts, self._call, self._results()))
         self._said, self._call = [], None
@@ -153,7 +153,7 @@ class _Turns:
     def _results(self) -> list[dict[str, str]]:
         """Of the call: of a search all that is known by then, of a reservation what is reserved."""
         if self._call and self._call[0] == self.reserve:
-            return [one for one in self._known if one["name"] == self._call[1]["name"]]
+            return [entity for entity in self._known if entity["name"] == self._call[1]["name"]]
         return self._known
 
     def _spans(self, line: Line) -> Line:

@@ -111,8 +111,8 @@ class _Simulation:
         if task == 4:
             return [self._by_name()]
         first, last = self._requests(task)
-        found = self.rng.shuffled(self.world.found[last]) if task in (3, 5) else []
-        self._add(self._say("greet"), "greet", results=found if task == 3 else ())
+        results = self.rng.shuffled(self.world.found[last]) if task in (3, 5) else []
+        self._add(self._say("greet"), "greet", results=results if task == 3 else ())
         self._ask_for(first, _between(self.rng, self.structure.given_in(task)))
         if task != 3:
             self._call(first)
@@ -121,9 +121,9 @@ class _Simulation:
         if task == 2:
             self._add(self._say("thank"), "farewell")
         if task == 3:
-            self._offer(found, ())
+            self._offer(results, ())
         if task == 5:
-            self._inform(self._offer(found, found))
+            self._inform(self._offer(results, results))
             self._add(self._say("thank"), "anything_else")
             self._add(self._say("decline"), "farewell")
         return [first] if first == last else [first, last]
@@ -145,11 +145,11 @@ class _Simulation:
     def _ask_for(self, request: Request, n: int) -> None:
         """The request with ``n`` of the fields, and the bot's questions for the others."""
         values = self._values(request)
-        given = self.rng.sample(list(values), n)
-        self._add(self._say("request", [(name, values[name]) for name in given]), "acknowledge")
+        named = self.rng.sample(list(values), n)
+        self._add(self._say("request", [(name, values[name]) for name in named]), "acknowledge")
         answer: Utterance | None = None
         for name in values:
-            if name not in given:
+            if name not in named:
                 self._add(answer, f"ask.{name}")
                 way = self.rng.choice(self.user[f"answer.{name}"])
                 answer = Utterance(f"answer.{name}", filled(way, values))
@@ -187,9 +187,9 @@ class _Simulation:
     def _inform(self, entity: Entity) -> None:
         """Questions about the reserved entity, and answers."""
         extras = self.world.ontology.extras
-        asked = extras if self.rng.chance(self.structure.all_extras) else [self.rng.choice(extras)]
+        extras_asked = extras if self.rng.chance(self.structure.all_extras) else [self.rng.choice(extras)]
         known = self.world.facts(entity)
-        for extra in self.rng.shuffled(asked):
+        for extra in self.rng.shuffled(extras_asked):
             question = Utterance(f"question.{extra}", Line(self.rng.choice(self.user[f"question.{extra}"])))
             self._add(question, f"give.{extra}", {extra: known[extra]})
 

@@ -194,16 +194,16 @@ def _means(counts: Counts, **parts: str) -> dict[str, Any]:
 def _shares(seen: Mapping[str, int], shares: Mapping[str, float]) -> dict[str, Any]:
     """Observed and expected shares, and their difference in standard errors."""
     n = sum(seen.values())
-    found = {}
+    compared = {}
     for name, share in shares.items():
         error = math.sqrt(share * (1 - share) / n) if n else 0.0
-        found[name] = {
+        compared[name] = {
             "count": seen[name],
             "share": seen[name] / n if n else None,
             "expected": share,
             "standard_errors": (seen[name] / n - share) / error if error else None,
         }
-    return found
+    return compared
 
 
 def _plus(rates: Mapping[str, float], task: int, counts: Counts) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def _plus(rates: Mapping[str, float], task: int, counts: Counts) -> dict[str, An
 
 def solved(tasks: Sequence[int], counts: Counts) -> dict[str, dict[str, Any]]:
     """What the rule-based bot solved, by set (``plain``, ``plus``), task and kind of test: answers and dialogues."""
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for name in ("plain", "plus"):
         for task in tasks:
             for test, splits in (("seen", ("train", "dev", "test")), ("oov", ("oov",))):
@@ -236,8 +236,8 @@ def solved(tasks: Sequence[int], counts: Counts) -> dict[str, dict[str, Any]]:
                         "per_response": sums["right"] / sums["answers"],
                         "per_dialogue": sums["solved"] / sums["tried"],
                     }
-                    found.setdefault(name, {}).setdefault(str(task), {})[test] = {**sums, **shares}
-    return found
+                    results.setdefault(name, {}).setdefault(str(task), {})[test] = {**sums, **shares}
+    return results
 
 
 Seen = dict[tuple[str, str], set[str]]  # (split, kind) to the values that occur there
