@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parapet.schemas.responses import Assignment, DeadLetter
     from parapet.transforms.crowd.composition import Answers, Settled
     from parapet.transforms.crowd.options import Options
-    from parapet.transforms.crowd.summary import ServiceSummary, VariantsRun
+    from parapet.transforms.crowd.summary import ServiceSummary
 
 Variants = dict[str, dict[str, list[dict[str, Any]]]]
 PathLike = str | Path
@@ -95,15 +95,12 @@ class Composition:
     @cached_property
     def statistics(self) -> dict[str, Any]:
         """How many answers were used and why others were not, and the measures of Table 1 (``statistics.json``)."""
-        agreement = self._answers.agreement[0][0] if self._answers.agreement else None
-        return self._run.statistics(self._summaries, len(self.dead_letters), agreement)
-
-    @property
-    def _run(self) -> VariantsRun:
         from parapet.schemas.layout import splits_of
-        from parapet.transforms.crowd.summary import VariantsRun
+        from parapet.transforms.crowd.summary import statistics
 
-        return VariantsRun(self._options, splits_of(self._splits))
+        agreement = self._answers.agreement[0][0] if self._answers.agreement else None
+        names, dead = splits_of(self._splits), len(self.dead_letters)
+        return statistics(self._summaries, names, dead, agreement, self._options.method())
 
     @cached_property
     def _summaries(self) -> list[ServiceSummary]:
@@ -123,22 +120,24 @@ class Composition:
         Raises:
           InputError: the folder holds something else, or files that were changed since; or it cannot be written.
         """
-        from parapet.schemas.layout import SINGLE, schema_bytes
+        from parapet.schemas.layout import SINGLE, schema_bytes, splits_of
         from parapet.transforms import files
         from parapet.transforms.crowd import audit
         from parapet.transforms.crowd.composing import metadata_files
+        from parapet.transforms.crowd.services import variants_run
 
-        output, run = str(folder), self._run
-        files.prepare(output, run.pipeline)
+        output = str(folder)
+        run = variants_run(output, self._options, splits_of(self._splits))
+        files.prepare(output, run.info.pipeline)
         metadata = metadata_files(run, self._summaries, self.dead_letters, self._answers.agreement)
-        written = [files.write_staged(output, path, data) for path, data in metadata]
+        written = [files.write_staged(output, path, data) for path, data in metadata.items()]
         for variant, of_splits in self.variants.items():
             for split, services in of_splits.items():
                 path = "/".join((variant, *([] if split == SINGLE else [split]), "schema.json"))
                 written.append(files.write_staged(output, path, schema_bytes(services)))
         written.append(audit.write_staged(output, [self.audit]))
         counts = self._settled.counts.as_json(run.recorded)
-        files.publish(output, files.manifest_of(run.info(output).manifest(), counts, written))
+        files.publish(output, files.manifest_of(run.info.manifest(), counts, written))
 
 
 def compose(

@@ -137,13 +137,12 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Reads the schemas, settles the answers by service, and publishes variants and audit."""
     from parapet.schemas import layout
     from parapet.transforms.crowd.composing import ComposeAnswers
-    from parapet.transforms.crowd.services import SettleServices
-    from parapet.transforms.crowd.summary import VariantsRun
+    from parapet.transforms.crowd.services import SettleServices, variants_run
 
     splits = layout.read_root(config.schemas, leave_out_bad=True)
     settle = SettleServices(splits, config.options.settings(splits))
-    run = VariantsRun(config.options, layout.splits_of(splits))
-    pipeline | ComposeAnswers(config.sources, settle, run, config.output)
+    run = variants_run(config.output, config.options, layout.splits_of(splits))
+    pipeline | ComposeAnswers(config.sources, settle, run)
 
 
 def report(config: Config, counters: dict[str, int]) -> int:

@@ -118,12 +118,11 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Settles the answers by dialogue, and publishes rewritten turns and audit."""
     from parapet.transforms.crowd.composing import ComposeAnswers
-    from parapet.transforms.crowd_variations.stages import SettleDialogues
-    from parapet.transforms.crowd_variations.summary import RewritingsRun
+    from parapet.transforms.crowd_variations.stages import SettleDialogues, rewritings_run
 
     settle = SettleDialogues(config.files, config.tasks, config.seed)
-    run = RewritingsRun({"split": config.split, "seed": str(config.seed)})
-    pipeline | ComposeAnswers(config.sources, settle, run, config.output)
+    run = rewritings_run(config.output, {"split": config.split, "seed": str(config.seed)})
+    pipeline | ComposeAnswers(config.sources, settle, run)
 
 
 def report(config: Config, counters: dict[str, int]) -> int:

@@ -6,11 +6,12 @@ Each pipeline has a transform of its own that settles the answers, and a :class:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import apache_beam as beam
+import msgspec
 import pyarrow as pa
 
 from parapet.schemas.responses import DeadLetter
@@ -20,7 +21,7 @@ from parapet.transforms.crowd import audit
 from parapet.transforms.crowd.ingest.files import Sources
 from parapet.transforms.crowd.reading import AGREEMENT, COUNTS, DEAD_LETTERS, ReadAnswers
 from parapet.transforms.crowd.review import ReviewItem, review_csv, review_pages
-from parapet.transforms.crowd.summary import dead_letters_jsonl
+from parapet.transforms.crowd.summary import INVARIANTS, RECORDED, dead_letters_jsonl
 from parapet.transforms.crowd.worker_key import load_worker_key
 from parapet.transforms.report import Report, page
 from parapet.transforms.runs import FinishRun, Outputs, RunInfo
@@ -31,53 +32,43 @@ FILES, AUDIT, SUMMARY = "files", "audit", "summary"
 Agreement = tuple[dict[str, Any], bytes]  # of two reviewers, and the sheet of what a third has to settle
 
 
-class Summary(Protocol):
-    """What the metadata files need of one service, or of one dialogue."""
+class Metadata(NamedTuple):
+    """What a run says of its results.
 
-    @property
-    def reviews(self) -> list[ReviewItem]:
-        """The answers held for review."""
+    Attributes:
+      statistics: the content of ``statistics.json``.
+      report: of the page.
+      reviews: the answers held for review.
+      shortfall: ``shortfall.csv``: what lacks good answers.
+      others: path to bytes of what only this pipeline writes.
+    """
+
+    statistics: dict[str, Any]
+    report: Report
+    reviews: list[ReviewItem]
+    shortfall: bytes
+    others: Mapping[str, bytes] = {}
 
 
-SummaryT = TypeVar("SummaryT", bound=Summary)
-
-
-class CrowdRun(Protocol[SummaryT]):
+class CrowdRun(msgspec.Struct, frozen=True):
     """One pipeline's own side of the outline.
 
     Attributes:
-      pipeline: the command.
+      info: the run, its options those that shape the result.
       audit_schema: of ``responses.parquet``.
-      invariants: what must hold of the counts. ``recorded`` are the names of those that ``run.json`` has.
+      explanations: reason id to a sentence for reviewers and requesters.
+      metadata: makes them of the summaries of all services or dialogues, the number of dead letters, and the agreement
+        of two reviewers where there were two.
+      invariants: what must hold of the counts.
+      recorded: the names of the counts that ``run.json`` has.
     """
 
-    pipeline: ClassVar[str]
-    audit_schema: ClassVar[pa.Schema]
-    invariants: ClassVar[Sequence[Invariant]]
-    recorded: ClassVar[Sequence[str]]
-
-    def info(self, output: str) -> RunInfo:
-        """The run, its options those that shape the result."""
-
-    def explanations(self) -> Mapping[str, str]:
-        """Reason id to a sentence for reviewers and requesters."""
-
-    def ordered(self, summaries: Iterable[SummaryT]) -> list[SummaryT]:
-        """The summaries in the order of the corpus."""
-
-    def statistics(
-        self, summaries: Sequence[SummaryT], dead_letters: int, agreement: dict[str, Any] | None
-    ) -> dict[str, Any]:
-        """``statistics.json``; with the agreement of two reviewers where there were two."""
-
-    def report(self, statistics: Mapping[str, Any], summaries: Sequence[SummaryT]) -> Report:
-        """Of the page."""
-
-    def shortfall(self, summaries: Sequence[SummaryT]) -> bytes:
-        """``shortfall.csv``: what lacks good answers."""
-
-    def other_files(self, summaries: Sequence[SummaryT]) -> Iterable[tuple[str, bytes]]:
-        """(path, bytes) of what only this pipeline writes."""
+    info: RunInfo
+    audit_schema: pa.Schema
+    explanations: Mapping[str, str]
+    metadata: Callable[[Iterable[Any], int, dict[str, Any] | None], Metadata]
+    invariants: Sequence[Invariant] = INVARIANTS
+    recorded: Sequence[str] = RECORDED
 
 
 class ComposeAnswers(beam.PTransform):
@@ -87,19 +78,17 @@ class ComposeAnswers(beam.PTransform):
       sources: the files of answers and decisions.
       settle: a transform from (service name, packed MergedBatch) to PCollections by name: ``files`` (path, bytes),
         ``audit`` (sort key, packed rows), ``summary``, ``dead_letters`` and ``counts``.
-      run: describes the results.
-      output: the output folder.
+      run: the rest.
     """
 
-    def __init__(self, sources: Sources, settle: beam.PTransform, run: CrowdRun[Any], output: str) -> None:
+    def __init__(self, sources: Sources, settle: beam.PTransform, run: CrowdRun) -> None:
         super().__init__()
-        self.read, self.settle = ReadAnswers(sources, load_worker_key()), settle
-        self.run, self.output = run, output
+        self.read, self.settle, self.run = ReadAnswers(sources, load_worker_key()), settle, run
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         """The manifest of the published run."""
-        pipeline, run, output = begin.pipeline, self.run, self.output
-        files.prepare(output, run.pipeline)
+        pipeline, run, output = begin.pipeline, self.run, self.run.info.output
+        files.prepare(output, run.info.pipeline)
         answers = pipeline | "Answers" >> self.read
         settled = answers["merged"] | "Settle" >> self.settle
         dead_letters = (answers[DEAD_LETTERS], settled[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
@@ -112,7 +101,7 @@ class ComposeAnswers(beam.PTransform):
         results = settled[FILES] | "Write results" >> files.WriteFiles(output)
         written = (audit_file, results) | "Written files" >> beam.Flatten()
         published: beam.PCollection = Outputs.plain(written, counts) | "Finish" >> FinishRun(
-            run.info(output),
+            run.info,
             partial(_metadata_files, run),
             beam.pvalue.AsList(settled[SUMMARY]),
             beam.pvalue.AsList(dead_letters),
@@ -123,17 +112,10 @@ class ComposeAnswers(beam.PTransform):
         return published
 
 
-def _metadata_files(run: CrowdRun[Any], counts: Counts, examples: object, *side: Any) -> dict[str, bytes]:
-    return dict(metadata_files(run, *side))
-
-
 def metadata_files(
-    run: CrowdRun[SummaryT],
-    summaries: Iterable[SummaryT],
-    dead_letters: Iterable[DeadLetter],
-    agreement: Sequence[Agreement],
-) -> Iterator[tuple[str, bytes]]:
-    """Yields (path, bytes): statistics, report, review sheet and pages, shortfall, dead letters, adjudication.
+    run: CrowdRun, summaries: Iterable[Any], dead_letters: Iterable[DeadLetter], agreement: Sequence[Agreement]
+) -> dict[str, bytes]:
+    """Statistics, report, review sheet and pages, shortfall, dead letters and adjudication, by path.
 
     Args:
       run: describes the results.
@@ -141,18 +123,22 @@ def metadata_files(
       dead_letters: all of them.
       agreement: of two reviewers; empty where there were none.
     """
-    summaries, dead_letters = run.ordered(summaries), list(dead_letters)
-    reviews, explanations = [item for summary in summaries for item in summary.reviews], run.explanations()
-    statistics = run.statistics(summaries, len(dead_letters), agreement[0][0] if agreement else None)
-    yield "statistics.json", (json.dumps(statistics, indent=2) + "\n").encode()
-    yield "report.html", page(run.report(statistics, summaries)).encode()
-    yield "review.csv", review_csv(reviews, explanations)
-    yield from review_pages(reviews, explanations, command=run.pipeline)
-    yield "shortfall.csv", run.shortfall(summaries)
-    yield "dead_letters.jsonl", dead_letters_jsonl(dead_letters)
-    yield from run.other_files(summaries)
-    if agreement:
-        yield "adjudicate.csv", agreement[0][1]
+    dead_letters = list(dead_letters)
+    metadata = run.metadata(summaries, len(dead_letters), agreement[0][0] if agreement else None)
+    return {
+        "statistics.json": (json.dumps(metadata.statistics, indent=2) + "\n").encode(),
+        "report.html": page(metadata.report).encode(),
+        "review.csv": review_csv(metadata.reviews, run.explanations),
+        **dict(review_pages(metadata.reviews, run.explanations, command=run.info.pipeline)),
+        "shortfall.csv": metadata.shortfall,
+        "dead_letters.jsonl": dead_letters_jsonl(dead_letters),
+        **metadata.others,
+        **({"adjudicate.csv": agreement[0][1]} if agreement else {}),
+    }
+
+
+def _metadata_files(run: CrowdRun, counts: Counts, examples: object, *side: Any) -> dict[str, bytes]:
+    return metadata_files(run, *side)
 
 
 class _WriteAudit(beam.DoFn):

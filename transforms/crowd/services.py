@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
+from typing import Any
 
 import apache_beam as beam
 import orjson
@@ -10,9 +14,11 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.elements import VARIANTS
 from parapet.schemas.layout import SplitSchemas, raw_by_name, schema_bytes
+from parapet.schemas.responses import RESPONSES
 from parapet.transforms.crowd import audit
-from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY
+from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY, CrowdRun, Metadata
 from parapet.transforms.crowd.composition import bad_names, bad_services
+from parapet.transforms.crowd.options import Options
 from parapet.transforms.crowd.reading import (
     COUNTS,
     DEAD_LETTERS,
@@ -21,10 +27,51 @@ from parapet.transforms.crowd.reading import (
     tag_dead_letters,
     unpack_merged,
 )
+from parapet.transforms.crowd.report import compose_report
 from parapet.transforms.crowd.settle import Settings, settle
-from parapet.transforms.crowd.summary import summarise
+from parapet.transforms.crowd.summary import ServiceSummary, shortfall_csv, statistics, summarise, top_up_plan
+from parapet.transforms.crowd.vet import explanations
+from parapet.transforms.runs import RunInfo
 
 _VARIANTS = "variants"
+_SERVICES_SHOWN = 2  # whose paraphrases the report shows
+
+
+def variants_run(output: str, options: Options, services: Mapping[str, Sequence[str]]) -> CrowdRun:
+    """The run of ``compose``.
+
+    Args:
+      output: the output folder.
+      options: what shapes the result.
+      services: schema file to the names of its services.
+    """
+    return CrowdRun(
+        RunInfo("compose", output, options.method(), header=options.plugins()),
+        RESPONSES,
+        explanations(options.vetting_rules),
+        partial(_metadata, options, services),
+    )
+
+
+def _metadata(
+    options: Options,
+    services: Mapping[str, Sequence[str]],
+    summaries: Iterable[ServiceSummary],
+    dead_letters: int,
+    agreement: dict[str, Any] | None,
+) -> Metadata:
+    position = {name: i for i, name in enumerate(dict.fromkeys(chain.from_iterable(services.values())))}
+    summaries = sorted(summaries, key=lambda summary: position[summary.service_name])
+    numbers = statistics(summaries, services, dead_letters, agreement, options.method())
+    examples = {summary.service_name: summary.examples for summary in summaries if summary.examples}
+    shown = dict(islice(examples.items(), _SERVICES_SHOWN))
+    return Metadata(
+        numbers,
+        compose_report(numbers, explanations(options.vetting_rules), shown),
+        [item for summary in summaries for item in summary.reviews],
+        shortfall_csv(summaries),
+        {"top_up_plan.json": (json.dumps(top_up_plan(summaries), indent=2) + "\n").encode()},
+    )
 
 
 class SettleServices(beam.PTransform):

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from parapet.schemas.decisions import neutralise
 from parapet.schemas.elements import VARIANTS, task_id
-from parapet.schemas.responses import DISPOSITIONS, RESPONSES, DeadLetter
+from parapet.schemas.responses import DISPOSITIONS, DeadLetter
 from parapet.schemas.service import parse_service
 from parapet.transforms import table1
 from parapet.transforms.counts import Balance, Invariant
-from parapet.transforms.crowd.options import Options
-from parapet.transforms.crowd.report import Example, compose_report
+from parapet.transforms.crowd.report import Example
 from parapet.transforms.crowd.review import ReviewItem
 from parapet.transforms.crowd.settle import NEEDED, Outcome, Short
-from parapet.transforms.crowd.vet import explanations
 from parapet.transforms.hits.plan import make_plan, top_up_terms
 from parapet.transforms.hits.records import PageRecord
 from parapet.transforms.hits.records import Settings as HitSettings
 from parapet.transforms.hits.render_service import render_service
-from parapet.transforms.report import Report
-
-if TYPE_CHECKING:
-    from parapet.transforms.runs import RunInfo
 
 # Nothing is lost: all that is read is merged, and every answer is in the audit or in the dead letters.
 INVARIANTS: Sequence[Invariant] = (
@@ -42,8 +33,6 @@ INVARIANTS: Sequence[Invariant] = (
 )
 # In ``run.json``. How often an assignment was read is not: reading it again changes nothing.
 RECORDED = ("assignments", "answers_given")
-
-_SERVICES_SHOWN = 2  # whose paraphrases the report shows
 
 SHORTFALL_COLUMNS = (
     "service_name",
@@ -222,54 +211,3 @@ def dead_letters_jsonl(dead: Iterable[DeadLetter]) -> bytes:
     """One JSON object a line, sorted."""
     lines = sorted(msgspec.json.encode(letter) for letter in dead)
     return b"".join(line + b"\n" for line in lines)
-
-
-class VariantsRun(msgspec.Struct, frozen=True):
-    """Describes the results of ``compose``, see :class:`parapet.transforms.crowd.composing.CrowdRun`.
-
-    Attributes:
-      options: that shape the result.
-      services: schema file to the names of its services.
-    """
-
-    pipeline: ClassVar[str] = "compose"
-    audit_schema: ClassVar[pa.Schema] = RESPONSES
-    invariants: ClassVar[Sequence[Invariant]] = INVARIANTS
-    recorded: ClassVar[Sequence[str]] = RECORDED
-
-    options: Options
-    services: dict[str, list[str]]
-
-    def info(self, output: str) -> RunInfo:
-        """The run."""
-        from parapet.transforms.runs import RunInfo
-
-        return RunInfo(self.pipeline, output, self.options.method(), header=self.options.plugins())
-
-    def explanations(self) -> Mapping[str, str]:
-        """Reason id to a sentence, with the rules of plug-ins."""
-        return explanations(self.options.vetting_rules)
-
-    def ordered(self, summaries: Iterable[ServiceSummary]) -> list[ServiceSummary]:
-        """The summaries in the order of the schema files."""
-        position = {name: i for i, name in enumerate(dict.fromkeys(chain.from_iterable(self.services.values())))}
-        return sorted(summaries, key=lambda summary: position[summary.service_name])
-
-    def statistics(
-        self, summaries: Sequence[ServiceSummary], dead_letters: int, agreement: dict[str, Any] | None
-    ) -> dict[str, Any]:
-        """``statistics.json``."""
-        return statistics(summaries, self.services, dead_letters, agreement, self.options.method())
-
-    def report(self, statistics: Mapping[str, Any], summaries: Sequence[ServiceSummary]) -> Report:
-        """Of the page, with paraphrases of the first services."""
-        examples = {summary.service_name: summary.examples for summary in summaries if summary.examples}
-        return compose_report(statistics, self.explanations(), dict(islice(examples.items(), _SERVICES_SHOWN)))
-
-    def shortfall(self, summaries: Sequence[ServiceSummary]) -> bytes:
-        """``shortfall.csv``."""
-        return shortfall_csv(summaries)
-
-    def other_files(self, summaries: Sequence[ServiceSummary]) -> Iterator[tuple[str, bytes]]:
-        """The plan of a top-up."""
-        yield "top_up_plan.json", (json.dumps(top_up_plan(summaries), indent=2) + "\n").encode()

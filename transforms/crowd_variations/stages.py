@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -22,9 +23,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.responses import Assignment, DeadLetter
 from parapet.schemas.rewritings import REWRITINGS
 from parapet.transforms.corpora import dialogues_of
-from parapet.transforms.counts import Counts
+from parapet.transforms.counts import Balance, Counts
 from parapet.transforms.crowd import audit
-from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY
+from parapet.transforms.crowd.composing import AUDIT, FILES, SUMMARY, CrowdRun, Metadata
 from parapet.transforms.crowd.ingest.fields import payload
 from parapet.transforms.crowd.merge import answer_count, unusable_decision
 from parapet.transforms.crowd.reading import (
@@ -35,11 +36,22 @@ from parapet.transforms.crowd.reading import (
     tag_dead_letters,
     unpack_merged,
 )
+from parapet.transforms.crowd.summary import INVARIANTS, RECORDED
+from parapet.transforms.crowd_variations.report import compose_variations_report
 from parapet.transforms.crowd_variations.settle import settle_turns
-from parapet.transforms.crowd_variations.summary import REWRITTEN_FILE, summarise
+from parapet.transforms.crowd_variations.summary import (
+    REWRITTEN_FILE,
+    Summary,
+    other_examples,
+    shortfall_csv,
+    statistics,
+    summarise,
+    used_examples,
+)
 from parapet.transforms.crowd_variations.tasks import SourceTurn, Task, check_same, place_of, source_turn
-from parapet.transforms.crowd_variations.vet import Written, is_repeated, repeated, written_by
+from parapet.transforms.crowd_variations.vet import EXPLANATIONS, Written, is_repeated, repeated, written_by
 from parapet.transforms.dead_letters import id_of
+from parapet.transforms.runs import RunInfo
 
 _REWRITTEN, _WRITTEN_BY = "rewritten", "written_by"
 
@@ -48,6 +60,31 @@ Found = tuple[str, int, bytes, str]  # file, position in it, the dialogue as JSO
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _packer = msgspec.msgpack.Encoder()
 _encode_line = msgspec.json.Encoder().encode
+
+
+def rewritings_run(output: str, method: Mapping[str, str]) -> CrowdRun:
+    """The run of ``compose_variations``; ``method`` has the options that shape the result."""
+    return CrowdRun(
+        RunInfo("compose_variations", output, method),
+        REWRITINGS,
+        EXPLANATIONS,
+        partial(_metadata, method),
+        (*INVARIANTS, Balance("used", ("rewritten",))),
+        (*RECORDED, "rewritten"),
+    )
+
+
+def _metadata(
+    method: Mapping[str, str], summaries: Iterable[Summary], dead_letters: int, agreement: dict[str, Any] | None
+) -> Metadata:
+    summaries = list(summaries)
+    numbers = statistics(summaries, dead_letters, agreement, method)
+    return Metadata(
+        numbers,
+        compose_variations_report(numbers, used_examples(summaries), other_examples(summaries)),
+        [item for summary in summaries for item in summary.reviews],
+        shortfall_csv(missing for summary in summaries for missing in summary.short),
+    )
 
 
 class SettleDialogues(beam.PTransform):

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.responses import DISPOSITIONS
-from parapet.schemas.rewritings import KINDS, REWRITINGS, Kind
-from parapet.transforms.counts import Balance, Invariant
-from parapet.transforms.crowd import summary as crowd_summary
+from parapet.schemas.rewritings import KINDS, Kind
 from parapet.transforms.crowd.review import ReviewItem
-from parapet.transforms.crowd_variations.report import Example, compose_variations_report
+from parapet.transforms.crowd_variations.report import Example
 from parapet.transforms.crowd_variations.settle import Entry, Outcome, Short
 from parapet.transforms.crowd_variations.tasks import FIELD_OF
-from parapet.transforms.crowd_variations.vet import EXPLANATIONS
 from parapet.transforms.distance import levenshtein
 from parapet.transforms.hits.rewriting import turn_task_id
 from parapet.transforms.hits.terms import REWRITES
-from parapet.transforms.report import Report
-from parapet.transforms.runs import RunInfo
 from parapet.transforms.seeding import stable_hash
 
 # ``service_name``, ``task``, ``field``, ``have`` and ``need`` are what 'parapet mturk topup' takes.
@@ -228,48 +222,3 @@ def shortfall_csv(short: Iterable[Short]) -> bytes:
             for missing in sorted(short, key=lambda row: (row.dialogue_id, row.turn, KINDS.index(row.kind)))
         ),
     )
-
-
-class RewritingsRun(msgspec.Struct, frozen=True):
-    """Describes the results of ``compose_variations``, see :class:`parapet.transforms.crowd.composing.CrowdRun`.
-
-    Attributes:
-      method: the options that shape the result; never the names of input files, which do not.
-    """
-
-    pipeline: ClassVar[str] = "compose_variations"
-    audit_schema: ClassVar[pa.Schema] = REWRITINGS
-    invariants: ClassVar[Sequence[Invariant]] = (*crowd_summary.INVARIANTS, Balance("used", ("rewritten",)))
-    recorded: ClassVar[Sequence[str]] = (*crowd_summary.RECORDED, "rewritten")
-
-    method: dict[str, str]
-
-    def info(self, output: str) -> RunInfo:
-        """The run."""
-        return RunInfo(self.pipeline, output, self.method)
-
-    def explanations(self) -> Mapping[str, str]:
-        """Reason id to a sentence."""
-        return EXPLANATIONS
-
-    def ordered(self, summaries: Iterable[Summary]) -> list[Summary]:
-        """The summaries as they are: nothing depends on their order."""
-        return list(summaries)
-
-    def statistics(
-        self, summaries: Sequence[Summary], dead_letters: int, agreement: dict[str, Any] | None
-    ) -> dict[str, Any]:
-        """``statistics.json``."""
-        return statistics(summaries, dead_letters, agreement, self.method)
-
-    def report(self, statistics: Mapping[str, Any], summaries: Sequence[Summary]) -> Report:
-        """Of the page."""
-        return compose_variations_report(statistics, used_examples(summaries), other_examples(summaries))
-
-    def shortfall(self, summaries: Sequence[Summary]) -> bytes:
-        """``shortfall.csv``."""
-        return shortfall_csv(short for summary in summaries for short in summary.short)
-
-    def other_files(self, summaries: Sequence[Summary]) -> Iterator[tuple[str, bytes]]:
-        """None: what answers become is written by the transform that settles them."""
-        yield from ()
