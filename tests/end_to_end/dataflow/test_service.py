@@ -149,9 +149,9 @@ STEPS = {
     "ood": ["Sets/Write file", "Publish/Publish"],
     "few_shot": ["Read/Read file", "Write/Write file", "Publish/Publish"],
     "unseen_services": ["Publish/Publish"],
-    "reminders": ["Publish/Publish"],
-    "restaurants": ["Publish/Publish"],
-    "anonymise": ["Publish/Publish"],
+    "reminders": ["Attempts", "Dialogues/Write file", "Finish/Publish"],
+    "restaurants": ["Dialogues/Write file", "Finish/Publish"],
+    "anonymise": ["Names", "Chats/Write file", "Finish/Publish"],
     "speech_errors": ["Listen/Sample/Hear sample", "Listen/Hear/Hear shard", "Sets/Write file", "Publish/Publish"],
 }
 
