@@ -29,7 +29,7 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.entities.choosing import Chooser
-from parapet.transforms.entities.groups import Found, Group, found_in
+from parapet.transforms.entities.groups import DialogueValues, Group, find_values
 from parapet.transforms.entities.mentions import Table, keep_unclear, marked_in
 from parapet.transforms.entities.replacing import edits_of
 from parapet.transforms.entities.sources import Sources
@@ -127,7 +127,7 @@ def entities(corpus: Path) -> tuple[float, int]:
         kinds = kinds_of(files, [split], False)
         for _, raw, _, dialogue in (one for file in files for one in dialogues_of(file)):
             assert not isinstance(dialogue, InputError)
-            found = found_in(dialogue, kinds)
+            found = find_values(dialogue, kinds)
             _, table = keep_unclear(dialogue, found)
             Chooser(dialogue.dialogue_id, found, kinds, Sources("generated", SEED), training).choose()
             work.append((dialogue.turns, msgspec.json.encode(raw["turns"]), found, found.by_surface(), table))
@@ -143,7 +143,7 @@ def entities(corpus: Path) -> tuple[float, int]:
     return min(times), utterances
 
 
-def replace_in(turn: Turn, to: dict[str, Any], found: Found, of: dict[str, Group], table: Table) -> None:
+def replace_in(turn: Turn, to: dict[str, Any], found: DialogueValues, of: dict[str, Group], table: Table) -> None:
     """One utterance."""
     marked = marked_in(turn, found, of)
     mentions = marked + table.unmarked(turn.utterance, [(one.start, one.end) for one in marked])

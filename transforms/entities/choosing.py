@@ -1,4 +1,4 @@
-"""Which new value stands for which, in one dialogue: one for each, none that training has, each in its form."""
+"""Chooses the new values of one dialogue: one for each value, in its form, and none that occurs in training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 
 from parapet.transforms.entities import forms
-from parapet.transforms.entities.groups import Found, Group, Kinds
+from parapet.transforms.entities.groups import DialogueValues, Group, Kinds
 from parapet.transforms.entities.kinds import CHOICE, FORMS
 from parapet.transforms.entities.sources import ATTEMPTS, Sources
 from parapet.transforms.entities.vocabulary import Training, words
@@ -18,7 +18,7 @@ _MINUTES = [minute for minute in range(-60, 61) if minute]
 _MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
 _FORM_ATTEMPTS = 40  # of a form in which training has most, more find no more
 
-Saying = Callable[[str], str | None]  # of an old surface the new one; None where its form is not known
+Renderer = Callable[[str], str | None]  # writes the new value in the form of an old one; None if unknown
 
 
 class Chooser:
@@ -32,19 +32,21 @@ class Chooser:
       training: what training has.
     """
 
-    def __init__(self, dialogue_id: str, found: Found, kinds: Kinds, sources: Sources, training: Training) -> None:
+    def __init__(
+        self, dialogue_id: str, found: DialogueValues, kinds: Kinds, sources: Sources, training: Training
+    ) -> None:
         self.id, self.found, self.kinds = dialogue_id, found, kinds
         self.sources, self.training = sources, training
         surfaces = [text for group in found.groups for text in group.surfaces]
         self.taken = {text.casefold() for text in (*surfaces, *(text for _, _, text in found.closed))}
-        # A new value must not hold an old one: what is left of the old could not be told from it.
+        # A new value must not contain an old one: leftovers of the old one could not be distinguished from it.
         self.old: dict[str, list[list[str]]] = {}
         for text in surfaces:
             if of_text := words(text):
                 self.old.setdefault(of_text[0], []).append(of_text)
 
     def choose(self) -> None:
-        """Fills in what stands for each group, or why it is kept."""
+        """Fills in the replacement of each group, or why it is kept."""
         left = [group for group in self.found.groups if not group.reason]
         for kind, together in (("date", self._dates), ("time", self._times)):
             of_kind = [group for group in left if group.kind == kind]
@@ -61,11 +63,11 @@ class Chooser:
             else:
                 self._name(group)
 
-    def _take(self, group: Group, new: str, saying: Saying, unseen: bool = True) -> bool:
-        """Lets a value stand for a group, if it can."""
+    def _take(self, group: Group, new: str, render: Renderer, unseen: bool = True) -> bool:
+        """Takes a value as the replacement of a group, if it is suitable."""
         shown = {}
         for surface in group.surfaces:
-            said = saying(surface)
+            said = render(surface)
             if said is None:
                 return False
             shown[surface] = said
@@ -122,7 +124,7 @@ class Chooser:
             group.reason = "no_unseen_value"
 
     def _times(self, groups: Sequence[Group]) -> None:
-        """All times move by the same minutes, none of them across noon, if that can be; else each for itself."""
+        """All times move by the same minutes and none across noon, if possible; else each by itself."""
         times = [(group, _time_of(group)) for group in groups]
         for group, time in times:
             if time is None:
@@ -148,7 +150,7 @@ class Chooser:
         return minutes[start:] + minutes[:start]
 
     def _can_be(self, group: Group, old: int, new: int, size: int) -> bool:
-        """What is said to be in the morning stays there; nobody books at 6:47 pm, even where some trains leave then."""
+        """Mornings stay mornings, and round times round: nobody books at 6:47 pm, even where some trains leave then."""
         steps = (size, 5, self._step(group))
         return new // 720 == old // 720 and not any(new % step and not old % step for step in steps)
 
@@ -159,17 +161,17 @@ class Chooser:
         return max(self.kinds[slot].step for slot in group.slots)
 
     def _form(self, group: Group) -> None:
-        saying, why = self._sayings(group)
-        if saying is None:
+        render, why = self._candidates(group)
+        if render is None:
             group.reason = why
             return
-        for new in saying:
+        for new in render:
             if self._take(group, *new):
                 return
         group.reason = "no_unseen_value"
 
-    def _sayings(self, group: Group) -> tuple[Iterable[tuple[str, Saying]] | None, str]:
-        """(canonical form, how it is said) of each candidate; or None, and why there is none."""
+    def _candidates(self, group: Group) -> tuple[Iterable[tuple[str, Renderer]] | None, str]:
+        """(canonical form, renderer) of each candidate; or None, and why there is none."""
         if not self.sources.makes(group):
             return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
         numbers = itertools.islice(self.sources.numbers(self.id, group), _FORM_ATTEMPTS)
@@ -195,7 +197,7 @@ class Chooser:
         return ((forms.said_phone(new, group.canonical), _phone(new)) for new in made), ""
 
 
-def _name_like(group: Group, name: str) -> Saying:
+def _name_like(group: Group, name: str) -> Renderer:
     """In the case of the old value; of "pasta" for Italian, the new one is Uzbek all the same."""
 
     def said(like: str) -> str:
@@ -207,7 +209,7 @@ def _name_like(group: Group, name: str) -> Saying:
 
 
 def in_case_of(text: str, like: str) -> str:
-    """A text in small or in capital letters, as another is; three or four capitals are an abbreviation, "SFO"."""
+    """A text in the case of another; three or four capital letters are an abbreviation, "SFO"."""
     if like == like.lower():
         return text.lower()
     return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
@@ -227,28 +229,28 @@ def _time_of(group: Group) -> int | None:
     return known[0] if known and all((one - known[0]) % 720 == 0 for one in known) else None
 
 
-def _always(value: str) -> Saying:
+def _always(value: str) -> Renderer:
     return lambda _: value
 
 
-def _day(day: date) -> Saying:
+def _day(day: date) -> Renderer:
     return lambda like: forms.said_date(day, like)
 
 
-def _price(amount: str) -> Saying:
+def _price(amount: str) -> Renderer:
     return lambda like: forms.said_price(amount, like)
 
 
-def _code(code: str) -> Saying:
+def _code(code: str) -> Renderer:
     return lambda like: forms.said_code(code, like)
 
 
-def _phone(digits: str) -> Saying:
+def _phone(digits: str) -> Renderer:
     return lambda like: forms.said_phone(digits, like)
 
 
-def _as_said(kind: str, given: str) -> tuple[str, Saying]:
-    """A value of a gazetteer, and how it is said in the style of another."""
+def _as_said(kind: str, given: str) -> tuple[str, Renderer]:
+    """A value of a gazetteer, and how it is written in the style of another."""
     day, minutes, amount = forms.day_of(given), forms.minutes_of(given), forms.amount_of(given)
     if kind == "date" and day is not None:
         return given, lambda like: forms.said_date(day, like)

@@ -57,8 +57,8 @@ def later(day: date, weeks: int) -> date | None:
 def said_date(day: date, like: str) -> str:
     """A day in the style of another.
 
-    ``2019-07-09``, ``July 9`` or ``July 9th``; what is said by the weekday ("next Tuesday") or by the day alone ("the
-    4th") says nothing without its calendar, and "9th of July" has words that every training set has.
+    ``2019-07-09``, ``July 9`` or ``July 9th``; a weekday ("next Tuesday") or a day alone ("the 4th")
+    means nothing without a calendar, and "9th of July" has words that every training set has.
     """
     if ISO_DATE.fullmatch(like):
         return day.isoformat()
@@ -70,7 +70,7 @@ def said_date(day: date, like: str) -> str:
 
 
 def is_relative(like: str) -> bool:
-    """Whether a date is said without a month: "today", "next Tuesday", "the 4th"."""
+    """Whether a date has no month: "today", "next Tuesday", "the 4th"."""
     return not ISO_DATE.fullmatch(like) and _MONTH.search(like) is None
 
 
@@ -88,7 +88,7 @@ def minutes_of(canonical: str) -> int | None:
 
 
 def minutes_said(text: str) -> int | None:
-    """Minutes since midnight of ``17:15``, ``5:15 pm`` or ``5 p.m.``; None where it is said in words."""
+    """Minutes since midnight of ``17:15``, ``5:15 pm`` or ``5 p.m.``; None for a time in words."""
     found = _HALF_DAY.fullmatch(text.strip())
     if not found:
         return minutes_of(text)
@@ -101,7 +101,7 @@ def minutes_said(text: str) -> int | None:
 def said_time(minutes: int, like: str) -> str:
     """A time in the style of another: ``17:30``, ``5:30``, ``5:30 PM`` or ``5:30pm``.
 
-    What is said in words becomes ``5:30 pm``: words such as "half past 11" have all been seen.
+    A time in words becomes ``5:30 pm``: words such as "half past 11" have all been seen.
     """
     hour, minute = divmod(minutes, 60)
     found = _CLOCK.fullmatch(like)
@@ -212,7 +212,7 @@ def _area_of(like: str) -> int:
 
 
 def code_of(text: str) -> str:
-    """The letters and digits of a reference or postcode, case folded: how it is written does not count."""
+    """The letters and digits of a reference or postcode, case folded: its spacing and punctuation are ignored."""
     return "".join(char for char in text if char.isalnum()).casefold()
 
 

@@ -1,4 +1,4 @@
-"""What a dialogue speaks of: each value with all the ways in which it is written, as one group."""
+"""The values of a dialogue: each with all its forms, as one group."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Group(msgspec.Struct):
     shown: dict[str, str] = {}
 
 
-class Found(msgspec.Struct):
-    """What a dialogue has.
+class DialogueValues(msgspec.Struct):
+    """The values of a dialogue.
 
     Attributes:
       groups: values of open slots, by key.
@@ -119,7 +119,7 @@ def _fullest(surfaces: Iterable[str]) -> str:
     return max(surfaces, key=lambda text: (minutes_of(text) is not None, len(text), text))
 
 
-def found_in(dialogue: Dialogue, kinds: Kinds) -> Found:
+def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     """The values of a dialogue: those that may be replaced, as groups; those that are kept, as they are.
 
     Values are the same where an action says so (a value and its canonical form), where a state lists them for one slot
@@ -151,7 +151,7 @@ def found_in(dialogue: Dialogue, kinds: Kinds) -> Found:
             values.add(slot, [text, value])
     groups = sorted(values.groups(kinds), key=lambda group: group.key)
     _keep_parts(groups)
-    return Found(groups, sorted(closed), said, every, spoken)
+    return DialogueValues(groups, sorted(closed), said, every, spoken)
 
 
 def _spoken(marked: Iterable[tuple[Slot, str]], values: Mapping[Slot, Collection[str]]) -> dict[tuple[Slot, str], str]:

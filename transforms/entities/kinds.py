@@ -1,4 +1,4 @@
-"""What kind of values a slot has, told from its own name, its description and the shapes of its values.
+"""What kind of values a slot has, inferred from its name, its description and the shapes of its values.
 
 The name speaks of the slot by its head: the last word of ``hotel_phone_number`` that says anything is ``phone``, and a
 domain before it ("hotel-postcode") says nothing. Where the name tells nothing the head of the description does. The
@@ -209,7 +209,7 @@ def _phrases(words: Sequence[str]) -> list[list[str]]:
 
 
 def _heads(words: Sequence[str]) -> Iterator[str]:
-    """What words may be about, the likeliest first: the first head, and what stands around it where it is empty."""
+    """What words may be about, the most likely first: the first head, and its neighbours where it says nothing."""
     for phrase in _phrases(words):
         for word in reversed(phrase):
             yield word
@@ -230,7 +230,7 @@ def _named_kind(own: Sequence[str], described: Sequence[str], service: str) -> s
             if kind:
                 return kind
         if not _CODE_WORDS.isdisjoint(heads) or not _PRICE_WORDS.isdisjoint(heads):
-            return OTHER  # of a reference nobody knows what it looks like
+            return OTHER  # the form of a reference is unknown
     return "title" if "title" in own else LOCATION if "place" in own else OTHER
 
 
@@ -261,7 +261,7 @@ def _is_house(value: str) -> bool:
 
 
 def _are_names(values: Sequence[str]) -> bool:
-    """Whether most values may be names: they have letters, and are neither references nor mail nor web addresses."""
+    """Whether most values may be names: they have letters, and are not references, e-mail or web addresses."""
     plain = sum(
         any(char.isalpha() for char in value) and not _CODE.fullmatch(value) and "@" not in value and "://" not in value
         for value in values

@@ -1,4 +1,4 @@
-"""Where the values of a dialogue stand in its utterances: in spans, and where nobody has marked them."""
+"""Finds the values of a dialogue in its utterances: in spans, and where no span marks them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parapet.schemas.dialogue import Dialogue, SlotSpan, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.entities import names
 from parapet.transforms.entities.forms import is_relative
-from parapet.transforms.entities.groups import Found, Group, Slot
+from parapet.transforms.entities.groups import DialogueValues, Group, Slot
 from parapet.transforms.entities.kinds import CHOICE, FORMS
 from parapet.transforms.entities.vocabulary import WORD, folded, is_number, plain
 
@@ -20,7 +20,7 @@ _PIECE = re.compile(r"\w+")
 
 
 class Surface(msgspec.Struct, frozen=True):
-    """A way in which a value is written: its words, what stands before the first and behind the last, its group."""
+    """A form of a value: its words, the characters before the first and after the last, its group."""
 
     words: tuple[str, ...]
     text: str
@@ -56,7 +56,7 @@ class Table:
       found: the values. Those that are kept are found too, so that no other value is found inside them.
     """
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: DialogueValues) -> None:
         self.heads: dict[str, list[Surface]] = {}
         self.pieces: set[str] = set()  # what the first words begin with, up to a mark inside
         for group in found.groups:
@@ -125,11 +125,11 @@ def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple
 
 
 def marked_only(group: Group, text: str) -> bool:
-    """Whether a value is only where a span says so: bare numbers, and days that are said without their month."""
+    """Whether a value counts only where a span marks it: bare numbers, and days without a month."""
     return is_number(text.replace(",", "")) or (group.kind == "date" and is_relative(text))
 
 
-def marked_in(turn: Turn, found: Found, of: dict[str, Group]) -> list[Mention]:
+def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[Mention]:
     """The spans of a turn as mentions, in order; spans of one place are one mention, and overlapping ones keep both.
 
     Raises:
@@ -149,7 +149,7 @@ def marked_in(turn: Turn, found: Found, of: dict[str, Group]) -> list[Mention]:
     return list(places.values())
 
 
-def _marked(utterance: str, slot: Slot, span: SlotSpan, found: Found, of: dict[str, Group]) -> Mention:
+def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, of: dict[str, Group]) -> Mention:
     start, end = cast(int, span.start), cast(int, span.exclusive_end)
     if not 0 <= start < end <= len(utterance):
         raise InputError(f"bad_span: {span.slot!r} is not inside the utterance")
@@ -175,8 +175,8 @@ def _joined(one: Mention, other: Mention) -> Mention:
     return Mention(one.start, one.end, one.text, one.like, one.group, slots)
 
 
-def keep_unclear(dialogue: Dialogue, found: Found) -> tuple[list[list[Mention]], Table]:
-    """Says of each group whether its mentions can be told apart; of those that cannot, ``reason`` says why not.
+def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[Mention]], Table]:
+    """Sets the ``reason`` of groups whose mentions are ambiguous, which are kept.
 
     Returns:
       The mentions of every turn, marked and unmarked, in order; and the table by which they were found.
@@ -216,7 +216,7 @@ def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
 
 
 def _acted_dates(turn: Turn, of: dict[str, Group], known: Sequence[Mention]) -> list[Mention]:
-    """Days without their month that no span marks, where an action of the turn has them and they are said once.
+    """Days without a month that no span marks, where an action of the turn has them and they occur once.
 
     "Is there anything else today?" has no such action; "For 3 people today?" has.
     """
@@ -243,8 +243,8 @@ def _keep_overlapping(marked: Sequence[Mention]) -> None:
                         group.reason = "overlapping_spans"
 
 
-def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], found: Found) -> None:
-    """A bare number that is said as a value, and stands elsewhere too, may be either."""
+def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], found: DialogueValues) -> None:
+    """A bare number that is a value in one place, and occurs in another, is ambiguous."""
     spoken = [group for group in found.groups if not group.reason and group.kind in FORMS and group.kind != "date"]
     for group in spoken:
         numbers = {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))}
@@ -254,8 +254,8 @@ def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], found: Fou
                 group.reason = "ambiguous_word"
 
 
-def _keep_choices(turn: Turn, found: Found, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
-    """A value of a categorical slot has no span: it must stand as it is where an action has it, and only there."""
+def _keep_choices(turn: Turn, found: DialogueValues, of: dict[str, Group], unmarked: Sequence[Mention]) -> None:
+    """A value of a categorical slot has no span: it must occur verbatim where an action has it, and only there."""
     here = {
         group.key: group
         for frame in turn.frames

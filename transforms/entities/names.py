@@ -57,7 +57,7 @@ def made_up_name(kind: str, like: str, number: int) -> str:
 
 
 def _joined(start: str, end: str) -> str:
-    """Two syllables; no letter stands three times."""
+    """Two syllables; no letter three times in a row."""
     return start + (end[1:] if start[-2:] == end[0] * 2 else end)
 
 

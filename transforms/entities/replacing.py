@@ -15,7 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.entities import names
 from parapet.transforms.entities.choosing import Chooser, in_case_of, leaks
 from parapet.transforms.entities.forms import is_relative
-from parapet.transforms.entities.groups import Found, Group, Kinds, Slot, annotated, found_in, reason_of
+from parapet.transforms.entities.groups import DialogueValues, Group, Kinds, Slot, annotated, find_values, reason_of
 from parapet.transforms.entities.kinds import CHOICE, OTHER, REPLACED, SlotKind, is_none
 from parapet.transforms.entities.mentions import Mention, Table, keep_unclear
 from parapet.transforms.entities.sources import Sources
@@ -82,7 +82,7 @@ def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]
         bare = is_relative(mention.text) and not mention.text.casefold().startswith("on ")
         on = "on " if bare and word and word[1].casefold() not in names.BEFORE_DATE else ""
         return [Edit(start, mention.start, on)] if the or on else []
-    # An article ends with one of these letters, and most of what stands before a value does not.
+    # An article ends with one of these letters, and most texts before a value do not.
     article = _ARTICLE.search(before) if before.rstrip(_OPENING)[-1:] in _LAST else None
     if article is None:
         return []
@@ -95,9 +95,9 @@ def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]
 
 
 def check_replaced(
-    before: Dialogue, raw: dict[str, Any], found: Found, mentions: Sequence[Sequence[Mention]], table: Table
+    before: Dialogue, raw: dict[str, Any], found: DialogueValues, mentions: Sequence[Sequence[Mention]], table: Table
 ) -> None:
-    """Checks spans, what is left of old values, and whether states follow from what was said, as before.
+    """Checks spans, leftovers of old values, and whether states still follow from the utterances.
 
     Args:
       before: the dialogue as it was.
@@ -115,7 +115,7 @@ def check_replaced(
     _check_states(before, after, found)
 
 
-def _check_spans(dialogue: Dialogue, found: Found) -> None:
+def _check_spans(dialogue: Dialogue, found: DialogueValues) -> None:
     """Every span is a value of its slot somewhere in the dialogue, or what one that is kept is called."""
     values: dict[Slot, set[str]] = {}
     for turn in dialogue.turns:
@@ -136,7 +136,7 @@ def _check_spans(dialogue: Dialogue, found: Found) -> None:
 
 
 def _check_left(after: Dialogue, table: Table, mentions: Sequence[Sequence[Mention]]) -> None:
-    """No value that was replaced is still said."""
+    """No value that was replaced is left in an utterance."""
     for position, (turn, of_turn) in enumerate(zip(after.turns, mentions, strict=True)):
         if not of_turn:
             continue  # as it was
@@ -154,8 +154,8 @@ def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
     )
 
 
-def _check_states(before: Dialogue, after: Dialogue, found: Found) -> None:
-    """A value of the state that had been said is so after, too: what a tracker can know stays what it can know."""
+def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> None:
+    """A value in a state that had been mentioned is still mentioned: a tracker can know what it could know before."""
     of = found.by_surface()
     said_before, said_after = " ", " "
     done: set[tuple[str, str, tuple[str, ...]]] = set()
@@ -180,7 +180,7 @@ def _states(old: Turn, new: Turn) -> Any:
 
 
 def _said(values: Sequence[str], text: str, group: Group) -> bool:
-    """Whether one of the values has been said; of a bare number, or a day without its month, nobody can tell."""
+    """Whether one of the values has been mentioned; bare numbers and days without a month are not considered."""
     for value in values:
         found = words(value)
         if is_none(value) or not found or is_number(found[0]) or (group.kind == "date" and is_relative(value)):
@@ -190,7 +190,7 @@ def _said(values: Sequence[str], text: str, group: Group) -> bool:
     return False
 
 
-# Where values stand: what is said, spans, and the parts of frames.
+# Where values occur: utterances, spans, and the parts of frames.
 PLACES = ("utterances", "spans", "state", "actions", "service_call", "results")
 
 
@@ -237,7 +237,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
     Raises:
       InputError: it cannot be made consistent; nothing of it is to be used.
     """
-    found = found_in(dialogue, replacer.kinds)
+    found = find_values(dialogue, replacer.kinds)
     mentions, table = keep_unclear(dialogue, found)
     Chooser(dialogue.dialogue_id, found, replacer.kinds, replacer.sources, replacer.training).choose()
     made = _copied(raw)
@@ -292,7 +292,9 @@ def _count_mentions(mentions: Sequence[Mention], counts: Counter[tuple[str, Slot
             counts[mention.group.key, slot, "spans"] += bool(mention.slots)
 
 
-def _write_frames(turn: dict[str, Any], found: Found, kinds: Kinds, counts: Counter[tuple[str, Slot, str]]) -> None:
+def _write_frames(
+    turn: dict[str, Any], found: DialogueValues, kinds: Kinds, counts: Counter[tuple[str, Slot, str]]
+) -> None:
     """Replaces the values of a turn's frames in place."""
     of = found.by_surface()
 
@@ -330,7 +332,7 @@ def _write_frames(turn: dict[str, Any], found: Found, kinds: Kinds, counts: Coun
 
 
 def _rows(
-    dialogue_id: str, found: Found, counts: Counter[tuple[str, Slot, str]], kinds: Kinds
+    dialogue_id: str, found: DialogueValues, counts: Counter[tuple[str, Slot, str]], kinds: Kinds
 ) -> Iterator[dict[str, Any]]:
     rows = [
         _row(dialogue_id, slot, group, {place: counts[group.key, slot, place] for place in PLACES})
@@ -346,7 +348,7 @@ def _rows(
 
 
 def _row(dialogue_id: str, slot: Slot, group: Group, places: dict[str, int]) -> dict[str, Any]:
-    # What was said is told; where nothing was, the canonical form.
+    # The forms besides the canonical one; that one where there are no others.
     spoken = [text for text in group.surfaces if text != group.canonical] or [group.canonical]
     return {
         "dialogue_id": dialogue_id,

@@ -1,4 +1,4 @@
-"""What a run needs to know before it replaces anything: training, the kinds of the slots, and values enough."""
+"""What must be known before values are replaced: training, the kinds of the slots, and whether values suffice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.corpora import Corpus, dialogues_of, inlined, train_files
 from parapet.transforms.entities.forms import step_of
-from parapet.transforms.entities.groups import Kinds, Slot, found_in, values_of
+from parapet.transforms.entities.groups import Kinds, Slot, find_values, values_of
 from parapet.transforms.entities.kinds import CHOICE, KINDS, SlotKind, is_none, kind_of, says_city
 from parapet.transforms.entities.replacing import Replacer
 from parapet.transforms.entities.sources import CORPUS, GENERATED, Sources, check_enough, held_out, read_gazetteer
@@ -105,7 +105,7 @@ def split_train(corpus: Corpus, root: object = "") -> Training:
 
 
 def learn_training(files: Sequence[DialogueFile], schemas: Iterable[SplitSchemas]) -> Training:
-    """What training has: all that is said and annotated in its dialogues, and the values its schemas name.
+    """What training has: all utterances and values of its dialogues, and the possible values of its schemas.
 
     Raises:
       InputError: a dialogue file that cannot be read: nobody knows what it has.
@@ -169,7 +169,7 @@ def names_in(files: Iterable[DialogueFile], kinds: Kinds) -> Iterator[tuple[str,
         try:
             for _, _, _, dialogue in dialogues_of(file):
                 if not isinstance(dialogue, InputError):
-                    for group in found_in(dialogue, kinds).groups:
+                    for group in find_values(dialogue, kinds).groups:
                         yield group.kind, group.canonical
         except InputError:
             continue
@@ -188,7 +188,7 @@ def needs_of(files: Iterable[DialogueFile], kinds: Kinds, sources: Sources) -> d
                 if isinstance(dialogue, InputError):
                     continue
                 of: dict[str, int] = {}
-                for group in found_in(dialogue, kinds).groups:
+                for group in find_values(dialogue, kinds).groups:
                     name = sources.pool_of(group)
                     if group.kind == CHOICE or group.reason or sources.makes(group) or name is None:
                         continue

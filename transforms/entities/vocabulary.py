@@ -39,7 +39,7 @@ def folded(text: str) -> str:
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a bare number: of ``7`` nobody can say what it counts; ``7:17`` and ``5th`` are none.
+    """Whether a word is a bare number: ``7`` may count anything; ``7:17`` and ``5th`` are no bare numbers.
 
     Nor are six digits and more: nothing but a reference or a telephone has so many.
     """
@@ -75,7 +75,7 @@ class Training:
         return found
 
     def leaks_form(self, text: str) -> bool:
-        """As ``leaks``, of a reference or postcode: what stands between blanks is one word, ``cb1`` or ``3ef``."""
+        """As ``leaks``, of a reference or postcode: what is between spaces is one word, ``cb1`` or ``3ef``."""
         chunks = [found for chunk in text.split() if (found := words(chunk))]
         pairs = [one + other for one, other in pairwise(chunks)] or chunks
         return any(all(self._has(gram) for gram in grams_of(found)) for found in pairs)
@@ -87,7 +87,7 @@ class Training:
 
 
 def grams_of(found: list[str]) -> list[str]:
-    """What must not occur in training: of one word the word, of more each pair that stands together."""
+    """What must not occur in training: a single word, or each pair of adjacent words."""
     return found if len(found) < 2 else [f"{one} {two}" for one, two in pairwise(found)]
 
 

@@ -1,4 +1,4 @@
-"""Who gets which foreign utterance: each place one, each utterance once, and none that does not fit."""
+"""Assigns foreign utterances to places: each place gets one that fits, and each utterance is used once."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PLACES = ("append", "between")
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """A place, sorted by its draw.
+    """A place in a dialogue at which an utterance can be injected; places are sorted by their draw.
 
     Attributes:
       draw: 64 bits, of seed, split, dialogue id and turn; nothing else decides which places are taken.
@@ -88,13 +88,13 @@ Kind = tuple[str, tuple[str, ...]]  # the split and the domains of a place's dia
 
 
 class Config(msgspec.Struct, frozen=True):
-    """What the sets are made by.
+    """How the sets are made.
 
     Attributes:
-      rates: as they were given, ascending.
+      rates: as they were written, ascending.
       place: ``append`` or ``between``.
-      seed: of all that is drawn.
-      splits: whose dialogues are written; where none are named, those of all.
+      seed: the random seed.
+      splits: the splits that are written; none: all.
       own: the foreign utterances are the corpus's own.
     """
 
@@ -115,13 +115,13 @@ class Config(msgspec.Struct, frozen=True):
 
 
 class Injection(msgspec.Struct, frozen=True, order=True):
-    """A foreign utterance in its place.
+    """A foreign utterance and its place.
 
     Attributes:
       draw: the place's: the order of those that are appended.
       dialogue: the dialogue's position in its file.
-      turn: the user turn that the place belongs to.
-      utterance: what is said.
+      turn: the position of the user turn that the place belongs to.
+      utterance: the foreign utterance.
       sets: how many of the sets, from the last, have it.
     """
 
@@ -133,7 +133,7 @@ class Injection(msgspec.Struct, frozen=True, order=True):
 
 
 def parse_rates(given: str) -> tuple[str, ...]:
-    """``0.1,0.2`` as rates, ascending. Raises InputError where they are none, or one stands twice."""
+    """``0.1,0.2`` as rates, ascending. Raises InputError where one is invalid or repeated."""
     parts = listed(given)
     for part in parts:
         try:

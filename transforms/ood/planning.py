@@ -154,7 +154,7 @@ class Pool(beam.PTransform):
 
     Args:
       turns: PCollection of (key, domains, domains that the turn speaks of) of in-domain turns.
-      stops: words that say nothing of what an utterance is about.
+      stops: words that say nothing about the topic of an utterance.
       schemas: of the corpus, where the utterances are its own.
     """
 
@@ -185,7 +185,7 @@ class Pool(beam.PTransform):
 
 
 class _Filter(beam.DoFn):
-    """The index of in-domain turns is made once for each worker's copy."""
+    """Judges utterances. The index of in-domain turns is built once by each copy."""
 
     def __init__(self, stops: frozenset[str], schemas: Schemas | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sources of foreign utterances: plain text, JSON lines, DSTC2, Stanford key-value, SGD; told apart by content."""
+"""Sources of foreign utterances: plain text, JSON lines, DSTC2, Stanford key-value, SGD; recognised by content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLUG_IN = "plug-in"
 KINDS = (TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD, PLUG_IN)
 _FIELDS = ("text", "utterance")
 _SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
-_SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})  # what DSTC2 has for what nobody said
+_SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})  # what DSTC2 writes for silence and noise
 
 
 Rows = Iterator[tuple[str, str | InputError]]
@@ -46,7 +46,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 def list_sources(given: str) -> list[SourceFile]:
     """The files of ``--source``, sorted. Raises InputError where there are none, or one is of no kind we know."""
     if chosen := plugin_of(given):
-        plugins.make(chosen, ["__iter__"])  # what it lacks is told before anything runs
+        plugins.make(chosen, ["__iter__"])  # an incomplete plug-in is reported before anything runs
         return [SourceFile(PLUG_IN, chosen.plugin.name, given)]
     if not is_there(given):
         other = f"or the name of a plug-in; {plugins.told(plugins.OOD_SOURCES)}"
@@ -198,7 +198,7 @@ def _key_value(file: SourceFile, data: bytes) -> Rows:
 
 
 def _dstc2(file: SourceFile, data: bytes) -> Rows:
-    """What the caller said: the transcription of ``label.json``; without one the first of the recogniser's guesses."""
+    """The caller's turns: the transcriptions of ``label.json``; without one, the first ASR hypothesis of each."""
     log = _turns(parse_json(data, file.name), file.name)
     labels: list[Any] = []
     label = os.path.join(os.path.dirname(file.path), "label.json")
@@ -267,7 +267,7 @@ _READERS: dict[str, Callable[[SourceFile], Iterator[Utterance | InputError]]] = 
 
 
 def source_id(name: str, dialogue_id: str, turn: int) -> str:
-    """Where a turn of a dialogue stands, for the rows."""
+    """The id of a turn of a dialogue as a source, for the rows."""
     return f"{name}:{dialogue_id}:{turn}".encode(errors="replace").decode()
 
 

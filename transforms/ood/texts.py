@@ -38,7 +38,7 @@ later ago hour minute year am pm oclock half past date time first second third
 
 @cache
 def stopwords() -> frozenset[str]:
-    """The words that say nothing of what an utterance is about: spaCy's English ones, fillers and dates."""
+    """The words that say nothing about the topic of an utterance: spaCy's English stopwords, fillers and dates."""
     spec = find_spec("spacy")
     place = (spec.submodule_search_locations if spec else None) or [""]
     # The list alone: all of spaCy takes two seconds to import, in each worker.
@@ -64,11 +64,11 @@ _OFTEN = 10  # turns
 
 
 class InDomain:
-    """The in-domain turns of a corpus, to be asked what is like one of them.
+    """An index of the in-domain turns of a corpus, to find utterances that resemble one of them.
 
     Args:
       turns: (key of the utterance, domains of its dialogue).
-      stops: words that say nothing of what an utterance is about.
+      stops: words that say nothing about the topic of an utterance.
     """
 
     def __init__(self, turns: Iterable[tuple[str, Domains]], stops: frozenset[str]) -> None:
@@ -140,5 +140,5 @@ class InDomain:
 
 
 def _elsewhere(found: Collection[Domains], domains: Domains) -> bool:
-    """Whether there is a dialogue, given the domains of those there are, that has none of ``domains``."""
+    """Whether one of several dialogues, given their domains, shares none with ``domains``."""
     return any(not set(domains) & set(of) for of in found) if domains else bool(found)

@@ -17,7 +17,7 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.transforms.corpora import read_corpus
-from parapet.transforms.entities.groups import found_in
+from parapet.transforms.entities.groups import find_values
 from parapet.transforms.entities.mentions import keep_unclear
 from parapet.transforms.entities.replacing import Replacer, check_replaced, replaced
 from parapet.transforms.entities.sources import Sources
@@ -60,7 +60,7 @@ def test_a_span_that_is_no_value_afterwards_is_refused() -> None:
     acts = action("city", ("Port Alder", "Port Alder"))
     raw = dialogue(turn("USER", "to Port Alder", {"Port Alder": "city"}, acts))
     made, typed = replace(raw), msgspec.convert(raw, Dialogue)
-    found = found_in(typed, KINDS)
+    found = find_values(typed, KINDS)
     mentions, table = keep_unclear(typed, found)
     check_replaced(typed, made.dialogue, found, mentions, table)
     made.dialogue["turns"][0]["frames"][0]["actions"] = [acts]
