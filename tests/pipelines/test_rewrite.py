@@ -6,17 +6,14 @@ import copy
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import killed
 import pytest
 from folders import files_of
-from two_workers import TWO_WORKERS
 
 from benchmarks.rewrite_reference import rewrite as reference
 from parapet.pipelines.main import main
@@ -138,14 +135,6 @@ def test_the_output_is_a_set_of_corpora_and_of_variants(corpus: Path) -> None:
     assert same == first
 
 
-def test_two_workers_give_the_same_bytes(corpus: Path) -> None:
-    edit(corpus / "sgd/dev/dialogues_001.json", lambda d: d[3].update(services=["None_1"]))
-    assert run(corpus, "--max_bad", "100%", "--quiet") == 0
-    assert run(corpus, "--max_bad", "100%", "--quiet", *TWO_WORKERS, out="two") == 0
-    assert files_of(corpus / "two") == files_of(corpus / "out")
-    assert len(letters_of(corpus / "two")) == 2
-
-
 def test_some_variants_only_and_one_alone(corpus: Path) -> None:
     assert run(corpus, "--variant", "v2", "--quiet") == 0
     whole = files_of(corpus / "out")
@@ -153,19 +142,6 @@ def test_some_variants_only_and_one_alone(corpus: Path) -> None:
     alone = ["--sgd", str(corpus / "sgd"), "--variants", str(corpus / "variants/v2"), "--output", str(corpus / "alone")]
     assert main(["rewrite", *alone, "--quiet"]) == 0
     assert files_of(corpus / "alone") == whole
-
-
-@pytest.mark.parametrize("renames", [pytest.param(5, marks=pytest.mark.thorough), 20])
-def test_killed_and_run_again_ends_where_an_undisturbed_run_does(renames: int, corpus: Path) -> None:
-    """Killed while staging (16 files), and while publishing."""
-    assert run(corpus, "--quiet") == 0
-    whole = files_of(corpus / "out")
-    assert killed.at_rename(renames, flags_of(corpus, "--quiet", out="killed")) == -signal.SIGKILL
-    assert not (corpus / "killed/run.json").exists()
-    for name, data in files_of(corpus / "killed").items():
-        assert name.startswith(".incomplete") or data == whole[name], "a half-written file stands in place"
-    assert run(corpus, "--quiet", out="killed") == 0
-    assert files_of(corpus / "killed") == whole
 
 
 def test_mismatches_are_told_and_their_dialogues_are_held_against_the_limit(
