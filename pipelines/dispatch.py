@@ -19,7 +19,7 @@ PIPELINES = {
     "augment": "dialogues + any variants -> training sets: back-translated, crowdsourced, corrupted, mixed",
     "compose_variations": "dialogues + rewriting answers -> vetted variations of user turns, audit, review page",
     "language_variations": "dialogues -> user turns with typos, verbose, simple, in other words; mixes at exact rates",
-    "speech_errors": "dialogues -> spoken, through noise, heard again: sets at a stated word error rate",
+    "speech_errors": "dialogues -> user turns as ASR transcripts, at given word error rates",
     "unseen_entities": "dialogues -> the same with slot values that occur nowhere in training",
     "ood": "dialogues + foreign utterances -> out-of-domain turns at exact rates, labelled, with fallbacks",
     "perturb": "dialogues -> the same, perturbed by any perturbation that is installed: plug-ins, too",

@@ -1,4 +1,4 @@
-"""Rows of ``speech_errors``: what became of each user turn of a set."""
+"""Rows of ``speech_errors``: each user turn of a set, its transcript and its slots."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ ASR_TURNS = pa.schema(
         pa.field("dialogue_id", pa.string(), nullable=False),
         pa.field("turn", pa.int32(), nullable=False),  # position in the dialogue, from 0
         pa.field("status", pa.string(), nullable=False),  # heard | not_spoken | failed
-        pa.field("reason", pa.string(), nullable=False),  # why it was not; empty where it was heard
-        pa.field("original", pa.string(), nullable=False),  # the utterance as it was
+        pa.field("reason", pa.string(), nullable=False),  # why it has no transcript; else empty
+        pa.field("original", pa.string(), nullable=False),  # the original utterance
         pa.field("utterance", pa.string(), nullable=False),  # as the set has it
-        pa.field("spoken", pa.string(), nullable=False),  # the words that were said: the reference
-        pa.field("hypothesis", pa.string(), nullable=False),  # the words that were heard
-        pa.field("alignment", pa.string(), nullable=False),  # said>heard, see parapet.transforms.speech.alignment
+        pa.field("spoken", pa.string(), nullable=False),  # the spoken form: the reference
+        pa.field("hypothesis", pa.string(), nullable=False),  # the transcript
+        pa.field(
+            "alignment", pa.string(), nullable=False
+        ),  # reference>hypothesis, see parapet.transforms.speech.alignment
         pa.field("words", pa.int32(), nullable=False),
         pa.field("substitutions", pa.int32(), nullable=False),
         pa.field("deletions", pa.int32(), nullable=False),
         pa.field("insertions", pa.int32(), nullable=False),
-        pa.field("wer", pa.float64()),  # of this turn; null where nothing was said
+        pa.field("wer", pa.float64()),  # of this turn; null without a transcript
         pa.field("voice", pa.string(), nullable=False),
         pa.field("noise", pa.string(), nullable=False),
-        pa.field("snr", pa.float64()),  # dB; null where nothing was said
-        pa.field("audio_sha256", pa.string(), nullable=False),  # of the samples that were listened to
+        pa.field("snr", pa.float64()),  # dB; null without a transcript
+        pa.field("audio_sha256", pa.string(), nullable=False),  # of the samples that were recognised
         pa.field("seconds", pa.float64()),
         pa.field("slots", pa.list_(pa.field("item", SPAN, nullable=False)), nullable=False),
     ]

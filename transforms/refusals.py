@@ -1,14 +1,14 @@
-"""How an engine (of translation, of speech) says that a request failed for good; each has an id of the reason first."""
+"""The errors by which a translation or speech engine reports that a request failed permanently."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """A request failed for good.
+    """A request failed permanently.
 
     Args:
-      reason: an id (``invalid``, ``unavailable``, ``wrong_count``), and after a colon what a person should know.
-      splits: whether its parts may be tried apart; not where that would be paid for twice.
+      reason: an id (``invalid``, ``unavailable``, ``wrong_count``), and after a colon an explanation.
+      splits: whether its parts may be sent separately; not where they would be charged twice.
     """
 
     def __init__(self, reason: str, splits: bool = False) -> None:

@@ -20,7 +20,7 @@ pytest.importorskip("espeakng_loader")
 pytest.importorskip("pocketsphinx")
 
 from apache_beam.testing.util import assert_that
-from heard_sets import Some, run, three_dialogues
+from heard_sets import Some, run, three_dialogues, write_corpus
 from test_beam import same
 from test_same_as_commands import data_of
 
@@ -43,6 +43,12 @@ def heard(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("heard") / "out"
     assert run(out, "--sgd", str(some[0]), "--split", "test", *FLAGS, "--quiet") == 0
     return out
+
+
+@pytest.fixture(scope="module")
+def short(some: Some, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of three user turns, for tests that transcribe anew: decoding is what takes time."""
+    return write_corpus(tmp_path_factory.mktemp("short") / "sgd", some[2], some[1][:1])
 
 
 def test_it_is_what_the_command_writes(
@@ -69,16 +75,17 @@ def test_it_is_what_the_command_writes(
     longest=st.sampled_from([1000, 60]),
 )
 def test_options(
-    some: Some, tmp_path_factory: pytest.TempPathFactory, form: str, noise: str, seed: str, longest: int
+    short: Path, tmp_path_factory: pytest.TempPathFactory, form: str, noise: str, seed: str, longest: int
 ) -> None:
-    """What the command has heard is found in its cache: nothing is heard twice."""
+    """The transcripts of the command are found in its cache: nothing is transcribed twice."""
     out = tmp_path_factory.mktemp("options")
-    flags = ["--form", form, "--noise", noise, "--seed", seed, "--longest", str(longest), "--wer", "0.2"]
-    assert run(out / "c", "--sgd", str(some[0]), *FLAGS[2:], *flags, "--quiet") == 0
+    flags = ["--form", form, "--noise", noise, "--seed", seed, "--longest", str(longest), "--language_model", "own"]
+    assert run(out / "c", "--sgd", str(short), *flags, "--wer", "0.2", "--snr", "14,3", "--sample", "2", "--quiet") == 0
     cache = shutil.copytree(out / "c" / ".heard", out / "cache")
     kept = {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()}
-    options = {**QUICK, "form": form, "noise": noise, "seed": seed, "longest": longest, "wer": 0.2}
-    corpus = parapet.perturb(some[0], "speech_errors", cache=cache, **options)
+    options = {**QUICK, "form": form, "noise": noise, "seed": seed, "longest": longest}
+    options |= {"wer": 0.2, "snr": (14, 3), "sample": 2}
+    corpus = parapet.perturb(short, "speech_errors", cache=cache, **options)
     corpus.save(out / "a")
     assert data_of(out / "a") == data_of(out / "c" / "SR-20")
     assert {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()} == kept
@@ -93,15 +100,16 @@ def test_the_calibration_of_another_run(heard: Path, some: Some, tmp_path: Path)
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
 
 
-def test_the_split_train_makes_the_language_model(some: Some, tmp_path: Path) -> None:
-    root = shutil.copytree(some[0], tmp_path / "sgd")
+def test_the_split_train_makes_the_language_model(short: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(short, tmp_path / "sgd")
     shutil.copytree(sample_root() / "train", root / "train")
     path = root / "train" / "dialogues_001.json"
-    path.write_text(json.dumps(json.loads(path.read_bytes())[:2]))
+    train = json.loads(path.read_bytes())[0]
+    path.write_text(json.dumps([{**train, "turns": train["turns"][:4]}]))
     (root / "train" / "dialogues_002.json").unlink()
-    flags = ["--split", "train,test", "--wer", "0.3", "--language_model", "mixed", "--snr", "14,8,3"]
+    flags = ["--split", "train,test", "--wer", "0.3", "--language_model", "mixed", "--snr", "14,3"]
     assert run(tmp_path / "c", "--sgd", str(root), *flags, "--quiet") == 0
-    options = {"wer": 0.3, "language_model": "mixed", "snr": (14, 8, 3), "cache": tmp_path / "c" / ".heard"}
+    options = {"wer": 0.3, "language_model": "mixed", "snr": (14, 3), "cache": tmp_path / "c" / ".heard"}
     parapet.perturb(root, "speech_errors", **options).save(tmp_path / "a")
     assert data_of(tmp_path / "a") == data_of(tmp_path / "c" / "SR-30")
 

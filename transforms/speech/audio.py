@@ -72,8 +72,8 @@ def decoded(data: bytes, path: str) -> Samples:
     try:
         sound, rate = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, ValueError, TypeError) as error:
-        said = str(error).rpartition(": ")[2].rstrip(".")
-        raise InputError(f"cannot be read as sound: {said}", path) from None
+        reason = str(error).rpartition(": ")[2].rstrip(".")
+        raise InputError(f"cannot be read as sound: {reason}", path) from None
     if not _RATES[0] <= rate <= _RATES[1]:
         raise InputError(f"has {rate:,} samples a second; between {_RATES[0]:,} and {_RATES[1]:,} can be used", path)
     mono = resampled(np.nan_to_num(sound.mean(axis=1), posinf=1, neginf=-1) * 32767, rate, RATE)

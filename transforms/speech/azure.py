@@ -87,7 +87,7 @@ class _Azure(Generic[Client]):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """Of the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
+        """Creates one of the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
         given = {name: options[f"azure_{name}"] for name in ("region", "endpoint") if f"azure_{name}" in options}
         return cls(**given, parallel=plugins.parallel_calls(options))
 
@@ -112,14 +112,14 @@ class _Azure(Generic[Client]):
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Closes the connections. Once more does nothing."""
+        """Closes the connections. A second call does nothing."""
         if self._pool is not None:
             self._pool.close()
             self._pool = None
             atexit.unregister(self.close)
 
     def _key(self) -> str:
-        """From the environment: what is pickled, told or shown of an engine never has it."""
+        """From the environment: it is never pickled, logged or shown."""
         key = os.environ.get(KEY_VARIABLE, "").strip()
         address = _ADDRESS.fullmatch(self.endpoint)
         if address and address[1] == "ws":
@@ -130,7 +130,7 @@ class _Azure(Generic[Client]):
         return key
 
     def _answer(self, ask: Callable[[Client], Answer]) -> Answer:
-        """What is answered, by as many tries as patience allows."""
+        """The answer, after as many attempts as patience allows."""
         assert self._pool is not None, "open it first"
         until = time.monotonic() + (0 if self._down else self.patience)
         longest = self.first_wait
@@ -144,8 +144,8 @@ class _Azure(Generic[Client]):
                 wait = random.uniform(0, min(longest, self.longest_wait))  # noqa: S311 (no secret)
                 if time.monotonic() + wait >= until:
                     self._down = True
-                    raise Refused(f"unavailable: {failure.told}") from None
-                logging.info("Azure Speech: %s; trying again", failure.told)
+                    raise Refused(f"unavailable: {failure.cleaned}") from None
+                logging.info("Azure Speech: %s; trying again", failure.cleaned)
                 time.sleep(wait)
                 longest *= 2
             else:
@@ -156,28 +156,28 @@ class _Azure(Generic[Client]):
 class AzureSynthesiser(_Azure[Mouth]):
     """Speaks with Azure's neural voices, one request a text.
 
-    The key of the Speech resource is taken from the environment variable ``AZURE_SPEECH_KEY`` of whoever runs the
-    workers: it is not pickled with the rest, and no message has it.
+    The key of the Speech resource is read from the environment variable ``AZURE_SPEECH_KEY`` on each worker: it is
+    never pickled, and no message contains it.
 
-    What may go well later (an outage, too many requests, a deadline, a connection that breaks) is tried again, after
-    waits that grow and are drawn by lot. The SDK itself tries twice where no sound has come. Azure may charge for an
-    answer that was lost on its way.
+    Transient errors (an outage, too many requests, a deadline, a broken connection) are retried with exponential
+    backoff and jitter. The SDK itself retries once where no sound has come. Azure may charge for an answer that was
+    lost on its way.
 
     Args:
       region: of the Speech resource, such as ``westeurope``; else ``AZURE_SPEECH_REGION`` has it.
       endpoint: ``wss://HOST`` in place of the region's own; or ``ws://HOST:PORT`` (a container, a local server)
         unencrypted, and without the key unless it is on this machine.
-      seconds: the deadline of each try.
-      patience: for how many seconds tries go on. When they were in vain, later requests have one try each until one
-        goes well, so that an outage is not waited out text by text.
-      first_wait: seconds before the second try, at most.
-      longest_wait: seconds before any try, at most.
-      dollars_per_million: characters, in neural voices, the list price. It is remembered, not read: check it.
-      parallel: requests under way at a time, each on a connection that is kept.
+      seconds: the deadline of each attempt.
+      patience: how long a request is retried, in seconds. After that, later requests have one attempt each until one
+        succeeds, so that an outage is not waited out text by text.
+      first_wait: the maximum wait before the second attempt, in seconds.
+      longest_wait: the maximum wait before any attempt, in seconds.
+      dollars_per_million: the list price of a million characters in neural voices, built in: check it.
+      parallel: the maximum number of concurrent requests, each on a connection that is kept.
       language: of the text, where the voice knows several.
 
     Raises:
-      InputError: an argument that cannot be.
+      InputError: an invalid argument.
     """
 
     name = "azure:neural"
@@ -247,13 +247,13 @@ class AzureRecogniser(_Azure[Ear]):
       patience: as there.
       first_wait: as there.
       longest_wait: as there.
-      dollars_per_hour: of sound, recognised in real time, the list price. It is remembered, not read: check it.
+      dollars_per_hour: the list price of an hour of sound in real time, built in: check it.
       parallel: as there. A connection is kept where Azure has answered for all of a sound; else something of it might
         be taken for the beginning of the next.
       language: of the speech.
 
     Raises:
-      InputError: an argument that cannot be.
+      InputError: an invalid argument.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class AzureRecogniser(_Azure[Ear]):
         self.dollars_per_hour = dollars_per_hour
 
     def hear(self, sound: Samples) -> str:
-        """The words as they were said (Azure's lexical form, no punctuation); nothing where there are none.
+        """The words (Azure's lexical form, no punctuation); empty where there are none.
 
         Raises:
           Refused: ``invalid``: Azure does not take this sound. ``unavailable``, ``failed``: as in

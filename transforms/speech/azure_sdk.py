@@ -56,50 +56,50 @@ _NOISE = re.compile(r"(SessionId|X-ConnectionId): *\w*|Content-Type: [^\n]*|USP 
 
 
 class Failed(Exception):
-    """A try failed.
+    """An attempt failed.
 
     Args:
       code: the name of Azure's ``CancellationErrorCode``, or one of ours.
-      said: in Azure's words. They may have the address, never tell them as they are.
+      message: Azure's. It may contain the address or a key: show only ``cleaned``.
     """
 
-    def __init__(self, code: str, said: str) -> None:
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(code)
-        self.code, self.said = code, said
+        self.code, self.message = code, message
 
     @property
     def passes(self) -> bool:
-        """Whether the same request may go well in a while."""
-        if _THROTTLED.search(self.said) and not _QUOTA.search(self.said):
+        """Whether the error is transient."""
+        if _THROTTLED.search(self.message) and not _QUOTA.search(self.message):
             return True
-        if _NO_HOST.search(self.said):
+        if _NO_HOST.search(self.message):
             return False
-        return self.code in _PASSING and not _QUOTA.search(self.said) and "(404)" not in self.said
+        return self.code in _PASSING and not _QUOTA.search(self.message) and "(404)" not in self.message
 
     @property
-    def told(self) -> str:
-        """What Azure said, in one line, without addresses or anything that looks like a key or token."""
+    def cleaned(self) -> str:
+        """Azure's message, in one line, without addresses or anything that looks like a key or token."""
         key = os.environ.get(KEY_VARIABLE, "").strip()
-        said = self.said.replace(key, "…") if key else self.said
-        return _SECRETS.sub("…", " ".join(_NOISE.sub("", said).split()))[:300] or self.code
+        message = self.message.replace(key, "…") if key else self.message
+        return _SECRETS.sub("…", " ".join(_NOISE.sub("", message).split()))[:300] or self.code
 
     def meaning(self) -> Refused | Stopped:
-        """What a failure means that no second try would mend."""
-        if _QUOTA.search(self.said):
-            return Stopped(f"quota: {self.told}: wait until it is filled again, or have it raised")
-        if _NO_HOST.search(self.said):
+        """The meaning of an error that a retry would not change."""
+        if _QUOTA.search(self.message):
+            return Stopped(f"quota: {self.cleaned}: wait until it is reset, or request a higher one")
+        if _NO_HOST.search(self.message):
             return Stopped("no_host: there is no such address: check the region, the endpoint and the network")
-        if "(404)" in self.said:
-            return Stopped(f"not_found: {self.told}: check the region, or the endpoint")
-        if self.code == "Forbidden" or (self.code == "AuthenticationFailure" and "(403)" in self.said):
+        if "(404)" in self.message:
+            return Stopped(f"not_found: {self.cleaned}: check the region, or the endpoint")
+        if self.code == "Forbidden" or (self.code == "AuthenticationFailure" and "(403)" in self.message):
             advice = "check that the Speech resource is enabled for you and your network, and its quota not used up"
-            return Stopped(f"denied: {self.told}: {advice}")
+            return Stopped(f"denied: {self.cleaned}: {advice}")
         if self.code == "AuthenticationFailure":
             advice = f"check that {KEY_VARIABLE} is a key of a Speech resource in this region"
-            return Stopped(f"credentials: Azure does not take them ({self.told}): {advice}")
+            return Stopped(f"credentials: Azure rejects them ({self.cleaned}): {advice}")
         if self.code == "BadRequest":
-            return Refused(f"invalid: {self.told}")
-        return Refused(f"failed: {self.told} ({self.code})")
+            return Refused(f"invalid: {self.cleaned}")
+        return Refused(f"failed: {self.cleaned} ({self.code})")
 
 
 def sdk() -> Any:
@@ -182,7 +182,7 @@ class Mouth:
         """Nothing is to be done, as it calls nobody."""
 
     def close(self) -> None:
-        """Lets go of it, which may take a while."""
+        """Closes it, which may take a while."""
         self._synthesiser = None
 
 
@@ -241,7 +241,7 @@ class Ear:
         self._source.let_go()
 
     def close(self) -> None:
-        """Lets go of it, which may take a while."""
+        """Closes it, which may take a while."""
         # What is not stopped first holds up all others in the process while it goes.
         with suppress(RuntimeError):
             self._stop()

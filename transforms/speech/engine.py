@@ -1,6 +1,6 @@
-"""What speaks and what listens. An engine is a module with a ``Synthesiser``, a ``Recogniser`` or both.
+"""The interface of speech engines. An engine is a module with a ``Synthesiser`` (TTS), a ``Recogniser`` (ASR) or both.
 
-Sound is everywhere an array of 16-bit samples, int16 of shape (n,), one channel, 16,000 a second.
+Sound is always an array of 16-bit samples, int16 of shape (n,), one channel, 16 kHz.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ RATE = 16_000  # samples a second
 
 
 class Synthesiser(Protocol):
-    """Speaks. It is pickled to the workers: what holds a connection or a library is made in ``open``.
+    """Text to speech. It is pickled and sent to the workers: a connection or a library is created in ``open``.
 
     Attributes:
-      name: engine and model; what another has spoken is not taken for it.
-      parallel: how many threads of one worker may speak at a time.
-      dollars_per_million: what a million characters cost; nothing where it runs here.
-      default_voice: where no ``--voices`` are given.
+      name: engine and model; the key of cached transcripts has it.
+      parallel: how many threads of one worker may call ``speak`` at a time.
+      dollars_per_million: the price of a million characters; 0 for a local engine.
+      default_voice: used without ``--voices``.
     """
 
     name: str
@@ -35,37 +35,37 @@ class Synthesiser(Protocol):
     default_voice: str
 
     def check(self, voices: list[str]) -> None:
-        """Raises InputError for a voice that it does not have."""
+        """Raises InputError for a voice that the engine does not have."""
 
     def open(self) -> None:
-        """Connects, or loads, once per worker.
+        """Connects, or loads the library, once per worker.
 
         Raises:
-          InputError: what the user gave (a voice, a key, an address) cannot be used.
+          InputError: a voice, a key or an address cannot be used.
         """
 
     def close(self) -> None:
-        """Lets go of it. Once more does nothing."""
+        """Closes the connection. A second call does nothing."""
 
     def speak(self, text: str, voice: str) -> Samples:
         """The sound of a text: words separated by spaces, nothing else.
 
         Raises:
           Refused: this text cannot be spoken.
-          Stopped: nothing can be, now or in a while: a wrong key, a quota.
+          Stopped: no further request can succeed: a wrong key, a quota.
         """
 
 
 class Recogniser(Protocol):
-    """Listens; otherwise as `Synthesiser`.
+    """Speech recognition; otherwise as `Synthesiser`.
 
-    One that has ``uses_language_model = True`` is made with the options ``models``, a folder, and ``language_model``,
-    the name of ``NAME.arpa`` and ``NAME.dict`` in it; they are there when it is opened by a worker, and not before.
+    One with ``uses_language_model = True`` is created with the options ``models``, a folder, and ``language_model``,
+    the name of ``NAME.arpa`` and ``NAME.dict`` in it; these files exist when a worker calls ``open``, and not before.
 
     Attributes:
       name: engine and model.
-      parallel: how many threads of one worker may listen at a time.
-      dollars_per_hour: what an hour of sound costs; nothing where it runs here.
+      parallel: how many threads of one worker may call ``hear`` at a time.
+      dollars_per_hour: the price of an hour of sound; 0 for a local engine.
     """
 
     name: str
@@ -79,11 +79,11 @@ class Recogniser(Protocol):
         """As `Synthesiser.close`."""
 
     def hear(self, sound: Samples) -> str:
-        """The words that are heard; nothing where there are none.
+        """The transcript of a sound; empty where there are no words.
 
         Raises:
           Refused: this sound cannot be recognised.
-          Stopped: nothing can be, now or in a while.
+          Stopped: no further request can succeed.
         """
 
 

@@ -1,9 +1,9 @@
 """eSpeak NG as a synthesiser, from the package espeakng-loader: no system package, no network.
 
-What eSpeak says depends on what the process has said before. Flutter, roughness, breath and echo go on from there, so
+eSpeak's output depends on what the process has spoken before. Flutter, roughness, breath and echo continue, so
 each voice is one of its variants without these; for them the library is pointed at a folder of links to its own data,
 with our files in place of its variants. And the filters of some voices keep a trace of the last utterance, which makes
-one text in twenty a few samples longer or shorter; so the same syllable, which nobody hears, is said before each. Then
+one text in twenty a few samples longer or shorter; so the same syllable is spoken, and discarded, before each. Then
 the same text has the same samples in any order and process.
 """
 
@@ -45,8 +45,8 @@ _lock = threading.Lock()  # the library is one per process, and so are its voice
 class Espeak:
     """Speaks American English.
 
-    A voice is the name of one of eSpeak's variants (``klatt4``, ``adam``, ``f1``), or ``plain``, and after a colon how
-    many words a minute are said (80 to 400; 175 without).
+    A voice is the name of one of eSpeak's variants (``klatt4``, ``adam``, ``f1``), or ``plain``, and after a colon the
+    speed in words a minute (80 to 400; default 175).
     """
 
     parallel = 1
@@ -62,7 +62,7 @@ class Espeak:
         self._library = library()
 
     def close(self) -> None:
-        """Lets go of it; it stays loaded, since it cannot be loaded twice."""
+        """Does nothing: the library stays loaded, since it cannot be loaded twice."""
         self._library = None
 
     def check(self, voices: list[str]) -> None:
@@ -79,7 +79,7 @@ class Espeak:
         variant, speed = parse_voice(voice)
         sound = self._library.speak(text, variant, speed)
         if not sound.any():
-            raise Refused("empty_answer: nothing was said")
+            raise Refused("empty_answer: the sound is silent")
         return sound
 
 
@@ -144,18 +144,18 @@ class _Library:
         return resampled(sound, self.rate, RATE)
 
     def _say(self, text: str) -> bytes:
-        said = text.encode() + b"\0"
+        data = text.encode() + b"\0"
         self._sound.clear()
-        self._dll.espeak_Synth(said, ctypes.c_size_t(len(said)), 0, 0, 0, _UTF8, None, None)
+        self._dll.espeak_Synth(data, ctypes.c_size_t(len(data)), 0, 0, 0, _UTF8, None, None)
         return b"".join(self._sound)
 
     def phonemes(self, word: str) -> str:
-        """How a word is said, in the International Phonetic Alphabet."""
+        """The pronunciation of a word in the International Phonetic Alphabet."""
         with _lock:
             self._set_voice(PLAIN, SPEED)
             place = ctypes.c_char_p(word.encode())
-            said = self._dll.espeak_TextToPhonemes(ctypes.byref(place), _UTF8, _IPA)
-        return (said or b"").decode().strip()
+            phonemes = self._dll.espeak_TextToPhonemes(ctypes.byref(place), _UTF8, _IPA)
+        return (phonemes or b"").decode().strip()
 
     def _set_voice(self, variant: str, speed: int) -> None:
         if (variant, speed) == self._voice:

@@ -47,7 +47,7 @@ class Synthesiser:
         _library("flite").flite_init()
 
     def close(self) -> None:
-        """Lets go of it; it stays loaded."""
+        """Does nothing: the library stays loaded."""
 
     def check(self, voices: list[str]) -> None:
         """Raises InputError for a voice that Flite does not have."""
@@ -66,12 +66,12 @@ class Synthesiser:
             _library("c").srand(1)  # the breath in its voices is drawn by rand(): else it is another each time
             wave = _library("flite").flite_text_to_wave(text.encode(), _voice(voice))
             if not wave:
-                raise Refused("empty_answer: nothing was said")
+                raise Refused("empty_answer: the sound is silent")
             found = wave.contents
             sound, rate = np.ctypeslib.as_array(found.samples, (found.count,)).copy(), found.rate
             _library("flite").delete_wave(wave)
         if not sound.any():
-            raise Refused("empty_answer: nothing was said")
+            raise Refused("empty_answer: the sound is silent")
         return resampled(sound, rate, RATE)
 
 

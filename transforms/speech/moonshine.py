@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from parapet.transforms.speech.engine import Samples
 
 PACKAGE, MODEL = "moonshine-voice", "tiny-en"
-OPTIONS = {"vad_threshold": "0"}  # nothing is cut out, and nothing cut up
+OPTIONS = {"vad_threshold": "0"}  # nothing is cut
 
 _TINY, _HEADER = 0, 20_000  # the kind of model; the interface that this is written for
 
@@ -74,7 +74,7 @@ class Recogniser:
         self._handle = handle
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Unloads the model."""
         if self._handle is not None:
             _library().moonshine_free_transcriber(self._handle)
             self._handle = None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 ORDER = 3
 START, END = "<s>", "</s>"
 
-_NEVER = -99.0  # of the sentence's start, which nobody says
+_NEVER = -99.0  # of the sentence's start, which is never predicted
 
 Gram = tuple[str, ...]
 
@@ -20,12 +20,12 @@ def arpa(sentences: Iterable[Sequence[str]], base: Mapping[str, float] | None = 
 
     Args:
       sentences: of words.
-      base: how often words are said in general; what the sentences leave for other words is shared out by it, or
+      base: word frequencies of the language; the probability left for other words is distributed by them, or
         evenly among their own words where there is none.
     """
     counts = _counts(sentences)
-    said = [gram[0] for gram in counts[0] if gram != (START,)]
-    words = sorted({*said, *(base or ()), END})
+    seen = [gram[0] for gram in counts[0] if gram != (START,)]
+    words = sorted({*seen, *(base or ()), END})
     least = min((base or {}).values(), default=1.0)
     weights = {word: (base or {}).get(word, least) for word in words}
     total = sum(weights.values())
@@ -55,7 +55,7 @@ def words_of(text: str) -> list[str]:
     lines = [line.strip() for line in text.splitlines()]
     if "\\data\\" not in lines or "\\1-grams:" not in lines:
         raise ValueError("there are no 1-grams: it is no language model in the ARPA format")
-    told = {found[1]: found[2] for line in lines if (found := _COUNT.fullmatch(line))}
+    declared = {found[1]: found[2] for line in lines if (found := _COUNT.fullmatch(line))}
     grams: dict[str, list[list[str]]] = {}
     order = ""
     for line in lines[lines.index("\\data\\") + 1 :]:
@@ -66,11 +66,11 @@ def words_of(text: str) -> list[str]:
             grams[order].append(_gram(line, int(order)))
     if "\\end\\" not in lines:
         raise ValueError("it does not end with \\\\end\\\\: it is no language model in the ARPA format, or cut off")
-    for order, n in told.items():
+    for order, n in declared.items():
         if len(grams.get(order, [])) != int(n) or int(order) > ORDER:
             raise ValueError(f"it says that there are {n} {order}-grams, and has {len(grams.get(order, []))}")
     words = [gram[0] for gram in grams["1"]]
-    if "1" not in told or START not in words or END not in words:
+    if "1" not in declared or START not in words or END not in words:
         raise ValueError(f"it lacks {START} or {END}")
     return [word for word in words if not word.startswith("<")]
 

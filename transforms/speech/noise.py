@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Sound = NDArray[np.float64]
 
-# Of everything that is changed here the hypotheses that are kept would not know.
+# Part of the key of cached transcripts: to be raised when anything here changes.
 VERSION = "1"
 
 # ITU-T P.56 and G.191: the level that speech is brought to, 26 dB below the loudest that 16 bits can be.
@@ -82,7 +82,7 @@ def babble(texts: Sequence[str]) -> Noise:
 
 
 def recordings(folder: str) -> Noise:
-    """The sound files of a folder, each heard once. Raises InputError: none there, or one that is no sound file."""
+    """The sound files of a folder, each decoded once. Raises InputError: there are none, or one is no sound file."""
     place = as_path(folder)
     if not place.is_dir():
         known = ", ".join(KINDS)
@@ -144,8 +144,8 @@ def _babble(texts: tuple[str, ...]) -> Sound:
     espeak = Espeak()
     espeak.open()
     for i, voice in enumerate(_BABBLERS):
-        said = [espeak.speak(text, voice) for text in texts[i :: len(_BABBLERS)] or texts]
-        voices.append(_unit(np.concatenate(said).astype(np.float64)))
+        speech = [espeak.speak(text, voice) for text in texts[i :: len(_BABBLERS)] or texts]
+        voices.append(_unit(np.concatenate(speech).astype(np.float64)))
     longest = max(map(len, voices))
     return _unit(np.sum([np.resize(voice, longest) for voice in voices], axis=0))
 

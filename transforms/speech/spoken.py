@@ -1,6 +1,6 @@
-"""What is said when an utterance is read aloud: lower-case words in plain letters, numbers spelled out.
+"""The spoken form of an utterance (text normalisation): lower-case words in plain letters, numbers spelled out.
 
-It is the reference of the word error rate, the text of the recogniser's language model, and what the synthesiser says.
+It is the reference of the word error rate, the text of the language model, and the input of the synthesiser.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Normalisation", "Word", "load_normalisation", "spoken_words", "unspe
 
 _LETTERS = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h"}
 _APOSTROPHES = frozenset("\u2018\u2019\u201b\u2032\u00b4`\uff07\u02bb\u02bc")
-_UNSEEN = frozenset({"Mn", "Me", "Cf"})  # accents, joiners, soft hyphens: neither said nor parting words
+_UNSEEN = frozenset({"Mn", "Me", "Cf"})  # accents, joiners, soft hyphens: neither spoken nor separating words
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -33,9 +33,9 @@ class Word(msgspec.Struct, frozen=True):
 
 
 def spoken_words(utterance: str, rules: Normalisation) -> list[Word]:
-    """The words that are said, in order, with the characters that each comes of.
+    """The words that are spoken, in order, with the characters that each comes from.
 
-    Never raises, whatever the text; what cannot be said is left out (:func:`unspeakable` tells of it).
+    Never raises, whatever the text; what cannot be spoken is left out, see :func:`unspeakable`.
     """
     text, starts, ends = _fold(utterance, rules.kept)
     reading = Reading(text, utterance, starts, rules)
