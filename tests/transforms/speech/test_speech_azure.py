@@ -186,7 +186,7 @@ def test_a_connection_that_was_closed_meanwhile_is_made_anew(kind: type[Any]) ->
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("401", "credentials: Azure does not take them ("),
+        ("401", "credentials: Azure rejects them ("),
         ("403", "denied: "),
         ("404", "not_found: "),
         ("quota", "quota: Connection was closed by the remote host. Error code: 1007. Error details: Quota exceeded"),
