@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 REPLICATES = 1000
-_POINT = 32  # binary digits behind the point: whole numbers add up to the same in any order
+_POINT = 32  # binary digits after the point: sums of whole numbers do not depend on the order
 
 Counts = NDArray[np.int64]
 
@@ -46,12 +46,12 @@ def means(replicates: Counts) -> NDArray[np.float64]:
     """The statistics in each replicate: shape (replicates, statistics); NaN where a replicate has no value."""
     sums, counts = replicates[..., 0].astype(float), replicates[..., 1].astype(float)
     with quiet():
-        found: NDArray[np.float64] = np.ldexp(sums, -_POINT) / counts
-    return found
+        values: NDArray[np.float64] = np.ldexp(sums, -_POINT) / counts
+    return values
 
 
 def quiet() -> Any:
-    """While replicates without values are divided: they give NaN, and no warning."""
+    """A context in which replicates without values give NaN without a warning."""
     return np.errstate(divide="ignore", invalid="ignore")
 
 

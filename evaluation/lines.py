@@ -1,4 +1,4 @@
-"""JSON lines of predictions and references: read strictly, told by file and line, matched by key."""
+"""JSON lines of predictions and references: read strictly, with errors by file and line, matched by key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Row = TypeVar("Row", bound=Keyed)
 
 
 def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
-    """The rows of a file of JSON lines, with their line from 1. Blank lines, and fields that ``kind`` lacks, pass.
+    """The rows of JSON lines with their line, from 1. Blank lines, and fields that ``kind`` lacks, are ignored.
 
     Raises:
       InputError: no such file, not UTF-8, not JSON (NaN and infinities are none), or not of ``kind``; with the line.
@@ -70,7 +70,7 @@ def key_of(row: Keyed) -> Key:
             raise InputError("has an id, and a dialogue_id or turn: give one or the other")
         return row.set, str(row.id), 0
     if row.dialogue_id is UNSET or row.turn is UNSET:
-        raise InputError("which is it? Give an id, or dialogue_id and turn")
+        raise InputError("has no key: give an id, or dialogue_id and turn")
     if not 0 <= row.turn < 2**31:
         raise InputError(f"there is no turn {row.turn}: the first is 0")
     return row.set, str(row.dialogue_id), row.turn
@@ -82,21 +82,21 @@ def read_keyed(path: str, kind: type[Row]) -> dict[Key, tuple[int, Row]]:
     Raises:
       InputError: as of :func:`read_lines`; a row without a key, two with one, some rows with a set and others without.
     """
-    found: dict[Key, tuple[int, Row]] = {}
+    rows: dict[Key, tuple[int, Row]] = {}
     for number, row in read_lines(path, kind):
         try:
             key = key_of(row)
         except InputError as error:
             raise InputError(error.reason, path, f"line {number}") from None
-        if key in found:
-            raise InputError(f"{named(key)} appears twice: first in line {found[key][0]}", path, f"line {number}")
-        found[key] = number, row
-    if not found:
+        if key in rows:
+            raise InputError(f"{named(key)} appears twice: first in line {rows[key][0]}", path, f"line {number}")
+        rows[key] = number, row
+    if not rows:
         raise InputError("there are no rows in it", path)
-    if len({key[0] == "" for key in found}) > 1:
-        number = next(number for key, (number, _) in found.items() if not key[0])
+    if len({key[0] == "" for key in rows}) > 1:
+        number = next(number for key, (number, _) in rows.items() if not key[0])
         raise InputError("has no set, and other rows have one: give all a set, or none", path, f"line {number}")
-    return found
+    return rows
 
 
 def named(key: Key) -> str:
@@ -113,13 +113,13 @@ def check_same(reference: Iterable[Key], predictions: Mapping[Key, tuple[int, An
       predictions: by key, with their lines.
       path: of the predictions, for messages.
     """
-    wanted = set(reference)
-    strange = [key for key in predictions if key not in wanted]
-    missing = sorted(wanted - predictions.keys())
-    if strange:
-        number = predictions[strange[0]][0]
-        more = f" ({len(strange):,} such rows)" if len(strange) > 1 else ""
-        raise InputError(f"the reference has no {named(strange[0])}{more}", path, f"line {number}")
+    expected = set(reference)
+    unknown = [key for key in predictions if key not in expected]
+    missing = sorted(expected - predictions.keys())
+    if unknown:
+        number = predictions[unknown[0]][0]
+        more = f" ({len(unknown):,} such rows)" if len(unknown) > 1 else ""
+        raise InputError(f"the reference has no {named(unknown[0])}{more}", path, f"line {number}")
     if missing:
         more = f"; {len(missing):,} are missing in all" if len(missing) > 1 else ""
         raise InputError(f"there is no prediction for {named(missing[0])}{more}", path)
@@ -127,21 +127,21 @@ def check_same(reference: Iterable[Key], predictions: Mapping[Key, tuple[int, An
 
 def groups_of(keys: Iterable[Key]) -> dict[str, list[Key]]:
     """The groups that are scored: ``#ALL``, and each set that has a name; keys sorted."""
-    found: dict[str, list[Key]] = {ALL: []}
+    groups: dict[str, list[Key]] = {ALL: []}
     for key in sorted(keys):
-        found[ALL].append(key)
+        groups[ALL].append(key)
         if key[0]:
-            found.setdefault(key[0], []).append(key)
-    return found
+            groups.setdefault(key[0], []).append(key)
+    return groups
 
 
 def with_mean(groups: Mapping[str, Mapping[str, float | None]]) -> dict[str, dict[str, float | None]]:
     """The groups' metrics, and with several sets ``#MEAN``, the unweighted mean over sets, None where one lacks it."""
     sets = [metrics for name, metrics in groups.items() if name != ALL]
-    found = {name: dict(metrics) for name, metrics in groups.items()}
+    result = {name: dict(metrics) for name, metrics in groups.items()}
     if len(sets) > 1:
-        found[MEAN] = {name: _mean([one.get(name) for one in sets]) for name in groups[ALL]}
-    return found
+        result[MEAN] = {name: _mean([metrics.get(name) for metrics in sets]) for name in groups[ALL]}
+    return result
 
 
 def _mean(values: list[float | None]) -> float | None:

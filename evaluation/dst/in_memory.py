@@ -108,27 +108,27 @@ def services_of(schemas: Iterable[Any], place: str) -> list[Service]:
     return parsed.services
 
 
-def score(references: References, predictions: Any, settings: ScoreConfig) -> tuple[list[list[Scored]], PassedOver]:
+def score(references: References, predictions: Any, config: ScoreConfig) -> tuple[list[list[Scored]], PassedOver]:
     """Scores the frames of each dialogue.
 
     Args:
       references: of the set.
       predictions: the place of files, dialogues or lines in memory, a corpus, or a tracker.
-      settings: how frames are scored.
+      config: how frames are scored.
 
     Returns:
-      The frames of each dialogue; and what ``settings.official`` has passed over.
+      The frames of each dialogue; and what ``config.official`` has passed over.
 
     Raises:
       InputError: as ``score_dialogues`` has it; or a dialogue is predicted that the references lack.
     """
-    slots, passed = references.of.slots(), PassedOver()
+    slots, passed_over = references.of.slots(), PassedOver()
     scored: list[list[Scored]] = []
-    for dialogues, found, path in _pairs(references, predictions):
-        if not settings.official:
-            check_known(dialogues, found, path)
-        scored += score_dialogues(dialogues, found, slots, settings, path, passed)
-    return scored, passed
+    for dialogues, predicted_dialogues, path in _pairs(references, predictions):
+        if not config.official:
+            check_known(dialogues, predicted_dialogues, path)
+        scored += score_dialogues(dialogues, predicted_dialogues, slots, config, path, passed_over)
+    return scored, passed_over
 
 
 def _pairs(references: References, predictions: Any) -> list[tuple[list[Dialogue], dict[str, Dialogue], str]]:

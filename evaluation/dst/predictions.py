@@ -101,7 +101,7 @@ def as_dialogues(references: Iterable[Dialogue], predicted: Sequence[Predicted],
       path: for messages.
 
     Raises:
-      InputError: one thing predicted twice, or a line for a turn that is none of the user's.
+      InputError: something is predicted twice, or a line is for a turn that is not the user's.
     """
     found: dict[str, Dialogue] = {}
     lines: dict[str, list[Line]] = {}
@@ -128,7 +128,7 @@ def _from_lines(reference: Dialogue | None, dialogue_id: str, lines: Sequence[Li
     for line in lines:
         where = f"{dialogue_id} turn {line.turn}"
         if not 0 <= line.turn < len(reference.turns) or reference.turns[line.turn].speaker != "USER":
-            raise InputError("this is no turn of the user's: turns count from 0, the system's with them", path, where)
+            raise InputError("this is not a user turn: turns count from 0, the system's included", path, where)
         of = frames.setdefault(line.turn, {})
         if line.service in of:
             raise InputError(f"service {line.service} appears twice", path, where)

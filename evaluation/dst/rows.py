@@ -141,13 +141,12 @@ def worst_of(
 
 def worst(examples: Sequence[HurtFrame], shown: int = SHOWN) -> list[HurtFrame]:
     """Those that drop most, no two of one dialogue."""
-    found: dict[str, HurtFrame] = {}
-    for one in sorted(examples, key=HurtFrame.key):
-        if one.dialogue_id not in found:
-            found[one.dialogue_id] = one
-        if len(found) == shown:
+    by_dialogue: dict[str, HurtFrame] = {}
+    for frame in sorted(examples, key=HurtFrame.key):
+        by_dialogue.setdefault(frame.dialogue_id, frame)
+        if len(by_dialogue) == shown:
             break
-    return list(found.values())
+    return list(by_dialogue.values())
 
 
 def _texts(frame: Scored, other: Scored, original: Service, variant: Service) -> tuple[SlotDifference, ...]:
