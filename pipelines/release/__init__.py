@@ -17,8 +17,8 @@ ACTIONS = {
 USAGE = f"""usage: parapet release ACTION [flags]
 
 Versioned dataset releases: Parquet for those who load it with 'datasets' or pandas, SGD JSON for the published
-scripts, a dataset card, a manifest of everything that went in, checksums. A release never changes; another version
-stands beside it.
+scripts, a dataset card, a manifest of all inputs, checksums. A release never changes; a new version is
+written beside it.
 
 actions:
 {chr(10).join(f"  {name:8}{what}" for name, what in ACTIONS.items())}

@@ -52,7 +52,7 @@ def parser() -> Parser:
         "docs/release.md shows a release.toml."
     )
     flags = Parser("release build", what, EXAMPLE)
-    flags.add_argument("--config", required=True, metavar="FILE", help="release.toml: what goes in, what it is called")
+    flags.add_argument("--config", required=True, metavar="FILE", help="release.toml: inputs, name, version, licence")
     return flags
 
 

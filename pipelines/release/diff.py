@@ -23,7 +23,7 @@ EXAMPLE = """\
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset --output diff.html"""
 
-NOTE = "exit status: 0 whether or not they differ, 1 where one cannot be read, 2 where there is no release."
+NOTE = "exit status: 0 whether or not they differ, 1 if one cannot be read, 2 if there is no release."
 
 
 class Config(msgspec.Struct, frozen=True):

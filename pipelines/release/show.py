@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from parapet.transforms.release.show import Dataset
 
 DESCRIPTION = """\
-Shows what a release says of itself: licence, what it follows, configurations, splits, rows, counts, sources. Of a
-dataset's folder, all its versions."""
+Prints an overview of a release: licence, parent, configurations, splits, rows, counts, sources; or, given the folder
+of a dataset, its versions."""
 
 EXAMPLE = """\
   parapet release show releases/my_dataset

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Checks every file, row and number of a release: against its checksums and its manifest, dialogues against their
-schemas, JSON against Parquet, documents against the manifest. What does not hold is named, one line each."""
+schemas, JSON against Parquet, documents against the manifest. Prints a line for each mismatch."""
 
 EXAMPLE = """\
   parapet release verify releases/my_dataset/1.0.0
@@ -25,9 +25,9 @@ EXAMPLE = """\
   parapet release verify gs://bucket/my_dataset/1.0.0 --json"""
 
 NOTE = """\
-exit status: 0 where all holds, 1 where something does not, 2 where there is no release.
-A release that somebody rewrote as a whole, hashes and all, passes: compare the SHA-256 of MANIFEST.json with one that
-came to you another way."""
+exit status: 0 without findings, 1 with findings, 2 if there is no release.
+A release that somebody changed as a whole, hashes included, passes: compare the SHA-256 of MANIFEST.json with one from
+a source that you trust."""
 
 
 class Config(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What must hold in the data of a release; asked by ``build`` before it is published, and by ``verify`` ever after."""
+"""Checks of the data of a release: ``build`` runs them before it publishes, ``verify`` at any time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SPAN = re.compile(r".*\.slots\[\d+\]")
 
 
 class Fault(msgspec.Struct, frozen=True, order=True):
-    """One thing that does not hold.
+    """A record that fails a check.
 
     Attributes:
       kind: one of KINDS.
@@ -60,7 +60,7 @@ def faults_of(row: Mapping[str, Any], services: Mapping[str, Service]) -> Iterat
 
 
 def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:
-    """The spans whose text is no value of the slot; where a frame has no values at all, nothing can be said."""
+    """The spans whose text is no value of the slot; a frame without values is not checked."""
     values = _values_of(frame)
     if values is None:
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def key_text(row: Mapping[str, Any], key: Sequence[str]) -> str:
-    """What tells a row apart from the others of its split, as one text."""
+    """The key of a row, which is unique in its split, as one text."""
     return "\0".join(str(row[name]) for name in key)
 
 
@@ -18,5 +18,5 @@ def shard_of(text: str, shards: int) -> int:
 
 
 def shard_path(config: str, split: str, shard: int, shards: int) -> str:
-    """Where a shard stands below the release."""
+    """The path of a shard below the release."""
     return f"data/{config}/{split}-{shard:05}-of-{shards:05}.parquet"

@@ -1,4 +1,4 @@
-"""A release that stands: its manifest, and its rows as they are in Parquet."""
+"""A published release: its manifest, and its rows as in Parquet."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SCHEMAS = "schemas"
 PARAPHRASES = "paraphrases"
 WHOLE = "full"  # the split of what has none; ``datasets`` keeps ``all`` for itself
 
-# What could tell who a worker is, or when somebody was at work.
+# What could identify a worker, or the time of their work.
 PRIVATE = ("worker_hash", "accept_time", "submit_time")
 PARAPHRASE_COLUMNS = pa.schema([field for field in RESPONSES if field.name not in PRIVATE])
 
@@ -169,7 +169,7 @@ def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
         raise InputError(f"has no column {missing[0]!r} (it has {', '.join(columns.names)})", path, f"{where}.key")
     for field in columns:
         if field.name.startswith("worker") or field.name in PRIVATE:
-            raise InputError(f"the column {field.name!r} may tell who a worker is: leave it out", path, where)
+            raise InputError(f"the column {field.name!r} may identify a worker: leave it out", path, where)
         if has_map(field.type):
             raise InputError(f"{field.name!r} is a map: make it a list of key and value", path, where)
     plan.configs[table.name] = Kept(table.kind, "row", table.key, columns)

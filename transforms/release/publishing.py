@@ -23,7 +23,7 @@ _AT_ONCE = 100  # files a request to a bucket
 
 
 def folder_of(output: str, config: ReleaseConfig) -> str:
-    """Where the release will stand."""
+    """The folder of the release."""
     return join(join(output, config.name), config.version)
 
 
@@ -36,16 +36,16 @@ def prepare(output: str, config: ReleaseConfig) -> None:
     """Clears what a killed run left.
 
     Raises:
-      InputError: the version is there, something that is no release stands in its place, or nothing can be written.
+      InputError: the version exists, its place is taken by something else, or nothing can be written.
     """
     folder, staging = folder_of(output, config), staging_of(output, config)
     if (as_path(folder) / SUMS).is_file():
         update_latest(output, config.name)  # a run may have been killed just before it did so
-        raise InputError("is there already, and releases do not change: raise 'version'", folder)
+        raise InputError("already exists, and a release never changes: raise 'version'", folder)
     if as_path(folder).exists():
         # Only a bucket can hold half a release: a folder is renamed in one step.
         if not is_object_store(folder) or not as_path(staging).exists():
-            raise InputError("is in the way, and is no release: move it", folder)
+            raise InputError("is not a release, and takes its place: move it", folder)
         clear(folder)
     try:
         clear(staging)
@@ -100,7 +100,7 @@ def update_latest(output: str, name: str) -> None:
 
 
 def versions_of(place: str) -> list[str]:
-    """The versions that stand in a dataset's folder, the oldest first."""
+    """The versions in a dataset's folder, the oldest first."""
     folder = as_path(place)
     found = [path.name for path in folder.iterdir() if (path / SUMS).is_file()] if folder.is_dir() else []
     return sorted((name for name in found if VERSION.fullmatch(name)), key=parse)

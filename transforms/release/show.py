@@ -158,7 +158,7 @@ class Dataset(msgspec.Struct):
 
 
 def read_dataset(folder: Path) -> Dataset:
-    """The versions that stand in a dataset's folder.
+    """The versions in a dataset's folder.
 
     Raises:
       InputError: there is no such folder, there is no release in it, or one cannot be read.
@@ -189,6 +189,6 @@ def dataset_lines(dataset: Dataset) -> Iterator[str]:
     for release in dataset.versions:
         manifest = release.manifest
         level = manifest.changes.level if manifest.changes else "first"
-        told = [manifest.version, manifest.created or "–", manifest.licence, level]
-        rows.append([*told, f"{rows_of(manifest):,}", size(size_of(manifest))])
+        cells = [manifest.version, manifest.created or "–", manifest.licence, level]
+        rows.append([*cells, f"{rows_of(manifest):,}", size(size_of(manifest))])
     yield from aligned(rows, numbers=2)

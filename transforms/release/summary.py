@@ -1,4 +1,4 @@
-"""What a run of the pipeline tells the program that finishes the release: files, inputs, counts, faults."""
+"""What the pipeline hands to the command that finishes the release: files, inputs, counts, faults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Summary(msgspec.Struct):
 
 
 class BuildData(beam.PTransform):
-    """Writes the data of a release below a folder, and its summary when all of it stands.
+    """Writes the data of a release below a folder, and its summary last.
 
     Args:
       plan: what there is to read.
@@ -89,7 +89,7 @@ def summarise(
     counts: Iterable[tuple[tuple[str, str, str], int]],
     faults: Iterable[Found],
 ) -> Summary:
-    """Everything in one order, whatever the order in which it came."""
+    """Everything in one order, whatever the order of arrival."""
     of_input: list[list[InputFile]] = [[] for _ in range(n)]
     for i, file in inputs:
         of_input[i].append(file)

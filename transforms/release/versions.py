@@ -1,7 +1,8 @@
 """Which version number a change of the data asks for (the rules of TensorFlow Datasets, "Datasets versioning").
 
-PATCH: the rows are the same. MINOR: rows that were there are the same; columns, splits, configurations or corpora came.
-MAJOR: rows of a split that was there came, went or changed, or a column, split or configuration went.
+PATCH: the rows are the same. MINOR: columns, splits, configurations or corpora were added; the rows of existing splits
+are unchanged. MAJOR: rows of an existing split were added, removed or changed, or a column, split or configuration was
+removed.
 """
 
 from __future__ import annotations

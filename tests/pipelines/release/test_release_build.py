@@ -155,7 +155,7 @@ def test_a_version_that_is_there_is_refused(built: Built, capsys: pytest.Capture
     latest = built.root.parent / "latest.json"
     latest.unlink()  # as if the run had been killed just before it was written
     assert build(built.toml, built.root.parents[1]) == 2
-    said = f"{built.root}: is there already, and releases do not change: raise 'version'"
+    said = f"{built.root}: already exists, and a release never changes: raise 'version'"
     assert said in capsys.readouterr().err
     assert files_of(built.root.parent) == before
 
@@ -261,7 +261,7 @@ def test_a_folder_that_is_no_release_is_in_the_way(
 ) -> None:
     (tmp_path / "out" / "small" / "1.0.0").mkdir(parents=True)
     assert build(toml, tmp_path / "out") == 2
-    assert "small/1.0.0: is in the way, and is no release: move it" in capsys.readouterr().err
+    assert "small/1.0.0: is not a release, and takes its place: move it" in capsys.readouterr().err
 
 
 def test_the_same_key_twice_is_an_error(toml: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -174,7 +174,7 @@ def test_the_body() -> None:
         ["too_fast", "The worker spent less time than reading the form takes.", "4"],
         ["blank", "Nothing was written.", "1"],
     ]
-    assert table(tokens, "kind", "what it is", "faults") == [["span", "a span that is not inside its utterance", "7"]]
+    assert table(tokens, "kind", "meaning", "errors") == [["span", "a span that is not inside its utterance", "7"]]
     assert "- `sgd/original/`\n- `sgd/v1/`\n" in text
     assert "[Schema-Guided Dialogue](<https://github.com/google-research-datasets/" in text
     assert "@misc{tiny-x-1-1-0," in text

@@ -127,7 +127,7 @@ def test_the_number_of_files_is_that_of_the_bytes(place: Path) -> None:
         (config(tables=[{**TABLE, "path": "many"}]), "many: tables[0].path: no .parquet files here"),
         (config(tables=[{**TABLE, "key": ["id"]}]), "tables[0].key: has no column 'id' (it has source, pivot, text)"),
         (config(tables=[{**TABLE, "name": "original"}]), "tables[0].name: a corpus is called 'original'"),
-        (config(tables=[{**TABLE, "path": "worker.parquet"}]), "the column 'worker_id' may tell who a worker is"),
+        (config(tables=[{**TABLE, "path": "worker.parquet"}]), "the column 'worker_id' may identify a worker"),
         (config(tables=[{**TABLE, "path": "map.parquet"}]), "'text' is a map: make it a list of key and value"),
     ],
 )

@@ -121,7 +121,7 @@ def test_text_of_strangers_is_text(one: str, two: str, three: str) -> None:
     )
     found = show(hostile)
     usual = manifest(**follows(change()), statistics={"a": {"b": 1}, "c": measures()})
-    assert found.tags <= show(usual).tags
+    assert found.tags <= show(usual).tags | {"small", "code"}  # what line breaks and backticks make
 
 
 @pytest.mark.parametrize(

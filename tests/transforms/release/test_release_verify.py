@@ -131,7 +131,7 @@ def test_an_extra_file_is_found(root):
 def test_a_file_that_only_the_checksums_have_is_found(root):
     (root / "notes.txt").write_bytes(b"x")
     folder.mend(root)
-    assert told(root) == ["notes.txt: stands in SHA256SUMS, but not in MANIFEST.json"]
+    assert told(root) == ["notes.txt: is in SHA256SUMS, but not in MANIFEST.json"]
 
 
 def test_links_are_not_followed(root, tmp_path):
@@ -152,10 +152,10 @@ def test_links_are_not_followed(root, tmp_path):
             "'../../outside' leaves the release's folder: it was not read",
         ),
         (lambda text: text + f"{'0' * 64}  /etc/hosts\n", "'/etc/hosts' leaves the release's folder: it was not read"),
-        (lambda text: text.upper(), "is not a SHA-256 in small letters"),
-        (lambda text: text.replace("  ", " "), "is not a SHA-256 in small letters"),
+        (lambda text: text.upper(), "is not a SHA-256 in lower case"),
+        (lambda text: text.replace("  ", " "), "is not a SHA-256 in lower case"),
         (lambda text: text[:-1], "does not end with a newline"),
-        (lambda text: text + text.splitlines()[-1] + "\n", "stands twice"),
+        (lambda text: text + text.splitlines()[-1] + "\n", "occurs twice"),
         (lambda text: "".join(reversed(text.splitlines(keepends=True))), "is not in the order of the paths"),
         (lambda text: "", "lists no file"),
     ],

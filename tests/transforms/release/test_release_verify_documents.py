@@ -109,7 +109,7 @@ def test_columns_that_tell_of_workers_are_found(tmp_path, column):
     for i, schema in enumerate((columns, nested)):
         tables = {"numbers": ("row", ["a", "b"], schema, [{"a": 1, "b": "2"}])}
         root = folder.write_release(tmp_path / str(i), folder.sample_corpora(1), tables)
-        assert f"MANIFEST.json: configs.numbers: '{column}' may tell who a worker is" in told(root)
+        assert f"MANIFEST.json: configs.numbers: '{column}' may identify a worker" in told(root)
 
 
 @pytest.mark.parametrize(

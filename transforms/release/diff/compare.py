@@ -1,6 +1,6 @@
-"""How two releases differ, row by row: what came, went and changed, and which version number that asks for.
+"""How two releases differ: which rows were added, removed and changed, and which version number that requires.
 
-Rows are told apart by their keys and compared by hashes over the columns that both releases have; of a split only
+Rows are identified by their keys and compared by hashes over the columns that both releases have; of a split only
 hashes are in memory. Splits whose logical hashes, keys and columns are the same are not read at all: the manifests are
 believed (``verify`` shows whether they may be).
 """
@@ -59,7 +59,7 @@ class SplitDifference(msgspec.Struct):
       columns_added: those that only the new release has.
       columns_removed: those that only the old one has.
       columns_retyped: those that have another type now.
-      new_key: the columns that tell its rows apart now, where they were others.
+      new_key: the columns that now identify its rows, where they have changed.
     """
 
     config: str
@@ -199,7 +199,7 @@ def _compare_split(old: Release, new: Release, name: str, split: str) -> SplitDi
     same = before.splits[split].logical_sha256 == after.splits[split].logical_sha256
     if same and made.level == "patch":
         return None
-    if made.new_key:  # rows told apart by other columns are other rows
+    if made.new_key:  # rows that other columns identify are other rows
         made.removed, made.added = before.splits[split].rows, after.splits[split].rows
     else:
         common = [column for column in _types(before) if column in _types(after)]
@@ -253,10 +253,10 @@ class _First:
 
 
 def _compare_rows(made: SplitDifference, old: Release, new: Release, common: Sequence[str]) -> int:
-    """Fills in the rows that came, went and changed, compared in the columns that both have.
+    """Fills in the rows that were added, removed and changed, compared in the columns that both have.
 
     Returns:
-      How many of those that came are services of corpora that the old release does not have.
+      How many of those added are services of corpora that the old release does not have.
     """
     is_schemas = new.manifest.configs[made.config].record == "service"
     fresh = _new_corpora(old.manifest, new.manifest) if is_schemas else set()

@@ -1,4 +1,4 @@
-"""Where two values of JSON or of Parquet differ, and how that is told on one line."""
+"""Where two values of JSON or of Parquet differ, and the difference on one line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 
 from parapet.transforms.release.logical import row_json
 
-_WIDTH = 60  # letters of a value that are shown
-_BEFORE = 20  # of those, letters before the first that differs
+_WIDTH = 60  # characters of a value that are shown
+_BEFORE = 20  # of those, characters before the first that differs
 _PAIR = {"key", "value"}
 
 
@@ -63,7 +63,7 @@ def _walk(old: Any, new: Any, path: str) -> Iterator[Differing]:
 
 
 def _object(value: Any) -> Any:
-    """A list of key and value as the object that it stands for; anything else as it is."""
+    """A list of key and value as the object that it encodes; anything else unchanged."""
     if not isinstance(value, list) or not all(isinstance(one, dict) and one.keys() == _PAIR for one in value):
         return value
     made = {str(one["key"]): one["value"] for one in value}
@@ -103,5 +103,5 @@ def plain_type(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text without what would steer a terminal or begin a new line: such letters stand as escapes."""
+    """Text without what would steer a terminal or begin a new line: such characters are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

@@ -34,14 +34,14 @@ def diff_lines(difference: Difference) -> Iterator[str]:
 def advice(difference: Difference) -> list[str]:
     """What the version number should be, and whether it can be what it is."""
     old, new, level = difference.old, difference.new, difference.level
-    said = f"level: {level} ({LEVELS[level]}); the next version after {old.version} is {difference.suggested}"
+    level_line = f"level: {level} ({LEVELS[level]}); the next version after {old.version} is {difference.suggested}"
     if old == new and not difference.splits and not any(map(len, msgspec.structs.astuple(difference.files))):
         return ["nothing differs"]
     if old.name != new.name:
-        return [said, f"these are two datasets: {old.name} and {new.name}"]
+        return [level_line, f"these are two datasets: {old.name} and {new.name}"]
     if difference.contradiction:
-        return [said, f"the version number is wrong: {difference.contradiction}"]
-    return [said, f"{new.version} fits that level"]
+        return [level_line, f"the version number is wrong: {difference.contradiction}"]
+    return [level_line, f"{new.version} fits that level"]
 
 
 def _said(one: SplitDifference) -> str:

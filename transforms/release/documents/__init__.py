@@ -1,1 +1,1 @@
-"""What a release tells people and programs: card, report, Croissant, citation, licence, changelog."""
+"""The documents of a release for people and programs: card, report, Croissant, citation, licence, changelog."""

@@ -195,10 +195,10 @@ def _count(n: int | None) -> str:
 
 def _published(manifest: Manifest) -> Markdown:
     date = release_date(manifest)
-    said = [f"Version {text(manifest.version)}" + (f", {date}" if date else "")]
-    said.append("by " + text(in_line(manifest.authors)))
+    parts = [f"Version {text(manifest.version)}" + (f", {date}" if date else "")]
+    parts.append("by " + text(in_line(manifest.authors)))
     home = [f"<{quoted(manifest.homepage)}>"] if is_url(manifest.homepage) else []
-    return Markdown(". ".join([", ".join(said), *home]) + ("" if home else "."))
+    return Markdown(". ".join([", ".join(parts), *home]) + ("" if home else "."))
 
 
 def _configs(manifest: Manifest) -> Iterator[Sequence[str]]:
@@ -211,11 +211,11 @@ def _keys(manifest: Manifest) -> Markdown:
     keys: dict[tuple[str, ...], list[str]] = {}
     for name, config in manifest.configs.items():
         keys.setdefault(tuple(config.key), []).append(name)
-    said = (
+    lines = (
         f"{', '.join(map(code, names))}: {' and '.join(map(code, columns)) or 'the whole row'}"
         for columns, names in keys.items()
     )
-    return Markdown("The columns that identify a row:\n\n" + bullets(map(Markdown, said))) if keys else Markdown()
+    return Markdown("The columns that identify a row:\n\n" + bullets(map(Markdown, lines))) if keys else Markdown()
 
 
 def _columns(manifest: Manifest) -> Iterator[Sequence[str]]:
@@ -249,9 +249,9 @@ def _statistics(name: str, found: Any) -> dict[str, Markdown]:
     known = measures.measured(found)
     if known is None or not known.keys:
         shown, more = measures.numbers(found)
-        said = f"{more:,} more are in `MANIFEST.json`." if more else ""
+        note = f"{more:,} more are in `MANIFEST.json`." if more else ""
         numbers = table(("number", "value"), [(code(path), value) for path, value in shown], numbers=1)
-        return {"name": text(name), "table": numbers, "notes": Markdown(said)}
+        return {"name": text(name), "table": numbers, "notes": Markdown(note)}
     rows = [(variant, *(measured(key, row.get(key)) for key in known.keys)) for variant, row in known.rows.items()]
     terms = dict(TERMS[key] for key in known.keys)
     notes = [f"{text(term)}: {text(meaning)}" for term, meaning in terms.items()]
@@ -286,8 +286,8 @@ def _problems(manifest: Manifest) -> Markdown:
     if not manifest.known_problems:
         return Markdown("None was found: every dialogue fits its schemas.")
     rows = [(code(kind), KINDS.get(kind, ""), f"{n:,}") for kind, n in by_number(manifest.known_problems)]
-    said = f"{counted(sum(manifest.known_problems.values()), 'error')} in the data, which is published as it is:"
-    return Markdown(f"{said}\n\n{table(('kind', 'what it is', 'faults'), rows, numbers=1)}")
+    heading = f"{counted(sum(manifest.known_problems.values()), 'error')} in the data, which is published as it is:"
+    return Markdown(f"{heading}\n\n{table(('kind', 'meaning', 'errors'), rows, numbers=1)}")
 
 
 def _licence(spdx: str, name: str, url: str) -> Markdown:
@@ -298,7 +298,7 @@ def _licence(spdx: str, name: str, url: str) -> Markdown:
 
 def _source(source: Source) -> Markdown:
     licence = find(source.licence)
-    said = [link(source.title, source.url)]
-    said += [text(source.authors)] if source.authors else []
-    said.append(link(licence.spdx, licence.url) if licence else text(source.licence))
-    return Markdown(", ".join(said))
+    parts = [link(source.title, source.url)]
+    parts += [text(source.authors)] if source.authors else []
+    parts.append(link(licence.spdx, licence.url) if licence else text(source.licence))
+    return Markdown(", ".join(parts))

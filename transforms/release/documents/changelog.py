@@ -44,17 +44,17 @@ def summary(manifest: Manifest) -> Markdown:
         return Markdown(f"Follows {text(parent.version)}.")
     if not changes.splits:
         return Markdown(f"The same rows as {text(parent.version)}.")
-    said = LEVELS.get(changes.level, "")
-    head = f"Against {text(parent.version)}, {text(changes.level)}" + (f" ({said}):" if said else ":")
+    meaning = LEVELS.get(changes.level, "")
+    head = f"Against {text(parent.version)}, {text(changes.level)}" + (f" ({meaning}):" if meaning else ":")
     return Markdown(f"{head}\n\n{bullets(change_line(change) for change in changes.splits)}")
 
 
 def change_line(change: SplitChange) -> Markdown:
-    """A split's changes in one line: what came, went and changed."""
+    """A split's changes in one line: rows added, removed and changed, and columns."""
     rows = [f"{counted(n, 'row')} {word}" for word, n in row_changes(change).items() if n]
     columns = [_columns("new", change.columns_added), _columns("removed", change.columns_removed)]
-    said = "; ".join(filter(None, [", ".join(rows), *columns])) or "other files"
-    return Markdown(f"{code(change.config)}, {code(change.split)}: {said}")
+    changes = "; ".join(filter(None, [", ".join(rows), *columns])) or "other files"
+    return Markdown(f"{code(change.config)}, {code(change.split)}: {changes}")
 
 
 def row_changes(change: SplitChange) -> dict[str, int]:

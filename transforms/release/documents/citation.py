@@ -23,7 +23,7 @@ KEYWORDS = (
 )
 
 _DATE = re.compile(r"[0-9]{4}-(0[1-9]|1[012])-(0[1-9]|[12][0-9]|3[01])")
-# CFF 1.2.0 has the SPDX identifiers of May 2021; these came later.
+# CFF 1.2.0 has the SPDX identifiers of May 2021; these were added later.
 _NOT_IN_CFF = frozenset({"CDLA-Permissive-2.0"})
 _LATEX = str.maketrans(
     {

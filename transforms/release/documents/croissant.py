@@ -227,8 +227,8 @@ def _column_field(config: str, of: Config, column: Column) -> dict[str, Any] | N
             deeper.append(f"{name} ({in_words(member)})")
     if not fields:
         return None
-    said = [found["description"], f"Nested deeper, in the Parquet files only: {', '.join(deeper)}" if deeper else ""]
-    return _filled({**found, "description": ". ".join(filter(None, said)), "subField": fields})
+    parts = [found["description"], f"Nested deeper, in the Parquet files only: {', '.join(deeper)}" if deeper else ""]
+    return _filled({**found, "description": ". ".join(filter(None, parts)), "subField": fields})
 
 
 def _members(kind: Type) -> tuple[tuple[str, Type], ...]:

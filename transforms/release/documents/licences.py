@@ -100,7 +100,7 @@ _BY_FOLDED = {spdx.casefold(): licence for spdx, licence in LICENCES.items()}
 
 
 def find(spdx: str) -> Licence | None:
-    """The licence of an identifier; its letters' case does not count, as SPDX has it."""
+    """The licence of an identifier; case-insensitive, as in SPDX."""
     return _BY_FOLDED.get(spdx.strip().casefold())
 
 
@@ -182,7 +182,7 @@ def _terms(spdx: str, has_own: bool) -> str:
     known = find(spdx)
     if known is None:
         return f"Licence: {one_line(spdx)}{', as above' if has_own else ''}."
-    said = [f"Licence: {known.name} ({known.spdx})", f"Text: {known.url}"]
+    lines = [f"Licence: {known.name} ({known.spdx})", f"Text: {known.url}"]
     asks = []
     if known.spdx not in _PUBLIC_DOMAIN:
         asks.append("name the authors above and the sources below")
@@ -193,8 +193,8 @@ def _terms(spdx: str, has_own: bool) -> str:
     if not known.adaptation:
         asks.append("publish nothing that is made from it")
     if asks:
-        said += ["", "In short, which replaces nothing of the text:", *(f"- {ask}" for ask in asks)]
-    return "\n".join(said)
+        lines += ["", "A summary, which does not replace the text:", *(f"- {ask}" for ask in asks)]
+    return "\n".join(lines)
 
 
 def _attribution(source: Source) -> str:

@@ -68,7 +68,7 @@ def names_of(line: str) -> list[Name]:
     if not line or re.search(r"\bet al\b", line):
         return [name_of(line) if not line else Name(line)]
     parts = [part.strip(" ,") for part in re.split(r";|,?(?<!\s)\s+(?:and|&)\s+", line)]
-    # A comma stands between people where each side has a given and a family name.
+    # A comma separates people where each side has a given and a family name.
     parts = [name for part in parts for name in (part.split(",") if _lists_people(part) else [part])]
     return [name_of(part) for part in parts if part.strip()] or [Name(line)]
 

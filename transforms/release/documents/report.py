@@ -102,9 +102,9 @@ def size(n: int) -> str:
 def _lead(manifest: Manifest) -> str:
     licence = find(manifest.licence)
     date = release_date(manifest)
-    said = [f"By {in_line(manifest.authors)}{f', {date}' if date else ''}."]
-    said.append(f"{licence.name if licence else manifest.licence}.")
-    return " ".join(said)
+    sentences = [f"By {in_line(manifest.authors)}{f', {date}' if date else ''}."]
+    sentences.append(f"{licence.name if licence else manifest.licence}.")
+    return " ".join(sentences)
 
 
 def _tiles(manifest: Manifest) -> list[Tile]:

@@ -80,7 +80,7 @@ class Copies:
     def read(self, paths: Sequence[str], prefix: str, progress: Progress) -> None:
         """Reads files; ``prefix`` goes before each name to make the key of its row."""
         for path in paths:
-            if not (self.root / path).is_file():  # told by the check of files
+            if not (self.root / path).is_file():  # reported by the check of files
                 self.unread = True
                 continue
             progress(path)
@@ -95,7 +95,7 @@ class Copies:
         layout = "published" if data == made else "no_newline" if data + b"\n" == made else "other"
         for i, item in enumerate(items):
             if (key := prefix + str(item[self.kind.id])) in self._copies:
-                reason = f"stands twice, also in {self._copies[key].path}"
+                reason = f"occurs twice, also in {self._copies[key].path}"
                 self.found.add("restore", path, f"{self.kind.name} {item[self.kind.id]}", reason)
             self._copies[key] = _Copy(path, layout, i, _digest(self.kind.canonical(item)))
 
@@ -110,7 +110,7 @@ class Copies:
         return data, items
 
     def compare(self, path: str, key: str, row: Mapping[str, Any]) -> None:
-        """Holds a row against its copy; each is asked for once.
+        """Compares a row with its copy; each is compared once.
 
         Args:
           path: the row's file.
@@ -143,7 +143,7 @@ class Copies:
         return f"{places[0].path}: {places[0].old} is {places[0].new} in {copy.path}"
 
     def finish(self, missed: Callable[[str], bool], table: str) -> None:
-        """Names what no row restores; ``missed`` tells of a key whether its row may be in a file that is damaged."""
+        """Names what no row restores; ``missed`` says of a key whether its row may be in a file that is damaged."""
         self._last = ("", [])
         for key, copy in self._copies.items():
             if not missed(key):

@@ -19,7 +19,7 @@ _SHAPE = (AttributeError, KeyError, TypeError)  # what a document of another sha
 
 
 def check_documents(release: Release, found: Findings) -> None:
-    """Holds the documents that can be parsed against the manifest; those that are missing are told elsewhere."""
+    """Compares the documents that can be parsed with the manifest; missing ones are reported elsewhere."""
     manifest = release.manifest
     own_text = bool(manifest.configuration.get("licence_file"))
     for problem in licences.problems(manifest.licence, manifest.sources, own_text):
@@ -37,17 +37,17 @@ def check_documents(release: Release, found: Findings) -> None:
                     found.add("documents", path, where, reason)
 
 
-def is_licence(said: Any, licence: str) -> bool:
+def is_licence(value: Any, licence: str) -> bool:
     """Whether a document means the manifest's licence: by identifier, address, or tag of Hugging Face."""
-    if isinstance(said, list):
-        return any(is_licence(one, licence) for one in said)
-    if isinstance(said, dict):
-        return any(is_licence(said.get(key), licence) for key in ("@id", "url", "name"))
-    if not isinstance(said, str):
+    if isinstance(value, list):
+        return any(is_licence(one, licence) for one in value)
+    if isinstance(value, dict):
+        return any(is_licence(value.get(key), licence) for key in ("@id", "url", "name"))
+    if not isinstance(value, str):
         return False
     known = licences.find(licence)
     names = [licence] if known is None else [licence, known.url, known.tag]
-    return _folded(said) in map(_folded, names)
+    return _folded(value) in map(_folded, names)
 
 
 def _folded(name: str) -> str:
@@ -56,20 +56,20 @@ def _folded(name: str) -> str:
 
 def _card(data: bytes, manifest: Manifest) -> Iterator[tuple[str, str]]:
     front = _front_matter(data)
-    said = front.get("license")
-    if said == "other":
-        said = front.get("license_name")
-    if not is_licence(said, manifest.licence):
-        yield "license", f"is {said!r}, {manifest.licence} in the manifest"
+    value = front.get("license")
+    if value == "other":
+        value = front.get("license_name")
+    if not is_licence(value, manifest.licence):
+        yield "license", f"is {value!r}, {manifest.licence} in the manifest"
     yield from _config_names(front.get("configs"), manifest)
-    told = dict(_told_examples(front.get("dataset_info")))
-    wanted = {
+    examples = dict(_stated_examples(front.get("dataset_info")))
+    expected = {
         (name, split): info.rows for name, config in manifest.configs.items() for split, info in config.splits.items()
     }
-    for place in sorted({*told, *wanted}):
-        if told.get(place) != wanted.get(place):
-            said, rows = told.get(place, "not told"), wanted.get(place, "none")
-            yield f"dataset_info.{'.'.join(place)}", f"num_examples is {said}, {rows} in the manifest"
+    for place in sorted({*examples, *expected}):
+        if examples.get(place) != expected.get(place):
+            stated, rows = examples.get(place, "missing"), expected.get(place, "none")
+            yield f"dataset_info.{'.'.join(place)}", f"num_examples is {stated}, {rows} in the manifest"
 
 
 def _front_matter(data: bytes) -> dict[str, Any]:
@@ -84,18 +84,18 @@ def _front_matter(data: bytes) -> dict[str, Any]:
 
 def _config_names(configs: Any, manifest: Manifest) -> Iterator[tuple[str, str]]:
     try:
-        told = {str(config["config_name"]): {str(one["split"]) for one in config["data_files"]} for config in configs}
+        stated = {str(config["config_name"]): {str(one["split"]) for one in config["data_files"]} for config in configs}
     except _SHAPE:
         yield "configs", "is no list of configurations with their data_files"
         return
-    for name in sorted({*told, *manifest.configs}):
-        wanted = set(manifest.configs[name].splits) if name in manifest.configs else set()
-        if told.get(name, set()) != wanted:
-            listed = ", ".join(sorted(told.get(name, set()))) or "none"
-            yield f"configs.{name}", f"has the splits {listed}; in the manifest {', '.join(sorted(wanted)) or 'none'}"
+    for name in sorted({*stated, *manifest.configs}):
+        expected = set(manifest.configs[name].splits) if name in manifest.configs else set()
+        if stated.get(name, set()) != expected:
+            listed = ", ".join(sorted(stated.get(name, set()))) or "none"
+            yield f"configs.{name}", f"has the splits {listed}; in the manifest {', '.join(sorted(expected)) or 'none'}"
 
 
-def _told_examples(infos: Any) -> Iterator[tuple[tuple[str, str], Any]]:
+def _stated_examples(infos: Any) -> Iterator[tuple[tuple[str, str], Any]]:
     """(configuration, split) with its number of rows, as the card has it."""
     try:
         for info in [infos] if isinstance(infos, dict) else infos:
@@ -128,10 +128,10 @@ def _citation(data: bytes, manifest: Manifest) -> Iterator[tuple[str, str]]:
     citation = yaml.safe_load(data.decode("utf-8"))
     if not isinstance(citation, dict):
         raise InputError("is no YAML mapping")
-    said = citation.get("license") or citation.get("license-url")
-    # The format knows SPDX identifiers alone; a licence that has none stands in the other documents.
-    if not is_licence(said, manifest.licence) and (said or licences.find(manifest.licence)):
-        yield "license", f"is {said!r}, {manifest.licence} in the manifest"
+    value = citation.get("license") or citation.get("license-url")
+    # The format knows SPDX identifiers alone; a licence that has none is in the other documents.
+    if not is_licence(value, manifest.licence) and (value or licences.find(manifest.licence)):
+        yield "license", f"is {value!r}, {manifest.licence} in the manifest"
     if str(citation.get("version")) != manifest.version:
         yield "version", f"is {citation.get('version')!r}, {manifest.version} in the manifest"
 

@@ -1,9 +1,9 @@
-"""Is a release what it says it is? Every file, every row, every number; each thing that does not hold is named.
+"""Verifies a release: every file, every row, every number; every mismatch is a finding.
 
 What is checked against what: files against SHA256SUMS and the manifest; the manifest against itself; rows against
 the manifest's hashes; dialogues against schemas; JSON files against the rows that restore them; documents against the
 manifest. A release that was rewritten as a whole, all hashes with it, passes: who must know compares the SHA-256 of
-MANIFEST.json with one that came another way.
+MANIFEST.json with one from another source.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from parapet.transforms.release.verify.records import Records
 
 
 class Verification(msgspec.Struct):
-    """What came of it.
+    """The result.
 
     Attributes:
       path: the release's folder.
@@ -40,11 +40,11 @@ class Verification(msgspec.Struct):
 
 
 def verify(release: Release, progress: Progress = lambda _: None) -> list[Finding]:
-    """Checks a release; gives all that does not hold.
+    """Checks a release; gives all findings.
 
     Args:
       release: to be checked.
-      progress: told the file that is being read.
+      progress: called with the file that is being read.
     """
     return _examine(release.root, release.manifest, Findings(), progress).findings
 
@@ -54,7 +54,7 @@ def examine(root: Path, progress: Progress = lambda _: None) -> Verification:
 
     Args:
       root: as :func:`find_release` gives it.
-      progress: told the file that is being read.
+      progress: called with the file that is being read.
     """
     found = Findings()
     manifest = None

@@ -28,7 +28,7 @@ def check_files(root: Path, manifest: Manifest | None, found: Findings, progress
       root: the release.
       manifest: its manifest, where that could be read.
       found: takes what does not hold.
-      progress: told the file that is being read.
+      progress: called with the file that is being read.
     """
     sums = _read_sums(root, found)
     listed = None if manifest is None else {file.path: file for file in manifest.files}
@@ -67,11 +67,11 @@ def _read_sums(root: Path, found: Findings) -> dict[str, str] | None:
     for i, line in enumerate(lines):
         match = _LINE.fullmatch(line)
         if not match:
-            reason = "is not a SHA-256 in small letters, two spaces and a path"
+            reason = "is not a SHA-256 in lower case, two spaces and a path"
         elif not is_inside(match[2]):
             reason = f"{match[2]!r} leaves the release's folder: it was not read"
         elif match[2] in sums:
-            reason = f"{match[2]!r} stands twice"
+            reason = f"{match[2]!r} occurs twice"
         elif sums and match[2] < next(reversed(sums)):
             reason = "is not in the order of the paths"
         else:
@@ -89,9 +89,9 @@ def _check_agreement(sums: dict[str, str] | None, listed: dict[str, File] | None
     if MANIFEST not in sums:
         found.add("checksums", MANIFEST, "", f"is not listed in {SUMS}")
     for path in sorted(listed.keys() - sums.keys()):
-        found.add("checksums", path, "", f"stands in {MANIFEST}, but not in {SUMS}")
+        found.add("checksums", path, "", f"is in {MANIFEST}, but not in {SUMS}")
     for path in sorted(sums.keys() - listed.keys() - {MANIFEST}):
-        found.add("checksums", path, "", f"stands in {SUMS}, but not in {MANIFEST}")
+        found.add("checksums", path, "", f"is in {SUMS}, but not in {MANIFEST}")
     for path in sorted(sums.keys() & listed.keys()):
         if sums[path] != listed[path].sha256:
             found.add("checksums", path, "", f"{SUMS} and {MANIFEST} give different hashes")

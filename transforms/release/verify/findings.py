@@ -1,4 +1,4 @@
-"""What ``verify`` finds: one record for each thing that does not hold, with file, place and reason."""
+"""The findings of ``verify``: a record for each mismatch, with file, place and reason."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.transforms.release.diff.differences import printable
 
-MOST = 10  # findings of one check on one file that are told in full
+MOST = 10  # findings of one check on one file that are reported in full
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that does not hold.
+    """A mismatch.
 
     Attributes:
       check: which check found it: ``checksums``, ``manifest``, ``parquet``, ``order``, ``keys``, ``restore``,

@@ -1,4 +1,4 @@
-"""Does the manifest of a release agree with itself, and with the folders that it stands in?"""
+"""Checks that the manifest of a release agrees with itself and with its folders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_manifest(root: Path, manifest: Manifest, found: Findings) -> None:
     files = {file.path: file for file in manifest.files}
     for path, n in Counter(file.path for file in manifest.files).items():
         if n > 1:
-            found.add("manifest", MANIFEST, path, f"stands {n} times in 'files'")
+            found.add("manifest", MANIFEST, path, f"occurs {n} times in 'files'")
         if not is_inside(path):
             found.add("manifest", MANIFEST, path, "leaves the release's folder: it was not read")
         if path in (MANIFEST, SUMS):
@@ -106,11 +106,11 @@ def _check_config(name: str, config: Config, found: Findings) -> None:
         if column not in columns:
             found.add("manifest", MANIFEST, where, f"has the key {column!r}, and no such column")
     for column in private_columns(config):
-        found.add("private", MANIFEST, where, f"{column!r} may tell who a worker is")
+        found.add("private", MANIFEST, where, f"{column!r} may identify a worker")
 
 
 def private_columns(config: Config) -> list[str]:
-    """Columns, and fields inside their types, that may tell who a worker is or when somebody was at work."""
+    """Columns, and fields inside their types, that may identify a worker or the time of their work."""
     texts = [text for column in config.columns for text in (column.name, column.type)]
     return sorted({match[1] for text in texts for match in _PRIVATE.finditer(text)})
 

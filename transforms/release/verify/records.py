@@ -20,7 +20,7 @@ from parapet.transforms.release.verify.findings import Findings
 from parapet.transforms.release.verify.tables import Row, SplitTable
 
 SCHEMAS = "schemas"
-_IN_FULL = 5  # faults of a kind that are told in full
+_IN_FULL = 5  # faults of a kind that are reported in full
 _COPY = re.compile(r"sgd/([^/]+)/(?:([^/]+)/)?([^/]+\.json)")
 
 Services = dict[tuple[str, str], dict[str, Service]]  # corpus and split -> name -> service
@@ -83,7 +83,7 @@ class Records:
         copies.finish(table.missed, f"data/{corpus}/{split}")
 
     def _count_faults(self, path: str, where: str, row: Row, corpus: str, split: str) -> None:
-        if (SCHEMAS, split) in self.damaged:  # told already, and without its schemas nothing can be said
+        if (SCHEMAS, split) in self.damaged:  # reported already, and without its schemas nothing can be checked
             return
         for fault in faults_of(row, self.services.get((corpus, split), {})):
             self.faults[fault.kind] += 1
@@ -124,24 +124,24 @@ class Records:
     def _check_counts(self) -> None:
         manifest = self.manifest
         for what in ("services", "intents", "slots", "dialogues", "turns"):
-            told = {
+            stated = {
                 (what, corpus, split): n
                 for corpus, splits in manifest.counts.get(what, {}).items()
                 for split, n in splits.items()
             }
-            for place in sorted({*told, *(place for place in self.counts if place[0] == what)}):
+            for place in sorted({*stated, *(place for place in self.counts if place[0] == what)}):
                 _, corpus, split = place
                 if (SCHEMAS if what in ("services", "intents", "slots") else corpus, split) not in self.damaged:
-                    self._check_count(f"counts.{what}.{corpus}.{split}", told.get(place, 0), self.counts[place])
+                    self._check_count(f"counts.{what}.{corpus}.{split}", stated.get(place, 0), self.counts[place])
         if any(manifest.configs[name].record == "paraphrase" for name, _ in self.damaged):
             return
         for what, told_of in (("disposition", manifest.dispositions), ("rejection", manifest.rejections)):
             for name in sorted({*told_of, *(place[1] for place in self.counts if place[0] == what)}):
                 self._check_count(f"{what}s.{name}", told_of.get(name, 0), self.counts[what, name, ""])
 
-    def _check_count(self, where: str, told: int, counted: int) -> None:
-        if told != counted:
-            self.found.add("counts", MANIFEST, where, f"is {told:,}, but there are {counted:,}")
+    def _check_count(self, where: str, stated: int, counted: int) -> None:
+        if stated != counted:
+            self.found.add("counts", MANIFEST, where, f"is {stated:,}, but there are {counted:,}")
 
 
 def _copies(manifest: Manifest) -> dict[tuple[str, str, str], list[str]]:
@@ -170,7 +170,7 @@ def _check_faults(
         if fault.kind in beyond:
             found.add("faults", path, where, f"{fault.where}: {fault.reason}")
     for kind in sorted(beyond):
-        told = known.get(kind, 0)
-        if told or faults[kind] > _IN_FULL:
-            reason = f"{faults[kind]:,} faults of this kind ({KINDS[kind]}), {told:,} of them known"
+        n_known = known.get(kind, 0)
+        if n_known or faults[kind] > _IN_FULL:
+            reason = f"{faults[kind]:,} faults of this kind ({KINDS[kind]}), {n_known:,} of them known"
             found.add("faults", MANIFEST, f"known_problems.{kind}", reason)

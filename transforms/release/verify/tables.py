@@ -47,7 +47,7 @@ class SplitTable:
             match = SHARD.fullmatch(path)
             shard, self.shards = (int(match[3]), int(match[4])) if match else (-1, self.shards)
             self.unread.add(shard)
-            if not (self.root / path).is_file():  # told by the check of files
+            if not (self.root / path).is_file():  # reported by the check of files
                 continue
             progress(path)
             with self.found.guard("parquet", path):
@@ -58,7 +58,7 @@ class SplitTable:
                 self.unread.discard(shard)
 
     def missed(self, text: str) -> bool:
-        """Whether the row of a key may stand in a file that could not be read."""
+        """Whether the row of a key may be in a file that could not be read."""
         return bool(self.unread) and (not self.shards or shard_of(text, self.shards) in self.unread)
 
     def _checked(self, path: str, shard: int) -> Iterator[Row]:
@@ -93,7 +93,7 @@ class SplitTable:
 
 
 def name_of(text: str) -> str:
-    """A key as it is told."""
+    """A key as text."""
     return text.replace("\0", "/")
 
 
@@ -109,7 +109,7 @@ def _check_columns(path: Path, config: Config) -> None:
         if wanted.get(name, found[name]) != found[name]:
             here, there = shown_both(found[name], wanted[name])
             reasons.append(f"column {name!r} is {here}, {there} in the manifest")
-    raise InputError("; ".join(reasons) or "its columns stand in another order", path)
+    raise InputError("; ".join(reasons) or "its columns are in another order", path)
 
 
 def _columns(path: Path) -> dict[str, str]:
