@@ -1,7 +1,7 @@
 """The training loop of all models: epochs, the best one by dev, early stopping, a state on disk after each epoch.
 
 It does what Trainer of transformers does, and three things more that ``docs/train.md`` compares: a training that was
-killed at any moment goes on, one with other flags is refused, and models without a checkpoint need no transformers.
+killed at any moment resumes, one with other flags is refused, and models without a checkpoint need no transformers.
 """
 
 from __future__ import annotations

@@ -252,8 +252,8 @@ def test_bad_training_input_is_told(
         "--candidates", str(tmp_path / "absent.txt"), given=flags[:4]
     )
     answer = told(str(tmp_path / "some.txt"), given=fewer)
-    assert "toy-task1-trn.txt: dialogue from line 1: 'api_call thai rome' is none of the candidates (40 such" in answer
-    assert "there is but one candidate" in told(str(tmp_path / "one.txt"), given=fewer)
+    assert "toy-task1-trn.txt: dialogue from line 1: 'api_call thai rome' is not among the candidates (40" in answer
+    assert "there is only one candidate" in told(str(tmp_path / "one.txt"), given=fewer)
     mixed = ["--train", str(tmp_path / "toy-task2-trn.txt"), *flags[2:]]
     assert "is of task 1, and" in told(given=mixed)
     assert "the bot says nothing in it" in told(given=["--train", str(tmp_path / "facts-alone.txt"), *flags[2:]])

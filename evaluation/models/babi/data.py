@@ -1,4 +1,4 @@
-"""What the models are trained on and run on: files of the bAbI dialog tasks, read and held against each other."""
+"""What the models are trained and run on: files of the bAbI dialog tasks, read and checked against each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Corpus(msgspec.Struct, frozen=True):
 
 
 def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowledge: str | None) -> Corpus:
-    """Reads the files and holds them against each other.
+    """Reads the files and checks them against each other.
 
     Args:
       train, dev: files of dialogues.
@@ -41,7 +41,7 @@ def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowl
       knowledge: the file of a knowledge base, for match-type features; None for none.
 
     Raises:
-      InputError: a file that cannot be read, files of several tasks, an answer in ``train`` that is no candidate.
+      InputError: a file that cannot be read, files of several tasks, an answer of ``train`` that is not a candidate.
     """
     task = task_of([*train, *dev])
     texts = read_candidates(candidates)
@@ -52,7 +52,7 @@ def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowl
         if lost:
             number, answer = lost[0]
             more = f" ({len(lost):,} such answers)" if len(lost) > 1 else ""
-            reason = f"{answer!r} is none of the candidates{more}: are they of this task? See {candidates}"
+            reason = f"{answer!r} is not among the candidates{more}: are they of this task? See {candidates}"
             raise InputError(reason, path, f"dialogue from line {number}")
     for path in dev:
         warn_of_lost(lost_answers(read[path], allowed), path)
@@ -77,7 +77,7 @@ def read_candidates(path: str) -> list[str]:
     """The candidates, each once, in order. Raises InputError; also where there is nothing to choose."""
     found = list(dict.fromkeys(text.strip() for text in parse_candidates(_bytes(path), path)))
     if len(found) < 2:
-        raise InputError("there is but one candidate: nothing is to be chosen", path)
+        raise InputError("there is only one candidate: there is nothing to choose", path)
     return found
 
 
@@ -105,11 +105,11 @@ def types_of(facts: Iterable[Fact]) -> dict[str, list[str]]:
 
 
 def task_of(paths: Iterable[str]) -> str:
-    """The task that file names tell, empty where they tell none. Raises InputError where they tell several."""
+    """The task that file names say, empty where they say none. Raises InputError where they say several."""
     found: dict[str, str] = {}
     for path in paths:
-        if told := _TASK.search(as_path(path).name):
-            found.setdefault(told[1], path)
+        if match := _TASK.search(as_path(path).name):
+            found.setdefault(match[1], path)
     if len(found) > 1:
         (first, one), (second, other) = list(found.items())[:2]
         raise InputError(f"is of task {second}, and {one} of task {first}: give files of one task", other)
@@ -129,12 +129,12 @@ def lost_answers(dialogues: Iterable[BabiDialogue], allowed: frozenset[str]) -> 
 def warn_of_lost(lost: Sequence[tuple[int, str]], path: str) -> None:
     """Says how many answers a model cannot find."""
     if lost:
-        told = "%s: %s responses are none of the candidates and cannot be found, the first in the dialogue from line %d"
-        logging.warning(told, path, f"{len(lost):,}", lost[0][0])
+        message = "%s: %s responses are not among the candidates, the first in the dialogue from line %d"
+        logging.warning(message, path, f"{len(lost):,}", lost[0][0])
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text: what blanks part."""
+    """The words of a text: what spaces separate."""
     return text.split()
 
 

@@ -1,6 +1,6 @@
-"""Dialogues as tensors of indices, made once: what a model sees at a turn are two numbers into them.
+"""Dialogues as tensors of indices, built once: a turn is two numbers that point into them.
 
-The lines of all dialogues stand one behind the other. The memory of a turn is a slice: from the first line of its
+The lines of all dialogues follow one another. The memory of a turn is a slice: from the first line of its
 dialogue to the line before what the user says now.
 """
 
@@ -127,7 +127,7 @@ class Turns(NamedTuple):
         return len(self.words.lengths) - 1
 
     def batches(self, size: int) -> Iterator[Tensor]:
-        """All turns in order, so many at a time."""
+        """All turns in order, ``size`` at a time."""
         for start in range(0, len(self.now), size):
             yield torch.arange(start, min(start + size, len(self.now)), device=self.now.device)
 

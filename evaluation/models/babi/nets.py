@@ -110,7 +110,7 @@ class Net(nn.Module):
         return F.embedding_bag(words, self.words, starts, mode="sum")
 
     def scores(self, query: Tensor, turns: Turns, ids: Tensor, first: Tensor) -> Tensor:
-        """The score of each candidate, given what stands for each turn.
+        """The score of each candidate, given a query for each turn.
 
         Args:
           query: of each turn.

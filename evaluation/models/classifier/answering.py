@@ -166,7 +166,7 @@ def files_of(card: Card, module: nn.Module, encoder: Any) -> dict[str, bytes]:
 
     Args:
       card: what is known of it.
-      module: with the weights; a :class:`Headed` where it was made of a checkpoint.
+      module: with the weights; a :class:`Headed` where it began with a checkpoint.
       encoder: of the texts, which then has the tokenizer.
     """
     if card.checkpoint:

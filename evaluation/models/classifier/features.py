@@ -23,7 +23,7 @@ class Encoder(Protocol):
 
 
 class Hashed:
-    """Words, pairs of words and character n-grams, each one of so many buckets (Joulin et al. 2017, section 2.1).
+    """Words, pairs of words and character n-grams, each hashed to a bucket (Joulin et al. 2017, section 2.1).
 
     Args:
       buckets: how many; 0 is no bucket, and fills rows up.

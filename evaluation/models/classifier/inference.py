@@ -64,7 +64,7 @@ def find(given: Given, task: str) -> Reference:
 
 
 def renamed(one: Set, plan: Plan) -> dict[str, dict[str, str]]:
-    """Intents of a variant as its original calls them: they stand at the same place of the service."""
+    """Intents of a variant to their names in the original, where they have the same position."""
     original = plan.sets[ORIGINAL].services
     found = {}
     for name, service in one.services.items():

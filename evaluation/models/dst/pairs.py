@@ -1,7 +1,7 @@
 """Rows of two parts, one of a dialogue and one of a schema: tokenised once each, and put together batch by batch.
 
 A dialogue with T turns and a service with S slots make T x S rows, which are one another's repetitions. Here the tokens
-of a dialogue stand once, and those of a slot once; a row is a stretch of the one and the whole of the other.
+of a dialogue are stored once, and those of a slot once; a row is a stretch of the one and all of the other.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ History = tuple[tuple[str, str], ...]  # (speaker, utterance) of each turn
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """Where tokens stand: from ``start`` until before ``end``."""
+    """The place of some tokens: from ``start`` to before ``end``."""
 
     start: int
     end: int
@@ -61,14 +61,14 @@ class Tokens:
         self.flat = array("i")
 
     def add(self, ids: Iterable[int]) -> Stretch:
-        """Adds some; gives where they stand."""
+        """Adds some; returns their place."""
         start = len(self.flat)
         self.flat.extend(ids)
         return Stretch(start, len(self.flat))
 
 
 class Histories:
-    """Dialogues so far, as tokens: one that goes on where the one before it ended is not written anew.
+    """Dialogues so far, as tokens: one that continues the previous one is not written again.
 
     Args:
       tokens: where they are written.
@@ -81,7 +81,7 @@ class Histories:
         self.ends: list[int] = []
 
     def add(self, history: History) -> list[Stretch]:
-        """Where each turn of a history stands, one behind the other."""
+        """The place of each turn of a history."""
         if not self.before or history[: len(self.before)] != self.before:
             self.before, self.ends = (), [len(self.tokens.flat)]
         for turn in history[len(self.before) :]:

@@ -1,4 +1,4 @@
-"""System turns and the templates of their acts: what models learn from, and the sets that utterances are made for.
+"""System turns and the templates of their acts: what models learn from, and the sets that utterances are generated for.
 
 A template is a short sentence for each act of a turn (T2G2; Kale and Rastogi 2020). Theirs are written by hand for each
 slot. These are built from the schema's words, as the references of SGSAcc are, so that an unseen service, or a variant
@@ -38,11 +38,11 @@ def text_of(acts: Iterable[Act], words: Mapping[str, ServiceWords]) -> str:
 
 def sentence(act: Act, words: ServiceWords) -> str:
     """That of one act: ``How about this: Name of the restaurant is Opa.``"""
-    told = " ".join(references(act, words)[0].split())
+    text = " ".join(references(act, words)[0].split())
     if act.act == "REQUEST" and act.values:
-        told = f"{told}: {' or '.join(act.values)}"
+        text = f"{text}: {' or '.join(act.values)}"
     lead = LEADS.get(act.act, f"{_name(act)}:") if act.states and not is_marker(act.act, act.slot) else ""
-    return f"{lead} {told}{'' if told[-1:] in '.?!' else '.'}".lstrip()
+    return f"{lead} {text}{'' if text[-1:] in '.?!' else '.'}".lstrip()
 
 
 def _name(act: Act) -> str:
@@ -126,7 +126,7 @@ class TurnTemplate(msgspec.Struct, frozen=True):
 def sources(root: str, split: str, variants: str | None, others: Mapping[str, str]) -> list[Source]:
     """The sets, the original first.
 
-    A variant has the dialogues of the original: its acts, told in the variant's words.
+    A variant has the dialogues of the original: its acts, in the variant's words.
 
     Args:
       root: the corpus.

@@ -93,8 +93,8 @@ class Generator:
         scores = self._scores(hidden, mask, tokens, each) if self.search.candidates else [0.0] * len(tokens)
         texts = self.loaded.tokenizer.batch_decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         ended = (tokens[:, 1:] == self.end).any(1).tolist()
-        told = list(zip((" ".join(text.split()) for text in texts), scores, ended, strict=True))
-        return [_ordered(told[at : at + each]) for at in range(0, len(told), each)]
+        outputs = list(zip((" ".join(text.split()) for text in texts), scores, ended, strict=True))
+        return [_ordered(outputs[at : at + each]) for at in range(0, len(outputs), each)]
 
     def _scores(self, hidden: Tensor, mask: Tensor, tokens: Tensor, each: int) -> list[float]:
         """The mean log-probability of the tokens of each candidate, the end with them."""
@@ -112,16 +112,16 @@ class Generator:
             ).logits
             chosen = logits.gather(2, wanted[..., None]).squeeze(2) - logits.logsumexp(2)
             ends = (wanted == self.end).long()
-            counts = ends.cumsum(1) - ends == 0  # the first end, and what stands before it
+            counts = ends.cumsum(1) - ends == 0  # the tokens up to the first end
             means = (chosen * counts).sum(1) / counts.sum(1)
             found += [round(one, DIGITS) for one in means.tolist()]
         return found
 
 
-def _ordered(told: Sequence[tuple[str, float, bool]]) -> tuple[tuple[Candidate, ...], bool]:
+def _ordered(outputs: Sequence[tuple[str, float, bool]]) -> tuple[tuple[Candidate, ...], bool]:
     """The candidates of one template, the best first, of equals the first in the alphabet; whether it has no end."""
     best: dict[str, tuple[float, bool]] = {}
-    for text, score, ended in told:
+    for text, score, ended in outputs:
         if text not in best or score > best[text][0]:
             best[text] = score, ended
     order = sorted(best, key=lambda text: (-best[text][0], text))

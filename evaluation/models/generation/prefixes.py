@@ -6,7 +6,7 @@ layers of the T5.
 
 T5's encoder takes no past keys. So the prefixes are put in where attention is computed: transformers lets one register
 a function for that. There every layer has its keys, those of a cache with them, and its position bias. A prefix has no
-position, so its bias is 0; what stands at which position for the others does not change.
+position, so its bias is 0; the positions of the other keys do not change.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class Prefixes(nn.Module):
         found: dict[str, Tensor] = {}
         for kind in KINDS:
             layers, two, heads, length, width = self.shape.of(kind, self.length)
-            made = self.nets[kind](self.embeddings[kind].weight)
-            found[kind] = made.view(length, layers, two, heads, width).permute(1, 2, 3, 0, 4)
+            flat = self.nets[kind](self.embeddings[kind].weight)
+            found[kind] = flat.view(length, layers, two, heads, width).permute(1, 2, 3, 0, 4)
         return found
 
 
 def _mlp(embedding: int, hidden: int, shape: Shape, kind: Kind) -> nn.Module:
-    made = shape.layers[kind] * 2 * shape.heads * shape.width
-    return nn.Sequential(nn.Linear(embedding, hidden), nn.Tanh(), nn.Linear(hidden, made))
+    flat = shape.layers[kind] * 2 * shape.heads * shape.width
+    return nn.Sequential(nn.Linear(embedding, hidden), nn.Tanh(), nn.Linear(hidden, flat))
 
 
 class Held:

@@ -109,7 +109,7 @@ class Questions:
         return self.tokens.add(ids), places
 
     def text_of(self, first: int, last: int) -> str:
-        """What two tokens, and those between them, stand for."""
+        """The text of two tokens and those between them."""
         return self.utterances[self.said[first]][self.begins[first] : self.ends[last]]
 
     def tokens_of(self, turn: Stretch, begin: int, end: int) -> tuple[int, int] | None:
@@ -165,7 +165,7 @@ class ModuleRows:
         return Batch(tokens, mask, (columns > behind).long() * mask, options, open, self.said[places].long())
 
     def column(self, ids: Tensor, places: Tensor) -> Tensor:
-        """Where tokens of the dialogues stand in rows; below 0 where they are cut off."""
+        """The columns of the dialogues' tokens in rows; below 0 where they are cut off."""
         return torch.where(
             places >= self.pairs.starts[ids], places - self.pairs.starts[ids] + self.pairs.lead, places.new_tensor(-1)
         )
@@ -178,7 +178,7 @@ class ModuleRows:
 def _encoded_turns(
     tokenizer: Any, histories: Sequence[History]
 ) -> dict[tuple[str, str], tuple[list[int], list[int], list[tuple[int, int]]]]:
-    """Of each turn the tokens of who speaks, those of the utterance, and the characters that these stand for."""
+    """Of each turn the tokens of who speaks, those of the utterance, and their characters."""
     distinct = list(dict.fromkeys(turn for history in histories for turn in history))
     if not distinct:
         return {}
@@ -205,7 +205,7 @@ class Turn(msgspec.Struct):
 
     Attributes:
       before: the user turn before it; None for the first.
-      places: where the turns of the dialogue stand, this one last.
+      places: of the dialogue's turns, this one last.
       intent: the number of the question about the active intent.
       slots: of each slot the number of the question, to the module of categorical or free slots.
       transfer: of each slot, the number of the question whether its value was said before.

@@ -27,7 +27,7 @@ class Label(msgspec.Struct, frozen=True):
 
     Attributes:
       option: the number of the right one.
-      place: where the value stands, if the module must find it.
+      place: of the value, if the module must find it.
       requested: whether the user asks for the slot.
     """
 

@@ -160,7 +160,7 @@ def examples_of(tokenizer: Any, frames: Sequence[Labelled], limit: int) -> tuple
     """The questions that dialogues raise, with the answers that their states tell; and how many values are lost.
 
     Each user turn is asked about each service of the dialogue until that is left for good, also where the turn has no
-    frame of it: when it predicts, a model is not told which turns had one.
+    frame of it: in prediction a model does not know which turns had one.
     """
     dialogues = list(dialogues_in(frames))
     # A dialogue is written where its longest history is.
@@ -176,8 +176,7 @@ def examples_of(tokenizer: Any, frames: Sequence[Labelled], limit: int) -> tuple
                 state = states.get(len(key[1]) - 1)
                 lost += _add(questions, turn, key, (before, state), labels, spans)
                 before, last = state or before, key
-    made = {kind: Examples(questions.rows(kind), labels[kind], spans[kind]) for kind in KINDS}
-    return made, lost
+    return {kind: Examples(questions.rows(kind), labels[kind], spans[kind]) for kind in KINDS}, lost
 
 
 def _add(
@@ -192,12 +191,12 @@ def _add(
     before, state = states
     ask(questions, turn, key)
     found = {slot.name: slot_labels(slot, before, state, key[1]) for slot in turn.service.slots}
-    told: list[tuple[Kind, Label]] = [("intent", intent_label(turn.service, before, state))]
-    told += [("categorical" if slot.is_categorical else "free", found[slot.name].own) for slot in turn.service.slots]
+    answers: list[tuple[Kind, Label]] = [("intent", intent_label(turn.service, before, state))]
+    answers += [("categorical" if slot.is_categorical else "free", found[slot.name].own) for slot in turn.service.slots]
     filled = {*before.slot_values, *(name for name, one in found.items() if one.own.option)}
     ask_for_transfer(questions, turn, filled)
-    told += [("transfer", found[name].transfer) for name in turn.transfer]
-    for kind, label in told:
+    answers += [("transfer", found[name].transfer) for name in turn.transfer]
+    for kind, label in answers:
         place = label.place
         where = questions.tokens_of(turn.places[place.turn], place.begin, place.end) if place else None
         labels[kind].append(label if where or not place else Label(0, None, label.requested))

@@ -19,7 +19,7 @@ NONE = "NONE"
 
 # The first options of each module. Intents follow those of "intent", possible values those of "categorical".
 SAME, NO_INTENT = 0, 1
-NULL, ANY, SAID = 0, 1, 2  # of "transfer" what SAID stands for comes second
+NULL, ANY, SAID = 0, 1, 2  # of "transfer" the second option is what SAID is for others
 BEFORE = 1
 FIRST_VALUE = 2
 OPTIONS: dict[Kind, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ class Schema(msgspec.Struct, frozen=True):
 
 
 def speaker_text(speaker: str) -> str:
-    """What stands before an utterance."""
+    """What precedes an utterance."""
     return f"{speaker.lower()} :"
 
 
@@ -96,7 +96,7 @@ def next_state(
 ) -> State:
     """The state after a user turn.
 
-    What a turn does not change stays as it was. Only slots that an intent takes have values. A value that the user
+    What a turn does not change stays. Only slots that an intent takes have values. A value that the user
     says goes before one that was said earlier, which is taken for slots that have none. A slot that the user asks for
     has no possible value in the same turn.
 

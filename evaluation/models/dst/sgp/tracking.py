@@ -31,7 +31,7 @@ Decisions = Mapping[Kind, Sequence[Said]]
 
 
 class SgpTracker:
-    """A model ready to predict. What it says of an example depends on that alone: all is told by its history.
+    """A model ready to predict. Its prediction depends on the history of the example alone.
 
     Args:
       tokenizer: of the checkpoint.
@@ -74,8 +74,8 @@ class SgpTracker:
         states: dict[Key, State] = {}
         for key, turn in turns.items():
             states[key] = _next(states[turn.before] if turn.before else START, turn, found)
-        told = [states[id(one.service), one.history] for one in examples]
-        return told, sum(rows.pairs.cut for rows in asked.values())
+        result = [states[id(one.service), one.history] for one in examples]
+        return result, sum(rows.pairs.cut for rows in asked.values())
 
     def _decide(self, questions: Questions, rows: ModuleRows) -> list[Said]:
         device = next(self.modules.parameters()).device
@@ -108,8 +108,8 @@ def decided(
     requested = (scores.requested > 0).tolist() if asked else [False] * len(numbers)
     chosen = {"free": SAID, "transfer": BEFORE}.get(rows.kind)
     if chosen is None:
-        told = [Said(option, "", flag) for option, flag in zip(options, requested, strict=True)]
-        return list(zip(told, margins.tolist(), strict=True))
+        decisions = [Said(option, "", flag) for option, flag in zip(options, requested, strict=True)]
+        return list(zip(decisions, margins.tolist(), strict=True))
     begins, ends, span_margins = best_spans(scores, batch)
     spoken = best.indices[:, 0] == chosen
     margins = torch.where(spoken, torch.minimum(margins, span_margins), margins)

@@ -30,7 +30,7 @@ class Prompt(msgspec.Struct, frozen=True):
     """A question about a service.
 
     Attributes:
-      text: what stands behind the dialogue.
+      text: what follows the dialogue.
       slot: that is asked for, with kind ``slot``.
     """
 

@@ -25,7 +25,7 @@ class Questions:
 
     Args:
       tokenizer: of the checkpoint.
-      asked: the examples. Those of one dialogue should follow one another, as turns do: their tokens then stand once.
+      asked: the examples. Those of a dialogue should follow one another, so that their tokens are stored once.
       limit: tokens of a row at most.
 
     Attributes:
@@ -57,7 +57,7 @@ def encoded(tokenizer: Any, texts: Iterable[str]) -> dict[str, list[int]]:
 
 
 def _dialogues(tokenizer: Any, histories: Sequence[History], tokens: Tokens) -> list[Stretch]:
-    """Where the tokens of each history stand."""
+    """The place of each history's tokens."""
     ids = encoded(tokenizer, (turn_text(*turn) for history in histories for turn in history))
     known = Histories(tokens, lambda turn: ids[turn_text(*turn)])
     turns = [known.add(history) for history in histories]

@@ -28,7 +28,7 @@ class Batch(msgspec.Struct, frozen=True):
     """What a net reads: of each track what :class:`Track` and its service say; the first dimension is the track.
 
     Attributes:
-      vocabulary: the words that stand in the batch, the first none; all words here are numbers of these.
+      vocabulary: the words of the batch, the first none; all words here are numbers of these.
       acts, acts_at: the rows of all tracks and steps one behind the other, and where those of each begin.
       slot_there, intent_there, value_there, mention_there, sentence_there: what is not filled up.
     """
@@ -68,7 +68,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Of each track what :class:`Target` says; the number of intents that a batch has stands for none of them."""
+    """Of each track what :class:`Target` says; the number of intents in a batch means none of them."""
 
     before: Tensor
     fixed: Tensor
@@ -118,7 +118,7 @@ def wanted_of(targets: Sequence[Target], tracks: Sequence[Track], device: torch.
 
 
 def _places(tracks: Sequence[Track], name: str) -> Array:
-    """What stands for no token is the last one of the longest track."""
+    """Places in the dialogue; "no token" is the last place of the longest track."""
     nowhere = max(len(one.words) for one in tracks) - 1
     arrays = ((getattr(one, name), len(one.words) - 1) for one in tracks)
     return stacked((np.where(array == last, nowhere, array) for array, last in arrays), nowhere)

@@ -123,8 +123,8 @@ def dialogues_with(tracks: Sequence[Track], words: int) -> Tensor:
     for one in tracks:
         counts[np.unique(one.words)] += 1
     for schema in {id(one.schema): one.schema for one in tracks}.values():
-        for told in (schema.slots, schema.intents, schema.values):
-            counts[np.unique(told)] += 1
+        for table in (schema.slots, schema.intents, schema.values):
+            counts[np.unique(table)] += 1
     return torch.from_numpy(counts).float()
 
 
@@ -134,7 +134,7 @@ def loss_of(read: Read, scores: Scores, wanted: Wanted) -> Tensor:
     options = torch.cat([scores.fixed, scores.values, scores.mentions], 3).float()
     right = torch.cat([wanted.fixed, wanted.values, wanted.mentions], 3) & (options > NEVER)
     counted = right.any(3) & there[:, None]
-    # Of a value that stands in several places, any will do.
+    # Of a value that is mentioned several times, any mention will do.
     # What is missed stays missed, what is wrong is often set right: a change counts more.
     weight = torch.where(wanted.fixed[..., KEEP], 1.0, CHANGES) * counted
     values = -(_log_sum(options.log_softmax(3), right, 3) * weight).sum() / counted.sum().clamp(min=1)

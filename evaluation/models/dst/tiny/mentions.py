@@ -48,7 +48,7 @@ _PATTERNS = [(look, re.compile(rf"(?<![\w$])(?:{rule})(?!\w)", re.IGNORECASE)) f
 # A name goes over these where a word with a capital follows.
 _JOINTS = frozenset(_words("of the and & de la le del at for on in"))
 _CUTS = frozenset(_words("in at for on and"))
-# What begins a sentence with a capital, and what stands between values: no name, no value.
+# What begins a sentence with a capital, and what is between values: neither names nor values.
 _IDLE = frozenset(
     _words(
         """a about above actually after again all alright also am an and another any anything are around as at
@@ -79,7 +79,7 @@ class Said(msgspec.Struct, frozen=True):
     """An utterance.
 
     Attributes:
-      tokens: as they stand there.
+      tokens: as written.
       words: their stems.
       sentences: of each token, the number of its sentence.
       asks: of each sentence, whether it is a question.
@@ -178,10 +178,10 @@ class _Finder:
                 else:
                     break
             if capital[i] and any(text[0].isupper() for text in self.texts[i:last]):
-                yield from self._parted(i, last)
+                yield from self._parts_of(i, last)
             i = last
 
-    def _parted(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+    def _parts_of(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """A run, and its parts: "Sino in San Jose" is two names, "Chef in Town" is one."""
         yield first, last
         cuts = [i for i in range(first + 1, last - 1) if self.texts[i].lower() in _CUTS]
@@ -198,7 +198,7 @@ class _Finder:
         return list(accumulate(reach, max))
 
     def _phrases(self) -> Iterator[tuple[int, int]]:
-        """Parts of the runs of words that are not idle; "and" may stand within."""
+        """Parts of the runs of words that are not idle; "and" may be within."""
         words = [text.lower() for text in self.texts]
         full = [self.free[i] and text not in _IDLE and not text[0].isdigit() for i, text in enumerate(words)]
         for first in range(len(words)):
@@ -216,12 +216,12 @@ class _Finder:
         return (text[0].isupper() or text[0].isdigit()) and not (opens and text.lower() in _IDLE)
 
     def _joined(self, i: int) -> bool:
-        """Whether nothing stands between a word and the one before."""
+        """Whether nothing is between a word and the one before."""
         return not self.utterance[self.places[i - 1][1] : self.places[i][0]].strip(" &")
 
 
 def _bare(text: str) -> str:
-    """A date or time as it stands in states: "7th of March", but "the 12th"; "11 am", but "11 a.m."."""
+    """A date or time as states have it: "7th of March", but "the 12th"; "11 am", but "11 a.m."."""
     text = text.removeprefix("the ") if " of " in text else text
     return text.removesuffix(".") if text.count(".") == 1 else text
 

@@ -91,9 +91,9 @@ class TinyNet(nn.Module):
         """Of listed values, which need not be said word by word."""
         batch = read.batch
         now = torch.arange(steps.start, steps.stop, device=before.device)
-        told = (read.mention_step[:, None] == now[:, None]) & read.mention_user[:, None]
+        now_said = (read.mention_step[:, None] == now[:, None]) & read.mention_user[:, None]
         equal = batch.value_keys[..., None] == batch.keys[:, None, None]
-        said = (equal[:, None] & told[:, :, None, None]).any(4)
+        said = (equal[:, None] & now_said[:, :, None, None]).any(4)
         of_turn = torch.cat([read.value_turn[:, steps], said[..., None].to(state.dtype)], 4)
         hidden = torch.relu(self.value_turn(of_turn) + self.value_state(state)[:, :, :, None])
         stays = (before[:, :, :, None] == batch.value_keys[:, None, :, :, None]).any(4)
@@ -142,8 +142,8 @@ def _ages(read: Read, age: Tensor, before: Tensor) -> Tensor:
     """(track, step, mention, feature): who said it how long ago, and whether any slot has it."""
     user = read.mention_user[:, None]
     taken = (before.flatten(2)[..., None] == read.batch.keys[:, None, None]).any(2)
-    told = [(age == 0) & user, (age == 0) & ~user, (age == 1) & ~user, (age > 1) & ~user, (age > 0) & user]
-    return torch.stack([*told, age.clamp(0, 5) / 5, taken], 3).to(read.pairs.dtype)
+    flags = [(age == 0) & user, (age == 0) & ~user, (age == 1) & ~user, (age > 1) & ~user, (age > 0) & user]
+    return torch.stack([*flags, age.clamp(0, 5) / 5, taken], 3).to(read.pairs.dtype)
 
 
 def _newer(read: Read, steps: slice) -> Tensor:

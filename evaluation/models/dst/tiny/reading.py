@@ -34,7 +34,7 @@ class Words(nn.Module):
             self.table.weight[:, size] = 0.0
 
     def forward(self, rows: tuple[Tensor, Tensor], rare: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The vectors of a vocabulary, of length 1; and how much each word tells where others stand beside it.
+        """The vectors of a vocabulary, of length 1; and how much each word counts beside others.
 
         Args:
           rows: the table's rows of each word, one behind the other, and where each begins; word 0 is none.

@@ -103,7 +103,7 @@ _LISTED = LOOKS.index("listed")
 
 
 class Track(msgspec.Struct, frozen=True):
-    """A dialogue as a service sees it. A place is the number of a token; behind the last is one that stands for none.
+    """A dialogue as a service sees it. A place is the number of a token; the one behind the last is none.
 
     Attributes:
       words: of each token.
@@ -174,10 +174,10 @@ class Reader:
           service: whose state is asked.
           history: (speaker, utterance) of all turns, the user's last.
         """
-        told = msgspec.json.encode(service)
-        if told not in self._services:
-            self._services[told] = read_service(service, self.lexicon)
-        found = _Dialogue(self._services[told], self.lexicon, self.buckets)
+        key = msgspec.json.encode(service)
+        if key not in self._services:
+            self._services[key] = read_service(service, self.lexicon)
+        found = _Dialogue(self._services[key], self.lexicon, self.buckets)
         for speaker, utterance in history:
             found.add(utterance, speaker == "USER")
         return found.track()
@@ -240,8 +240,8 @@ class _Dialogue:
     def _beside(self, words: Sequence[str], one: Mention, user: bool) -> list[int]:
         before = [(i - one.first, i) for i in range(one.first - 1, one.first - 1 - BESIDE, -1)]
         behind = [(i - one.behind + 1, i) for i in range(one.behind, one.behind + BESIDE)]
-        told = [f"{away} {words[i] if 0 <= i < len(words) else '<>'}" for away, i in (*before, *behind)]
-        return [bucket(text, self.buckets) for text in (*told, f"{one.look} {one.behind - one.first} {user}")]
+        features = [f"{away} {words[i] if 0 <= i < len(words) else '<>'}" for away, i in (*before, *behind)]
+        return [bucket(text, self.buckets) for text in (*features, f"{one.look} {one.behind - one.first} {user}")]
 
     def _acts(self, words: Sequence[str]) -> list[int]:
         pairs = [f"{first} {second}" for first, second in pairwise(["<", *words, ">"])]

@@ -13,7 +13,7 @@ from parapet.evaluation.models.dst.tiny.steps import CARELESS, EMPTY, Flags, Int
 
 KEEP, ANY = 0, 1  # options of a slot: its value stays as it is, any will do
 NO_INTENT = "NONE"
-_NEAR = 0.8  # a mention that matches a value so well stands for it, where none matches it wholly
+_NEAR = 0.8  # a mention that matches a value this well counts as it, where none matches it fully
 _ALTERNATIVES = 4  # of a value before that are kept
 
 
@@ -21,11 +21,11 @@ class Target(msgspec.Struct, frozen=True):
     """What is right at each step.
 
     Attributes:
-      before: (step, slot, alternative): the keys of the value before; -1 fills up, and stands for a text that is
+      before: (step, slot, alternative): the keys of the value before; -1 fills up, and is the key of a text that is
         nowhere.
       fixed: (step, slot, KEEP or ANY).
       values, mentions: (step, slot, listed value) and (step, slot, mention); all that say the value are right.
-      intent_before, intent: of each step; the number of intents stands for none.
+      intent_before, intent: of each step; the number of intents means none.
       requested: (step, slot).
       known: of each step, whether there is a frame.
       owners: (slot, mention): whether it says the slot's value of any step.
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def grouped(asked: Iterable[Example]) -> Iterator[list[int]]:
-    """The numbers of the examples of one dialogue and service, in their order: each history goes on from the last."""
+    """The numbers of the examples of one dialogue and service, in their order: each history continues the last."""
     found: dict[tuple[str, str], list[int]] = {}
     last: dict[tuple[str, str], Example] = {}
     for i, one in enumerate(asked):

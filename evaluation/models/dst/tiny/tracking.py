@@ -22,7 +22,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import Slot
 from parapet.transforms import files
 
-DIGITS = 6  # scores that are the same to so many are equal, whatever the order in which sums were computed
+DIGITS = 6  # scores that agree to this many digits are equal, whatever the order of summation
 
 
 class Tracking:
@@ -88,7 +88,7 @@ class Tracking:
 
 
 def text_of(track: Track, slot: int, option: int, values: int) -> str:
-    """The value that an option stands for.
+    """The value of an option.
 
     Args:
       track: the dialogue.
@@ -122,7 +122,7 @@ def first_best(scores: Tensor) -> Tensor:
 
 
 def _nonzero(table: Tensor) -> Iterator[tuple[int, int, int]]:
-    """(row, column, what stands there)."""
+    """(row, column, value) of each entry that is not 0."""
     places = table.nonzero()
     yield from zip(places[:, 0].tolist(), places[:, 1].tolist(), table[tuple(places.T)].tolist(), strict=True)
 

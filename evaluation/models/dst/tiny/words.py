@@ -68,12 +68,12 @@ def pieces(word: str) -> set[str]:
 
 
 def bucket(text: str, buckets: int) -> int:
-    """Where a text stands in a table: the same on every machine."""
+    """The row of a text in a table: the same on every machine."""
     return zlib.crc32(text.encode()) % buckets
 
 
 class Lexicon:
-    """Numbers words as they come; number 0 stands for no word.
+    """Numbers words as they come; number 0 is no word.
 
     Args:
       buckets: of the table of embeddings, which whole words and pieces share.
