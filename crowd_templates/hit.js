@@ -55,7 +55,7 @@
   }
 
   function recheck() {
-    // What was marked is marked no longer than it is wrong; nothing new is marked while someone is writing.
+    // Marks disappear as soon as an answer is right; nothing new is marked while someone is writing.
     var marked = fields.filter(function (field) { return field.hasAttribute("aria-invalid"); });
     marked.forEach(function (field) { show(field, fault(field)); });
     if (marked.every(function (field) { return !field.hasAttribute("aria-invalid"); })) { byId("hit-wrong").textContent = ""; }
@@ -106,7 +106,7 @@
     root.onchange = onChange;
     root.onkeydown = onKey;
     form.onsubmit = onSubmit;
-    // Back from where the answers went: they can be sent again.
+    // The worker came back after submitting: the answers can be sent again.
     window.onpageshow = function () {
       sent = false;
       button.disabled = false;

@@ -55,14 +55,14 @@
 
   function misshapen(task, text) {
     var n = words(text).length, had = words(said).length;
-    // Of three words none may be left to spare; and the values have to stay.
+    // Of up to three words none has to go; and the values have to stay.
     var most = Math.max(had > 3 ? had - 1 : had, words(values.join(" ")).length);
     var bound = Math.max(2, Math.floor(0.3 * Array.from(said).length));
     if (task !== "typos" && key(text) === key(said)) {
       return "This only repeats the sentence above. Please use your own words.";
     }
     if (task === "verbose" && n <= had) {
-      return "Not longer: " + counted(n, "word") + ", and the sentence above has " + had + ". Please say more.";
+      return "Not longer: " + counted(n, "word") + ", and the sentence above has " + had + ". Please write more.";
     }
     if (task === "simplified" && n > most) {
       return "Not shorter: " + counted(n, "word") + ". Please write at most " + most + ".";
@@ -71,7 +71,7 @@
       return "No letter is changed. Please make at least one mistake.";
     }
     if (task === "typos" && edits(text, said) > bound) {
-      return "Too much is changed: mistype at most " + bound + " letters of the sentence above.";
+      return "Too many changes: mistype at most " + bound + " letters of the sentence above.";
     }
     return "";
   }

@@ -379,7 +379,7 @@ WRONG_REWRITES = [
         "Not shorter: 10 words. Please write at most 8.",
     ),
     ("typos", SAID.lower().replace("o'neill & sons", "O'Neill & Sons"), "No letter is changed."),
-    ("typos", "Pleeeeeease buuuuuuk O'Neill & Sons for 2 ppl", "Too much is changed: mistype at most 17 letters"),
+    ("typos", "Pleeeeeease buuuuuuk O'Neill & Sons for 2 ppl", "Too many changes: mistype at most 17 letters"),
     ("typos", "plaese book O'Niell & Sons for 2 people tomorrow evening.", 'Keep "O\'Neill & Sons" as it is.'),
 ]
 
