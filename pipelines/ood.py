@@ -16,7 +16,6 @@ from parapet.pipelines.command import (
     add_max_bad,
     add_split,
     check_apart,
-    counted,
     run_command,
     say,
     warn_dead_letters,
@@ -137,19 +136,9 @@ def report(config: Config, _: dict[str, int]) -> None:
     from parapet.transforms.files import read_written
 
     numbers = json.loads(read_written(config.info.output, "statistics.json"))
+    for line in config.perturbation.summary(numbers):
+        say(line)
     pool = numbers["pool"]
-    own = config.perturbation.own
-    more = f", {pool['answer']:,} answers, {pool['understood']:,} understood" if own else ""
-    say(
-        f"{counted(pool['different'], 'different utterance')}: {pool['kept']:,} foreign, "
-        f"{pool['near_duplicate']:,} near-duplicates, {pool['generic']:,} generic{more}"
-    )
-    for name, of_set in numbers["sets"].items():
-        parts = [
-            f"{split} {of['ood_turns']:,} of {of['in_domain_turns'] + of['ood_turns']:,} user turns"
-            for split, of in of_set["splits"].items()
-        ]
-        say(f"{name}: {', '.join(parts)}")
     if 3 * pool["familiar"] > pool["kept"]:
         logging.warning(
             "%s foreign utterances have only content words that in-domain turns have, too: are they foreign?",

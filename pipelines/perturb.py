@@ -100,7 +100,7 @@ def summary_and_flags(perturbation: type[Perturbation]) -> tuple[str, list[tuple
     document = inspect.getdoc(perturbation) or ""
     flags: list[tuple[str, dict[str, Any]]] = []
     for option in options_of(perturbation):
-        about = " ".join(re.findall(rf"^ +{option.name}: (.*(?:\n {{6,}}.*)*)", document, re.M)[:1])
+        about = " ".join(re.findall(rf"^ +{option.name}: (.*(?:\n {{4,}}.*)*)", document, re.M)[:1])
         about = re.sub(r"\s+", " ", about).replace("`", "").replace("%", "%%")
         default = option.default
         flag: dict[str, Any] = {"help": about}

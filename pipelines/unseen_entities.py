@@ -16,7 +16,6 @@ from parapet.pipelines.command import (
     add_max_bad,
     add_split,
     check_apart,
-    counted,
     run_command,
     say,
     warn_dead_letters,
@@ -135,17 +134,11 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, _: dict[str, int]) -> None:
     """Prints what was replaced, what was kept, and what was left out."""
-    from parapet.transforms.entities.report import REASONS
     from parapet.transforms.files import read_written
 
     numbers = json.loads(read_written(config.info.output, "statistics.json"))
-    say(
-        f"{numbers['changed']:,} of {counted(numbers['dialogues'], 'dialogue')} changed, "
-        f"{numbers['turns_changed']:,} of {counted(numbers['turns'], 'turn')}"
-    )
-    kept = ", ".join(f"{n:,} {REASONS[reason][0]}" for reason, n in numbers["kept"].items())
-    say(f"{counted(numbers['values']['replaced'], 'value')} replaced; kept: {kept or 'none'}")
-    say(f"leaks: {numbers['leaks']} (of {counted(numbers['training']['texts'], 'text')} in training)")
+    for line in config.perturbation.summary(numbers):
+        say(line)
     warn_dead_letters(config.info.output, config.perturbation.tallies)
 
 

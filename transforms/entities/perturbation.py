@@ -18,6 +18,7 @@ from parapet.transforms.entities.replacing import PLACES, Replaced, Replacer, re
 from parapet.transforms.entities.study import Config, split_train, study
 from parapet.transforms.perturb.edits import Edit
 from parapet.transforms.perturbation import Detailed, Perturbation, Perturbed, share_of
+from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
     from parapet.transforms.report import Example, Report
@@ -140,6 +141,18 @@ class UnseenEntities(Perturbation):
         from parapet.transforms.entities.report import report_of
 
         return report_of(statistics, examples.get(self.name, ()), self.options())
+
+    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """What was replaced and what was kept."""
+        from parapet.transforms.entities.report import REASONS
+
+        yield (
+            f"{statistics['changed']:,} of {counted(statistics['dialogues'], 'dialogue')} changed, "
+            f"{statistics['turns_changed']:,} of {counted(statistics['turns'], 'turn')}"
+        )
+        kept = ", ".join(f"{n:,} {REASONS[reason][0]}" for reason, n in statistics["kept"].items())
+        yield f"{counted(statistics['values']['replaced'], 'value')} replaced; kept: {kept or 'none'}"
+        yield f"leaks: {statistics['leaks']} (of {counted(statistics['training']['texts'], 'text')} in training)"
 
 
 class LeastChanged(msgspec.Struct, frozen=True):

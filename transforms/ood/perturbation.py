@@ -42,6 +42,7 @@ from parapet.transforms.perturbation import (
     comma_separated,
     share_of,
 )
+from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -230,6 +231,21 @@ class OutOfDomain(Perturbation):
         from parapet.transforms.ood.report import report_of
 
         return report_of(statistics, examples, self.config, self.source_description())
+
+    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
+        """What became of the pool, and the injected turns of each set."""
+        pool = statistics["pool"]
+        more = f", {pool['answer']:,} answers, {pool['understood']:,} understood" if self.own else ""
+        yield (
+            f"{counted(pool['different'], 'different utterance')}: {pool['kept']:,} foreign, "
+            f"{pool['near_duplicate']:,} near-duplicates, {pool['generic']:,} generic{more}"
+        )
+        for name, numbers in statistics["sets"].items():
+            parts = [
+                f"{split} {of['ood_turns']:,} of {of['in_domain_turns'] + of['ood_turns']:,} user turns"
+                for split, of in numbers["splits"].items()
+            ]
+            yield f"{name}: {', '.join(parts)}"
 
 
 class MostUses(msgspec.Struct, frozen=True):
