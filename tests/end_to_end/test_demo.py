@@ -141,7 +141,7 @@ def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: 
         of_extras = re.compile(r"speech_errors|train|predict")
         pages = {name: text for name, text in pages.items() if not of_extras.match(name)}
     named = {path for text in pages.values() for path in re.findall(r"\bOUT/(\w[\w./]*\w)", text)}
-    named -= {"NAME/VERSION", "rows/SET/dialogues_001.parquet"} | (set() if THOROUGH else {"predictions"})
+    named -= {"NAME/VERSION", "SET", "rows/SET/dialogues_001.parquet"} | (set() if THOROUGH else {"predictions"})
     assert "responses.parquet" in named
     outputs = [path for folder in (demo[0], tmp_path) for path in folder.iterdir() if path.is_dir()]
     assert not [path for path in sorted(named) if not any((out / path).exists() for out in outputs)]
@@ -165,7 +165,7 @@ def test_a_top_up_asks_only_for_what_is_missing(demo: tuple[Path, str], tmp_path
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,2\n", "row 1: no shortfall.csv of compose: lacks"),
+        ("a,b\n1,2\n", "row 1: not a shortfall.csv of 'parapet compose': lacks"),
         ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "row 2: the schemas have no such element"),
         ("service_name,task,field,have,need\nGyms_1,names,slot_99,1,5\n", "row 2: the schemas have no such element"),
         ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' are not numbers"),
