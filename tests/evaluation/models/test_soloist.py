@@ -55,10 +55,10 @@ from parapet.evaluation.models.soloist.decoding import Sampling, drawn, go_on, l
 from parapet.evaluation.models.soloist.encoding import Tokens
 from parapet.evaluation.models.soloist.inference import answered
 from parapet.evaluation.models.soloist.learning import Config, Learned, SoloistLearner, spoil
-from parapet.evaluation.response.goals import Said as Spoken
+from parapet.evaluation.response.goals import Response
 from parapet.evaluation.response.knowledge import Knowledge
-from parapet.evaluation.response.outputs import evaluate
 from parapet.evaluation.response.sgd import reference_of
+from parapet.evaluation.response.task import evaluate
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
@@ -372,7 +372,7 @@ def test_folders_and_checkpoints_that_do_not_fit(gpt2: str, model: Soloist, tmp_
 def test_what_real_annotation_tells(real_data: Path) -> None:
     """True belief states come back as they were, and with delexicalised responses nearly all goals are met."""
     source = read_source(str(real_data / "sgd"), "dev")
-    said: dict[str, list[Spoken]] = {}
+    said: dict[str, list[Response]] = {}
     for dialogue in source.dialogues:
         for step in steps_of(dialogue, source.database):
             belief = belief_of(step.belief)
@@ -384,7 +384,7 @@ def test_what_real_annotation_tells(real_data: Path) -> None:
                 assert told.keys() == frame.state.slot_values.keys()
                 assert all(value in frame.state.slot_values[slot] for slot, value in told.items())
             state = {name: {slot: tuple(of) for slot, of in one.slot_values.items()} for name, one in belief.items()}
-            said.setdefault(dialogue.dialogue_id, []).append(Spoken(step.turn + 1, step.response or "", state))
+            said.setdefault(dialogue.dialogue_id, []).append(Response(step.turn + 1, step.response or "", state))
     splits = [one for one in read_root(real_data / "sgd") if one.split == "dev"]
     metrics = evaluate(reference_of(source.dialogues, services_by_name(splits)), said, "13a").metrics["#ALL"]
     assert metrics["inform"] > 0.99
