@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.schemas.service import Service
-    from parapet.transforms.hits.make_hits import DialoguePath
     from parapet.transforms.hits.plan import Plan
     from parapet.transforms.hits.records import Settings
+    from parapet.transforms.hits.rewriting import DialoguePath
     from parapet.transforms.runs import RunInfo
 
 DESCRIPTION = """\
@@ -198,8 +198,8 @@ def _check_schemas(args: argparse.Namespace) -> Config:
 
 def _check_rewrites(args: argparse.Namespace) -> Config:
     from parapet.schemas.layout import sample_root
-    from parapet.transforms.hits.make_hits import dialogue_paths
     from parapet.transforms.hits.records import Settings
+    from parapet.transforms.hits.rewriting import dialogue_paths
 
     if args.turns is not None and args.turns < 1:
         raise InputError("a number of user turns, 1 or more", "--turns")

@@ -268,7 +268,7 @@ def test_sgd(real_data: Path, tmp_path: Path) -> None:
 def test_answers_to_another_split(real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--sgd", real_data / "sgd", "--split", "dev", "--responses", CROWD / "rewrites.csv")
     assert command(["--output", str(tmp_path / "out"), *map(str, flags)]) == 0
-    assert "is this the corpus, and the --split, of the tasks?" in capsys.readouterr().err
+    assert "were the tasks made from this --sgd and --split?" in capsys.readouterr().err
 
 
 def sentences(real_data: Path) -> list[tuple[Dialogue, int]]:

@@ -230,7 +230,10 @@ def test_an_engine_is_asked_once(
         (["--kinds", "paraphrase", "--beams", "2"], "--beams: is for --engine local, and this is memory"),
         (["--kinds", "paraphrase", "--pivots", "fr"], "add a --memory that has the user turns, or choose another"),
         (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is no pivot"),
-        (["--kinds", "paraphrase", "--engine", "libretranslate"], "--libretranslate_url: say where the server is"),
+        (
+            ["--kinds", "paraphrase", "--engine", "libretranslate"],
+            "--libretranslate_url: give the address of the server",
+        ),
         (["--rewritten", "none.jsonl"], "none.jsonl: --rewritten: there is no such file"),
         (["--rewritten", "EMPTY"], "--rewritten: has no line that can be used"),
         (["--rewritten", "ONE", "--kinds", "typos"], "--kinds: typos: --rewritten has no line of it; it has verbose"),

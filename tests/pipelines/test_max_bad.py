@@ -55,7 +55,7 @@ def test_no_file_and_no_dialogue(sample: Path, tmp_path: Path, capsys: pytest.Ca
     for path in root.glob("*/dialogues_*.json"):
         path.write_text("{")
     assert main(argv) == 1
-    start = "error: 4 of 4 files could not be read, so there is nothing to publish: broken_file 4; the first: "
+    start = "error: 4 of 4 files could not be used, so there is nothing to publish: broken_file 4; the first: "
     assert capsys.readouterr().err.startswith(start)
     for path in root.glob("*/dialogues_*.json"):
         path.write_text("[]")

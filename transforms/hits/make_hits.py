@@ -7,15 +7,12 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 import apache_beam as beam
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, parse_dialogues
 from parapet.schemas.elements import TASKS, elements_of
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files, is_there
 from parapet.schemas.service import Service
 from parapet.transforms.counts import Balance, CountKey, Counts, Equals, Invariant
 from parapet.transforms.files import read_bytes, write_staged
@@ -24,7 +21,7 @@ from parapet.transforms.hits.plan import Plan, make_plan
 from parapet.transforms.hits.records import Hits, Page, PageRecord, Settings
 from parapet.transforms.hits.render_dialogues import render_dialogues
 from parapet.transforms.hits.render_service import render_service
-from parapet.transforms.hits.rewriting import Choice, Scan, choose, scan
+from parapet.transforms.hits.rewriting import Choice, DialoguePath, Scan, choose, scan
 from parapet.transforms.hits.terms import REWRITES, HitTask
 from parapet.transforms.pages import render
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
@@ -34,47 +31,6 @@ REWRITES_CSV_COLUMNS = ("task_id", "dialogue_id", "turn", "values", "fields", "b
 
 _HITS = "hits"
 _PROGRESS = ("services", "pages", "fields", "not_asked", "not_drawn")
-
-
-class DialoguePath(msgspec.Struct, frozen=True):
-    """A dialogue file. ``name`` is its last folder and file name: the split, but nothing of the machine."""
-
-    position: int
-    path: str
-    name: str
-
-
-def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> list[DialoguePath]:
-    """The dialogue files of corpora, splits' folders and files, each once, in that order.
-
-    Args:
-      places: ``ROOT`` with ``{train,dev,test}/dialogues_NNN.json``, a folder with ``dialogues_NNN.json``, or files.
-      split: of corpora; ``test`` unless given. A split's folder has its own.
-
-    Raises:
-      InputError: nothing there, or no dialogue file in it.
-    """
-    found = {path.resolve(): path for place in places for path in _files_of(as_path(place), split)}
-    return [
-        DialoguePath(position, str(path), f"{resolved.parent.name}/{resolved.name}")
-        for position, (resolved, path) in enumerate(found.items())
-    ]
-
-
-def _files_of(place: Path, split: str | None) -> list[Path]:
-    if not is_there(place):
-        raise InputError("there is no such file or folder", place)
-    if place.is_file():
-        if split is not None:
-            raise InputError("is a file: --split takes one split of a corpus's folder", place)
-        return [place]
-    found = dialogue_files(place, split or TEST) or (dialogue_files(place, "") if split is None else [])
-    if not found:
-        there = [each for each in SPLITS if dialogue_files(place, each)]
-        if there:
-            raise InputError(f"no dialogues of {split or TEST!r}; there are in: {', '.join(there)}", place, "--split")
-        raise InputError(f"no dialogues here: expected {split or TEST}/dialogues_001.json and so on", place)
-    return found
 
 
 class MakeHits(beam.PTransform):

@@ -52,7 +52,7 @@ def test_the_bytes_are_those_of_a_local_release(bucket: Bucket, local: Path, cap
     assert main(["release", "diff", str(local / "sample"), f"{bucket.url}/out_release/sample"]) == 0
     assert "nothing differs" in capsys.readouterr().out
     assert build(bucket.url, f"{bucket.url}/out_release") == 2
-    assert "is there already, and releases do not change" in capsys.readouterr().err
+    assert "already exists, and a release never changes" in capsys.readouterr().err
 
 
 def test_cut_off_at_any_step_of_publishing(bucket: Bucket, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,22 +137,22 @@ def test_the_request(job: Job) -> None:
 
 
 STEPS = {
-    "hits": ["Services", "Make HITs/Render service", "Write pages/Write file", "Finish/Publish"],
-    "compose": ["Answers/Read responses", "Answers/Merge", "Settle", "Write audit", "Publish/Publish"],
+    "hits": ["MakeHits/Services", "MakeHits/Make HITs/Write file", "MakeHits/Finish/Publish"],
+    "compose": ["ComposeAnswers/Answers/Read responses", "ComposeAnswers/Answers/Merge"],
     "statistics": ["Count service", "Make files", "Publish/Publish"],
-    "rewrite": ["Rewrite/Rewrite file", "Write/Write file", "Publish/Publish"],
+    "rewrite": ["Rewrite/Sets/Write file", "Rewrite/Finish/Publish"],
     "back_translate": ["Translations/Map(decode)", "Make files", "Publish/Publish"],
-    "augment": ["Augment/Augment file", "Parquet/Write shard", "Publish/Publish"],
-    "compose_variations": ["Publish/Publish"],
-    "language_variations": ["Sets/Write file", "Publish/Publish"],
-    "unseen_entities": ["Set/Replace values", "Publish/Publish"],
-    "ood": ["Sets/Write file", "Publish/Publish"],
-    "few_shot": ["Read/Read file", "Write/Write file", "Publish/Publish"],
-    "unseen_services": ["Publish/Publish"],
+    "augment": ["Sets/Augment/Write file", "Sets/Parquet/Write shard", "Sets/Finish/Publish"],
+    "compose_variations": ["ComposeAnswers/Answers/Read responses", "ComposeAnswers/Answers/Merge"],
+    "language_variations": ["Language variations/Sets/Write file", "Language variations/Finish/Publish"],
+    "unseen_entities": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
+    "ood": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
+    "few_shot": ["Split/Read/Write file", "Split/Write sets/Write file", "Split/Finish/Publish"],
+    "unseen_services": ["Split/Write/Write file", "Split/Finish/Publish"],
     "reminders": ["Attempts", "Dialogues/Write file", "Finish/Publish"],
     "restaurants": ["Dialogues/Write file", "Finish/Publish"],
     "anonymise": ["Names", "Chats/Write file", "Finish/Publish"],
-    "speech_errors": ["Listen/Sample/Hear sample", "Listen/Hear/Hear shard", "Sets/Write file", "Publish/Publish"],
+    "speech_errors": ["Speech errors/Sets/Write file", "Speech errors/Finish/Publish"],
 }
 
 
