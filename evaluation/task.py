@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 
 from parapet.evaluation.writing import ROWS, json_bytes, sha256_of
-from parapet.schemas.distribution import parapet_version
+from parapet.schemas.distribution import run_header
 from parapet.schemas.layout import as_path
 from parapet.transforms.report import Report, page
 
@@ -61,7 +61,7 @@ class Task(msgspec.Struct, Generic[Inputs], frozen=True, kw_only=True):
 
     def header(self, result: Result) -> dict[str, object]:
         """What ``run.json`` has besides the files."""
-        header = {"pipeline": self.name, "version": parapet_version(), "options": result.options, **result.plugins}
+        header = {**run_header(self.name, result.options), **result.plugins}
         if self.inputs():
             places = {flag: as_path(path) for flag, path in self.inputs().items() if path is not None}
             header["inputs"] = {flag: sha256_of(path) for flag, path in places.items() if path.is_file()}

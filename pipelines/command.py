@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from parapet.pipelines import cloud
-from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_root, same_place
 from parapet.transforms.text import counted as counted
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from parapet.transforms.counts import Counts
     from parapet.transforms.dead_letters import Tally
+    from parapet.transforms.perturbation import Perturbation
 
 Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
 Adds = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -325,6 +325,16 @@ def _share(given: str) -> Fraction:
     return share
 
 
+def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:
+    """Prints the results of a perturbation's run, and gives its ``statistics.json``."""
+    from parapet.transforms.files import read_written
+
+    statistics: dict[str, Any] = json.loads(read_written(output, "statistics.json"))
+    for line in perturbation.summary(statistics):
+        say(line)
+    return statistics
+
+
 def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
     """Logs what a published run has left out: how many of how many, why, and where that is written."""
     from parapet.transforms.counts import Counts
@@ -335,11 +345,6 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
     dead_letters = read_dead_letters(read_written(output, DEAD_LETTERS))
     for line in warnings_of(tallies(counts), dead_letters, f"{output}/{DEAD_LETTERS}", what):
         logging.warning("%s", line)
-
-
-def run_header(pipeline: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What ``run.json`` says besides files and counts."""
-    return {"pipeline": pipeline, "version": parapet_version(), "options": options}
 
 
 def run_pipeline(

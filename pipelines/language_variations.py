@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import logging
 import sys
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from parapet.pipelines.command import (
     counted,
     run_command,
     say,
+    say_summary,
     warn_dead_letters,
 )
 from parapet.schemas.errors import InputError
@@ -264,15 +264,13 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints how much of each set was varied, and what a translation cost."""
-    from parapet.transforms.files import clear, join, read_written
+    from parapet.transforms.files import clear, join
 
     if config.dry_run:
         _say_plan(config)
         return
     clear(join(config.output, translating.PAID))  # the memory that was published has it all
-    numbers = json.loads(read_written(config.output, "statistics.json"))
-    for line in config.variations.summary(numbers):
-        say(line)
+    numbers = say_summary(config.output, config.variations)
     if config.translator is not None:
         say(translating.bill(config.engine, config.translator.dollars_per_million, counters))
     if odd := numbers["odd_spans"]:

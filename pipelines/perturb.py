@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +20,7 @@ from parapet.pipelines.command import (
     add_split,
     check_apart,
     run_command,
-    say,
+    say_summary,
     warn_dead_letters,
 )
 from parapet.schemas.errors import InputError
@@ -70,17 +71,15 @@ class Config(msgspec.Struct, frozen=True):
     plugin: dict[str, object]
 
 
-def parser(name: str = "PERTURBATION") -> Parser:
+def parser(perturbation: type[Perturbation] | None = None) -> Parser:
     """The flags: those of every perturbation, and those that the options of one have."""
-    command = f"perturb {name}"
-    summary: str = "Perturbs a corpus."
+    name, summary = "PERTURBATION", "Perturbs a corpus."
     flags: list[tuple[str, dict[str, Any]]] = []
-    if name != "PERTURBATION":
-        from parapet.transforms.perturbations import Registry
-
-        summary, flags = summary_and_flags(Registry()[name])
+    if perturbation is not None:
+        name = perturbation.name
+        summary, flags = summary_and_flags(perturbation)
     what = f"{summary}\nOUT/SET/test/dialogues_001.json, with statistics, a card and a page."
-    result = Parser(command, what, EXAMPLE)
+    result = Parser(f"perturb {name}", what, EXAMPLE)
     result.add_argument("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
     add_split(result, many=True)
     result.add_argument("--seed", default="0", help="of all random choices: any text (default 0)")
@@ -140,14 +139,14 @@ def run(argv: Sequence[str] | None = None) -> int:
     if not argv or argv[0].startswith("-"):
         print(usage(), end="")
         return 0 if argv[:1] in (["-h"], ["--help"]) else 2
-    try:
-        flags = parser(argv[0])
-    except (KeyError, InputError) as error:
-        from parapet.transforms.perturbations import unknown
+    from parapet.transforms.perturbations import Registry, unknown
 
+    try:
+        perturbation = Registry()[argv[0]]
+    except (KeyError, InputError) as error:
         print(f"parapet perturb: {error if isinstance(error, InputError) else unknown(argv[0])}", file=sys.stderr)
         return 2
-    return run_command(flags, argv[1:], Check(argv[0]), build, report, inputs)
+    return run_command(parser(perturbation), argv[1:], partial(check, perturbation), build, report, inputs)
 
 
 def usage() -> str:
@@ -159,31 +158,26 @@ def usage() -> str:
     return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
 
 
-class Check(msgspec.Struct, frozen=True):
-    """Makes the configuration of the flags, for the perturbation of a name."""
+def check(which: type[Perturbation], args: argparse.Namespace) -> Config:
+    """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
+    from parapet.transforms.corpora import listed, read_corpus
+    from parapet.transforms.perturbations import perturbation_of
 
-    name: str
-
-    def __call__(self, args: argparse.Namespace) -> Config:
-        """Reads flags and corpus, and fits the perturbation. Raises InputError where they cannot work."""
-        from parapet.transforms.corpora import listed, read_corpus
-        from parapet.transforms.perturbations import Registry, perturbation_of
-
-        check_apart(args.output, sgd=args.sgd)
-        chosen = {option.name: getattr(args, option.name) for option in options_of(Registry()[self.name])}
-        given: Mapping[str, object] = {option: value for option, value in chosen.items() if value not in (None, False)}
-        perturbation = perturbation_of(self.name, {"seed": args.seed, **given}, as_flags=True)
-        root = str(args.sgd or sample_root())
-        corpus = read_corpus(root, listed(args.split))
-        for line in corpus.problems:
-            logging.warning("%s", line)
-        perturbation.splits = tuple(corpus.folders)
-        whole = read_corpus(root, None) if perturbation.needs_corpus() or perturbation.analyzes_all_splits else corpus
-        perturbation.fit(whole)
-        analyzed = whole.files if perturbation.analyzes_all_splits else corpus.files
-        options = {"split": args.split, "seed": args.seed, "max_bad": float(args.max_bad), **given}
-        plugin = plugins.recorded(plugins.choose(plugins.PERTURBATIONS, self.name, ""))
-        return Config(args.output, perturbation, corpus, analyzed, root, args.max_bad, options, plugin)
+    check_apart(args.output, sgd=args.sgd)
+    chosen = {option.name: getattr(args, option.name) for option in options_of(which)}
+    given: Mapping[str, object] = {option: value for option, value in chosen.items() if value not in (None, False)}
+    perturbation = perturbation_of(which, {"seed": args.seed, **given}, as_flags=True)
+    root = str(args.sgd or sample_root())
+    corpus = read_corpus(root, listed(args.split))
+    for line in corpus.problems:
+        logging.warning("%s", line)
+    perturbation.splits = tuple(corpus.folders)
+    whole = read_corpus(root, None) if perturbation.needs_corpus() or perturbation.analyzes_all_splits else corpus
+    perturbation.fit(whole)
+    analyzed = whole.files if perturbation.analyzes_all_splits else corpus.files
+    options = {"split": args.split, "seed": args.seed, "max_bad": float(args.max_bad), **given}
+    plugin = plugins.recorded(plugins.choose(plugins.PERTURBATIONS, which.name, ""))
+    return Config(args.output, perturbation, corpus, analyzed, root, args.max_bad, options, plugin)
 
 
 def inputs(config: Config) -> list[tuple[str, str]]:
@@ -205,11 +199,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, counters: dict[str, int]) -> None:
     """Prints the metrics of each set."""
-    from parapet.transforms.files import read_written
-
-    statistics = msgspec.json.decode(read_written(config.output, "statistics.json"))
-    for line in config.perturbation.summary(statistics):
-        say(line)
+    say_summary(config.output, config.perturbation)
     warn_dead_letters(config.output, config.perturbation.tallies)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from parapet.pipelines.command import (
     add_split,
     check_apart,
     run_command,
-    say,
+    say_summary,
     warn_dead_letters,
 )
 from parapet.schemas.errors import InputError
@@ -134,11 +133,7 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
 def report(config: Config, _: dict[str, int]) -> None:
     """Prints what was replaced, what was kept, and what was left out."""
-    from parapet.transforms.files import read_written
-
-    numbers = json.loads(read_written(config.info.output, "statistics.json"))
-    for line in config.perturbation.summary(numbers):
-        say(line)
+    say_summary(config.info.output, config.perturbation)
     warn_dead_letters(config.info.output, config.perturbation.tallies)
 
 

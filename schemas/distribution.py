@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 DISTRIBUTION = "parapet-dialogue"
 FOLDERS = ("schemas", "transforms", "local_mturk", "evaluation", "pipelines", "crowd_templates")
@@ -18,6 +19,11 @@ def parapet_version() -> str:
     from importlib.metadata import version
 
     return version(DISTRIBUTION)
+
+
+def run_header(pipeline: str, options: Mapping[str, object]) -> dict[str, Any]:
+    """What every ``run.json`` says besides files and counts."""
+    return {"pipeline": pipeline, "version": parapet_version(), "options": options}
 
 
 def install_line(extras: str = "") -> str:

@@ -162,6 +162,7 @@ class Perturbation:
       other_outputs: the tags of further outputs of the pipeline, see ``Detailed.others``.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
       splits: the folders of the splits that are perturbed, where :meth:`fit` gets others, too; none: all.
+      max_bad: the share of the records of the analysis that may be bad, where no command's ``--max_bad`` says it.
       seed: the random seed, as text.
 
     Example:
@@ -197,6 +198,7 @@ class Perturbation:
     analyzes_all_splits: ClassVar[bool] = False
 
     splits: Sequence[str] = ()
+    max_bad = Fraction(0)
 
     def __init__(self, *, seed: int | str = 0) -> None:
         self.seed = str(seed)
@@ -364,10 +366,6 @@ class Perturbation:
         """Further files that are made of the numbers, by path below the output; as :meth:`statistics` has them."""
         return {}
 
-    def options(self) -> dict[str, object]:
-        """The options that shape the content, for ``run.json``: by default the arguments it was made with."""
-        return dict(getattr(self, "arguments", {"seed": self.seed}))
-
     def needs_analysis(self) -> bool:
         """Whether :meth:`analyze` is to be run: where it is defined."""
         return type(self).analyze is not Perturbation.analyze
@@ -391,8 +389,8 @@ def checked_analysis(perturbation: Perturbation, files: beam.PCollection[Dialogu
 
     analysis = analysis_of(perturbation, files)
     if analysis.dead_letters is not None and analysis.counts is not None:
-        max_bad: Fraction = getattr(perturbation, "max_bad", Fraction(0))
-        check_dead_letters(analysis.dead_letters, analysis.counts, perturbation.analysis_tallies, max_bad)
+        tallies, max_bad = perturbation.analysis_tallies, perturbation.max_bad
+        check_dead_letters(analysis.dead_letters, analysis.counts, tallies, max_bad)
     return analysis
 
 

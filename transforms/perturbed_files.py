@@ -19,7 +19,7 @@ from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError, UserCodeError, storable, storable_row
 from parapet.transforms.corpora import Corpus, Item
 from parapet.transforms.counts import CountKey, Counts, Value
-from parapet.transforms.dead_letters import DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.dead_letters import dead_dialogue, dead_file, id_of
 from parapet.transforms.files import WriteFiles, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbation import CHANGES, Analysis, Detailed, Perturbation, Perturbed, analysis_of, checked
@@ -212,7 +212,7 @@ class _FileOfSets:
             count, value = (key, "") if isinstance(key, str) else key
             counts[CountKey(count, name, split, value if item.plain else _storable(value))] += n
         for problem in perturbed.problems:
-            self.result.dead_letters.append(dead_dialogue(self.file, id_of(item.raw, item.position), problem))
+            self._report(item, problem)
         for i, example in enumerate(shown):
             place = f"example\0{name}\0{self.file.relative}\0{item.position}\0{i}"
             draw = blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -223,11 +223,12 @@ class _FileOfSets:
             self.result.others.setdefault(tag, []).extend((name, split, value) for value in values)
 
     def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
-        self.result.dead_letters.append(self._dead(item, error, name))
+        self._report(item, error, name)
         self.result.counts.add("left_out", set=name)
 
-    def _dead(self, item: Item, error: InputError, name: str) -> DeadLetter:
-        return dead_dialogue(self.file, id_of(item.raw, item.position), error, name)
+    def _report(self, item: Item, error: InputError, name: str = "") -> None:
+        dead_letter = dead_dialogue(self.file, id_of(item.raw, item.position), error, name)
+        self.result.dead_letters.append(dead_letter)
 
     def _write_rows(self) -> None:
         for name, rows in self.rows.items():

@@ -14,7 +14,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import IOTypeHints
 
-from parapet.schemas.distribution import parapet_version
+from parapet.schemas.distribution import run_header
 from parapet.transforms.counts import Counts, Invariant, check_invariants
 from parapet.transforms.dead_letters import DEAD_LETTERS as DEAD_LETTERS_FILE
 from parapet.transforms.dead_letters import DeadLetter, Tally, dead_letters_bytes
@@ -48,7 +48,7 @@ class RunInfo(msgspec.Struct, frozen=True):
 
     def manifest(self) -> dict[str, object]:
         """What ``run.json`` says besides files and counts."""
-        return {"pipeline": self.pipeline, "version": parapet_version(), "options": self.options, **self.header}
+        return {**run_header(self.pipeline, self.options), **self.header}
 
 
 class FileResult:
@@ -205,7 +205,7 @@ class FinishRun(beam.PTransform):
       side: further side inputs of ``metadata_files``.
       tallies: what is held against ``max_bad``, given the summed counts; None where the run has no dead letters, or
         records of its own kind, which it writes among the metadata files.
-      invariants: what must hold of the summed counts; a function of the side inputs where it depends on them.
+      invariants: what must hold of the summed counts.
       recorded: the names of the counts that ``run.json`` records; all of them unless given.
       shown: how many examples of a set are shown.
     """

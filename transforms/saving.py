@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from parapet.schemas.dialogue_files import DialogueFile, dialogue_text
-from parapet.schemas.distribution import parapet_version
+from parapet.schemas.distribution import run_header
 from parapet.transforms import files
 from parapet.transforms.corpora import Corpus, checked_items
 from parapet.transforms.parquet import parquet_bytes
@@ -25,7 +25,7 @@ def save(corpus: Corpus, folder: str) -> None:
         count, of_file = _write(corpus, file, folder)
         dialogues += count
         written += of_file
-    header = {"pipeline": PIPELINE, "version": parapet_version(), "options": corpus.provenance()}
+    header = run_header(PIPELINE, corpus.provenance())
     counts = {"files": len(corpus.files), "dialogues": dialogues}
     files.publish(folder, files.manifest_of(header, counts, written))
 

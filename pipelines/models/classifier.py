@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart, run_header
+from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart
 from parapet.pipelines.models.family import (
     TRAINING,
     Defaults,
@@ -24,6 +24,7 @@ from parapet.pipelines.models.family import (
     options_of,
     read_checkpoint,
 )
+from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TRAIN, as_path, sample_root, split_of_folder
 

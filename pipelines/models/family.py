@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart, run_header
+from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart
+from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TRAIN, as_path, sample_root, split_of_folder
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart, run_header
+from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart
 from parapet.pipelines.models.family import (
     CORPORA,
     TRAINING,
@@ -29,6 +29,7 @@ from parapet.pipelines.models.family import (
     read_checkpoint,
     read_sets,
 )
+from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there, sample_root
 

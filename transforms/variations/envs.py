@@ -34,25 +34,6 @@ def among_namesakes(file: str, position: int) -> bytes:
     return short_digest(key_of(file, str(position)))[: _SIZE - _DRAWN]
 
 
-def placed(
-    file: DialogueFile, kinds: Sequence[str], config: Config, given: Given
-) -> Iterator[tuple[str, int, int, bytes]]:
-    """(kind, position of the dialogue, turn, place) of each turn of a file that the kind can vary.
-
-    Raises:
-      InputError: the file cannot be read; possibly after some turns.
-    """
-    for position, _, _, dialogue in dialogues_of(file):
-        if isinstance(dialogue, InputError):
-            continue
-        among = among_namesakes(file.relative, position)
-        for user_turn in user_turns(dialogue):
-            place = place_in_order(config.seed, user_turn.dialogue_id, user_turn.position, among)
-            for kind in kinds:
-                if vary(kind, user_turn, config, given).operations:
-                    yield kind, position, user_turn.position, place
-
-
 def places_of_file(
     file: DialogueFile,
     *others: Mapping[Any, Any],
@@ -74,8 +55,15 @@ def places_of_file(
     given = msgspec.structs.replace(given, **dict(zip(names, others, strict=True)))
     places: dict[str, list[bytes]] = {kind: [] for kind in kinds}
     try:
-        for kind, _, _, place in placed(file, kinds, config, given):
-            places[kind].append(place)
+        for position, _, _, dialogue in dialogues_of(file):
+            if isinstance(dialogue, InputError):
+                continue
+            among = among_namesakes(file.relative, position)
+            for turn in user_turns(dialogue):
+                place = place_in_order(config.seed, turn.dialogue_id, turn.position, among)
+                for kind in kinds:
+                    if vary(kind, turn, config, given).operations:
+                        places[kind].append(place)
     except InputError:
         return  # the file driver reports it
     for kind, of_kind in places.items():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, typed
+from parapet.schemas.dialogue import typed
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
@@ -179,18 +179,32 @@ class LanguageVariations(Perturbation):
     def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
         """The dialogue in one set, and the rows of its kind."""
         kind = set_name.rpartition("-env")[0] or set_name
-        results = dict(self._versions(kind, dialogue, typed(dialogue), [*user_turns(typed(dialogue))], state))
+        turns = list(user_turns(typed(dialogue)))
+        results = dict(self._versions(kind, dialogue, turns, state, self._places(turns, state)))
         return Perturbed(results[set_name].dialogue, results[kind].rows)
 
     def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
         """The dialogue in every set."""
         assert item.dialogue is not None
         turns = list(user_turns(item.dialogue))
+        places = self._places(turns, state)
         for kind in self.kinds:
-            yield from self._versions(kind, item.raw, item.dialogue, turns, state)
+            yield from self._versions(kind, item.raw, turns, state, places)
+
+    def _places(self, turns: Sequence[UserTurn], state: State | None) -> dict[int, bytes]:
+        """The place of each turn in the order of all turns, whatever the kind; none where there are no mixes."""
+        if state is None or not any(state.thresholds.values()):
+            return {}
+        seed, among = self.config.seed, state.among
+        return {turn.position: place_in_order(seed, turn.dialogue_id, turn.position, among) for turn in turns}
 
     def _versions(
-        self, kind: str, raw: dict[str, Any], dialogue: Dialogue, turns: Sequence[UserTurn], state: State | None
+        self,
+        kind: str,
+        raw: dict[str, Any],
+        turns: Sequence[UserTurn],
+        state: State | None,
+        places: Mapping[int, bytes],
     ) -> Iterator[tuple[str, Detailed]]:
         """A dialogue as one kind has it, then as its mixes have it."""
         state = state or State({}, b"", self.given)
@@ -202,8 +216,8 @@ class LanguageVariations(Perturbation):
             level = 0
             if variation.operations:
                 new[turn.position] = write_into(raw["turns"][turn.position], variation)
-                place = place_in_order(self.config.seed, turn.dialogue_id, turn.position, state.among)
-                level = levels[turn.position] = level_of(place, state.thresholds.get(kind, ()))
+                if places:
+                    level = levels[turn.position] = level_of(places[turn.position], state.thresholds[kind])
             elif reported(variation.reason, first=kind == self.kinds[0]):
                 problems.append(InputError(variation.reason, "", f"turns[{turn.position}]"))
             rows.append(row_of(turn, variation, level))
