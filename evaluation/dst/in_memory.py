@@ -29,7 +29,8 @@ from parapet.evaluation.dst.predictions import (
     predictions_in_memory,
     read_predictions,
 )
-from parapet.evaluation.dst.sets import ORIGINAL, Set, originals_of, prediction_files
+from parapet.evaluation.dst.sets import Set, originals_of
+from parapet.evaluation.sets import ORIGINAL, prediction_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services
 from parapet.schemas.service import Service

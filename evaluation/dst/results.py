@@ -14,8 +14,9 @@ from parapet.evaluation import bootstrap
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.report import dst_report
 from parapet.evaluation.dst.rows import HurtFrame
-from parapet.evaluation.dst.sets import ORIGINAL, Config, Plan
+from parapet.evaluation.dst.sets import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, Totals, means
+from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import page
 
 Metrics = Mapping[str, Mapping[str, float]]

@@ -17,7 +17,8 @@ from parapet.evaluation.dst.model import Model, load, plugin_of, predicted
 from parapet.evaluation.dst.predictions import Line, Predicted, as_dialogues, check_known, read_predictions
 from parapet.evaluation.dst.results import SENSITIVITY, statistics_of
 from parapet.evaluation.dst.rows import HurtFrame, worst, worst_of
-from parapet.evaluation.dst.sets import ORIGINAL, Config, Job, Set
+from parapet.evaluation.dst.sets import Config, Job, Set
+from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Balance
 from parapet.transforms.files import Written, prepare, read_bytes, write_staged

@@ -1,10 +1,8 @@
-"""The sets that are scored: the original, its variants and others, each a corpus with a folder of predictions."""
+"""The sets whose states are scored: their schemas, and their dialogue files beside what was predicted for each."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -12,17 +10,11 @@ from parapet.evaluation.bootstrap import REPLICATES
 from parapet.evaluation.dst.files import ScoreConfig
 from parapet.evaluation.dst.frames import Slots, slots_of
 from parapet.evaluation.dst.sensitivity import Policy, Unit
+from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources, find_sets, prediction_files
 from parapet.evaluation.user_code import UserCode
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SplitSchemas, as_path, is_there, read_root
+from parapet.schemas.layout import SplitSchemas, read_root
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import read_corpus
-from parapet.transforms.variants.folders import find_variants
-
-ORIGINAL = "original"
-RELEASE = "MANIFEST.json"  # distinguishes a release from a corpus
-
-Kind = Literal["original", "variant", "other"]
 
 
 class Set(msgspec.Struct, frozen=True):
@@ -82,26 +74,6 @@ class Plan(msgspec.Struct, frozen=True):
         return [one.name for one in self.sets.values() if one.kind == "variant"]
 
 
-class Given(msgspec.Struct, frozen=True):
-    """What the flags name.
-
-    Attributes:
-      reference: a corpus, or a release.
-      split: whose dialogues.
-      variants: a folder of variants with their dialogues, or nothing.
-      wanted: the names of those to take; all where there are none.
-      others: further sets, by name.
-      predictions: the folder; None where a model predicts.
-    """
-
-    reference: str
-    split: str
-    variants: str | None = None
-    wanted: tuple[str, ...] = ()
-    others: dict[str, str] = {}
-    predictions: str | None = None
-
-
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """A run of ``parapet evaluate --task dst``.
 
@@ -117,7 +89,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     output: str
-    sources: Given
+    sources: Sources
     plan: Plan
     scoring: ScoreConfig = ScoreConfig()
     across_turn: bool = False
@@ -147,58 +119,34 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def make_plan(given: Given) -> Plan:
+def make_plan(sources: Sources) -> Plan:
     """Finds the sets, their dialogues and their predictions.
 
     Raises:
       InputError: dialogues, schemas, variants, or the predictions of a set are missing.
     """
-    reference, released = _opened(given.reference)
-    roots: dict[str, tuple[Path, Kind]] = {ORIGINAL: (reference, "original")}
-    if given.variants is not None:
-        found = find_variants(given.variants, given.wanted)
-        roots |= {name: (path, "variant") for name, path in found.items()}
-    elif released:
-        wanted = given.wanted or tuple(released)
-        roots |= {name: (path, "variant") for name, path in released.items() if name in wanted}
-    for name, other in given.others.items():
-        if name in roots:
-            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
-        roots[name] = (as_path(other), "other")
     remarks: list[str] = []
     sets: dict[str, Set] = {}
     dialogues = {}
-    for name, (root, kind) in roots.items():
-        sets[name], dialogues[name] = _read_set(name, root, kind, given.split, sets.get(ORIGINAL), remarks)
+    for root in find_sets(sources):
+        sets[root.name], dialogues[root.name] = _read_set(root, sources.split, sets.get(ORIGINAL), remarks)
     predicted = {}
-    if given.predictions is not None:
-        predicted = {name: prediction_files(given.predictions, given.split, name) for name in sets}
+    if sources.predictions is not None:
+        predicted = {name: prediction_files(sources.predictions, sources.split, name) for name in sets}
     jobs, loose = _jobs(dialogues, predicted)
     return Plan(sets, jobs, loose, _originals(sets), remarks)
 
 
-def _opened(root: str) -> tuple[Path, dict[str, Path]]:
-    """The corpus of a reference, and the variants that a release has beside it."""
-    path = as_path(root)
-    if not is_there(path / RELEASE):
-        return path, {}
-    folders = {one.name: one for one in sorted((path / "sgd").iterdir())} if is_there(path / "sgd") else {}
-    if ORIGINAL not in folders:
-        raise InputError("the release has no sgd/original: give --reference a corpus", root, "--reference")
-    variants = {name: one for name, one in folders.items() if name[:1] == "v" and name[1:].isdigit()}
-    return folders[ORIGINAL], variants
-
-
 def _read_set(
-    name: str, root: Path, kind: Kind, split: str, original: Set | None, remarks: list[str]
+    root: SetRoot, split: str, original: Set | None, remarks: list[str]
 ) -> tuple[Set, dict[str, tuple[str, int]]]:
     """A set, and by name the path and size of its files."""
-    corpus = read_corpus(root, [split])
-    schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
+    corpus = read_corpus(root.path, [split])
+    schemas = {one.split: one for one in read_root(root.path, leave_out_bad=True)}
     remarks += corpus.problems
     here = schemas.get(split) or next(iter(schemas.values()))
     services = {service.service_name: service for service in here.services}
-    return Set(name, kind, services, _seen(name, kind, schemas, original, remarks)), {
+    return Set(root.name, root.kind, services, _seen(root.name, root.kind, schemas, original, remarks)), {
         file.name: (file.path, file.size) for file in corpus.files
     }
 
@@ -230,43 +178,6 @@ def originals_of(variant: str, services: Iterable[str], originals: Container[str
     return {name: short if short in originals else name for name, short in shortened}
 
 
-def prediction_files(predictions: str, split: str, name: str) -> dict[str, str]:
-    """By name the paths of a set's prediction files.
-
-    Args:
-      predictions: the folder of all sets, or one file.
-      split: whose dialogues.
-      name: of the set.
-
-    Raises:
-      InputError: there are none.
-    """
-    root = as_path(predictions)
-    if not is_there(root):
-        raise InputError("there is no such file or folder", root, "--predictions")
-    if root.is_file():
-        if name != ORIGINAL:
-            raise InputError(f"a file is for the original only: for {name} give a folder", root, "--predictions")
-        return {root.name: str(root)}
-    places = [root / name / split, root / name, *([root / split, root] if name == ORIGINAL else [])]
-    for place in places:
-        found = _listed(place)
-        if found:
-            return found
-    expected = " or ".join(str(place) for place in places[:2])
-    raise InputError(f"no predictions of {name}: expected .json or .jsonl files in {expected}", root, "--predictions")
-
-
-def _listed(folder: Path) -> dict[str, str]:
-    if not is_there(folder) or not folder.is_dir():
-        return {}
-    return {
-        path.name: str(path)
-        for path in sorted(folder.iterdir())
-        if path.suffix in (".json", ".jsonl") and path.name not in ("schema.json", "run.json") and path.is_file()
-    }
-
-
 def _jobs(
     dialogues: Mapping[str, Mapping[str, tuple[str, int]]], predicted: Mapping[str, Mapping[str, str]]
 ) -> tuple[list[Job], list[tuple[str, str]]]:
@@ -285,19 +196,6 @@ def _jobs(
             sizes[file] = sizes.get(file, 0) + size
     order = sorted(members, key=lambda file: (-sizes[file], file))
     return [Job(file, tuple(members[file])) for file in order], loose
-
-
-def parse_sets(values: Sequence[str]) -> dict[str, str]:
-    """Name to root, of values such as ``typos=varied/typos``. Raises InputError."""
-    roots: dict[str, str] = {}
-    for value in values:
-        name, equals, root = value.partition("=")
-        if not equals or not root or not name or "/" in name or name.startswith("."):
-            raise InputError(f"{value!r}: expected NAME=ROOT, such as typos=varied/typos", "--sets")
-        if name in roots:
-            raise InputError(f"{name!r} appears twice", "--sets")
-        roots[name] = root
-    return roots
 
 
 def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, add_split, check_apart, run_command, say
+from parapet.pipelines.command import Parser, run_command, say
+from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root, split_of_folder
 from parapet.transforms.text import counted
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def parser() -> Parser:
     )
     parser = Parser("evaluate --task dst", what, EXAMPLE)
     add = parser.add_argument
-    add("--reference", metavar="ROOT", help="corpus, or a release (default: the bundled sample)")
-    add_split(parser)
+    add_sets(parser)
     add("--predictions", metavar="PATH", help="folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file")
     add(
         "--model",
@@ -54,9 +53,6 @@ def parser() -> Parser:
         help="arguments of the class or function: checkpoint=my_model beams=4 greedy=true",
     )
     add("--batch_size", type=int, default=64, metavar="N", help="examples per call of the model (default 64)")
-    add("--variants", metavar="DIR", help="dialogues under each variant's names, as 'rewrite' writes them")
-    add("--variant", default="", metavar="LIST", help="which of them, comma-separated (default all)")
-    add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="other sets: typos=varied/typos SR-10=heard/SR-10")
     add("--system", default="the system", metavar="NAME", help="name of the system on the page")
     add(
         "--exact",
@@ -99,8 +95,7 @@ def check(args: argparse.Namespace) -> Config:
     """Reads flags, schemas and file names. Raises InputError where they cannot work."""
     from parapet.evaluation.dst import model
     from parapet.evaluation.dst.files import ScoreConfig
-    from parapet.evaluation.dst.sets import Config, Given, make_plan, parse_sets, unmatched
-    from parapet.transforms.corpora import listed
+    from parapet.evaluation.dst.sets import Config, make_plan, unmatched
 
     if (args.predictions is None) == (args.model is None):
         raise InputError("give exactly one of them: predictions, or a model", "--predictions, --model")
@@ -108,17 +103,14 @@ def check(args: argparse.Namespace) -> Config:
         raise InputError("at least 1", "--batch_size")
     if not 0 <= args.replicates <= 100_000:
         raise InputError("0 to 100000", "--replicates")
-    others = parse_sets(args.sets)
-    check_apart(args.output, reference=args.reference, predictions=args.predictions, variants=args.variants, **others)
+    sources = sources_of(args, args.predictions)
     code = _user_code(args)
     if code:
         model.check(code)
-    root = str(args.reference or sample_root())
-    split = split_of_folder(root) or args.split  # the variants' dialogues are those of the same split
-    sources = Given(root, split, args.variants, tuple(listed(args.variant)), others, args.predictions)
     plan = make_plan(sources)
     if lacking := unmatched(plan.sets.values(), plan.jobs):
-        raise InputError(f"variants are compared file by file, and {'; '.join(lacking)}", args.variants or root)
+        reason = f"variants are compared file by file, and {'; '.join(lacking)}"
+        raise InputError(reason, sources.variants or sources.reference)
     for line in plan.remarks:
         logging.warning("%s", line)
     return Config(

@@ -130,7 +130,7 @@ A model of 'parapet train classifier' and user turns -> OUT/predictions/intent.j
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
-        from parapet.evaluation.dst.sets import Given, parse_sets
+        from parapet.evaluation.sets import Sources, parse_sets
         from parapet.transforms.corpora import listed
 
         check_numbers(args)
@@ -148,7 +148,7 @@ A model of 'parapet train classifier' and user turns -> OUT/predictions/intent.j
         if task == "intent" and card.task != "intent":
             raise InputError("the model was trained on out-of-domain turns, and knows no intents", args.model, "--task")
         split = split_of_folder(reference) or args.split
-        found = find(Given(reference, split, args.variants, tuple(listed(args.variant)), others), task)
+        found = find(Sources(reference, split, args.variants, tuple(listed(args.variant)), others), task)
         for remark in found.remarks:
             logging.warning("%s", remark)
         job = job_of(Job, args, self.model, task=task, threshold=card.threshold, reference=found)

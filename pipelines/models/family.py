@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart
+from parapet.pipelines.sets import sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TRAIN, as_path, sample_root, split_of_folder
+from parapet.schemas.layout import TRAIN, as_path, sample_root
 
 if TYPE_CHECKING:
     from parapet.evaluation.dst.sets import Set
@@ -346,41 +347,26 @@ class PlannedSets(msgspec.Struct, frozen=True):
     files: tuple[DialogueFile, ...]
 
 
-def add_sets(parser: Parser) -> None:
-    """Adds the flags that name a corpus and its sets, as :func:`plan_sets` reads them."""
-    add = parser.add_argument
-    add("--reference", metavar="ROOT", help="corpus, or a release (default: the bundled sample)")
-    add_split(parser)
-    add("--variants", metavar="DIR", help="dialogues under each variant's names, as 'rewrite' writes them")
-    add("--variant", default="", metavar="LIST", help="which of them, comma-separated (default all)")
-    add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="other sets: typos=varied/typos SR-10=heard/SR-10")
-
-
 def plan_sets(args: argparse.Namespace) -> PlannedSets:
     """Finds the sets that the flags name, for models that write dialogues with states.
 
     Raises:
       InputError: something is missing, or the output is one of them.
     """
-    from parapet.evaluation.dst.sets import Given, make_plan, parse_sets
+    from parapet.evaluation.dst.sets import make_plan
     from parapet.evaluation.models.inference import DialogueFile
-    from parapet.transforms.corpora import listed
 
-    reference = str(args.reference or sample_root())
-    others = parse_sets(args.sets)
-    check_apart(args.output, model=args.model, reference=reference, variants=args.variants)
-    for root in others.values():
-        check_apart(args.output, sets=root)
-    split = split_of_folder(reference) or args.split
-    plan = make_plan(Given(reference, split, args.variants, tuple(listed(args.variant)), others))
+    check_apart(args.output, model=args.model)
+    sources = sources_of(args)
+    plan = make_plan(sources)
     for remark in plan.remarks:
         logging.warning("%s", remark)
     files = tuple(
-        DialogueFile(member.set, member.reference, f"predictions/{member.set}/{split}/{job.name}")
+        DialogueFile(member.set, member.reference, f"predictions/{member.set}/{sources.split}/{job.name}")
         for job in plan.jobs
         for member in job.members
     )
-    return PlannedSets(reference, split, plan.sets, files)
+    return PlannedSets(sources.reference, sources.split, plan.sets, files)
 
 
 def header_of_sets(model: str, folder: str, plan: PlannedSets, **options: Option) -> dict[str, object]:

@@ -132,7 +132,7 @@ file for each variant and set, as 'parapet evaluate --task generation' takes the
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
-        from parapet.evaluation.dst.sets import parse_sets
+        from parapet.evaluation.sets import parse_sets
 
         check_numbers(args, {"candidates": 0, "beams": 1})
         checkpoint: str | None = getattr(args, "checkpoint", None)

@@ -16,7 +16,6 @@ from parapet.pipelines.models.family import (
     Training,
     add_checkpoint,
     add_corpora,
-    add_sets,
     add_training,
     check_device,
     check_numbers,
@@ -30,6 +29,7 @@ from parapet.pipelines.models.family import (
     read_checkpoint,
     read_sets,
 )
+from parapet.pipelines.sets import add_sets
 from parapet.schemas.layout import as_path, is_there
 
 LEAST = {"max_length": 8}
@@ -113,7 +113,7 @@ for 'parapet evaluate --task response'."""
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the sets. Raises InputError for what cannot work."""
-        from parapet.evaluation.dst.sets import ORIGINAL, RELEASE
+        from parapet.evaluation.sets import ORIGINAL, RELEASE
 
         check_numbers(args)
         check_range(args, "top_p")

@@ -19,7 +19,6 @@ from parapet.pipelines.models.family import (
     Training,
     add_checkpoint,
     add_corpora,
-    add_sets,
     add_training,
     check_device,
     check_numbers,
@@ -33,6 +32,7 @@ from parapet.pipelines.models.family import (
     read_checkpoint,
     read_sets,
 )
+from parapet.pipelines.sets import add_sets
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:

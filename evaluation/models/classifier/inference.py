@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from parapet.evaluation.dst.sets import ORIGINAL, Given, Plan, Set, make_plan
+from parapet.evaluation.dst.sets import Plan, Set, make_plan
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.classifier.answering import Answer, Classifier, load
 from parapet.evaluation.models.classifier.data import INTENT, Turn, is_of_ood, read_turns, turns_of_corpus
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD
+from parapet.evaluation.sets import ORIGINAL, Sources
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 
@@ -36,7 +37,7 @@ class Reference(msgspec.Struct, frozen=True):
     remarks: list[str] = []
 
 
-def find(given: Given, task: str) -> Reference:
+def find(given: Sources, task: str) -> Reference:
     """The files that are named.
 
     Args:

@@ -20,7 +20,8 @@ from two_workers import TWO_WORKERS
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.dst.scoring import ScoreFile, Sort
-from parapet.evaluation.dst.sets import Config, Given, make_plan
+from parapet.evaluation.dst.sets import Config, make_plan
+from parapet.evaluation.sets import Sources
 from parapet.pipelines.evaluate import run as command
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -268,7 +269,7 @@ BAD: dict[str, tuple[Callable[[Path], None], str]] = {
 
 def score(folder: Path, out: Path) -> None:
     """What the command does with the predictions of the original, without a start of Beam."""
-    sources = Given(str(sample_root()), "test", predictions=str(folder))
+    sources = Sources(str(sample_root()), "test", predictions=str(folder))
     plan = make_plan(sources)
     config = Config(output=str(out), sources=sources, plan=plan, replicates=0)
     places = {

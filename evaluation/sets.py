@@ -1,0 +1,215 @@
+"""The sets that a run is about, the same for all tasks: a corpus, its variants and others; and their predictions.
+
+Every set has a name. ``original`` is the reference; its variants are called as their folders, ``v1``; others as
+``--sets NAME=ROOT`` calls them. The predictions for all sets are in one folder, as :func:`prediction_files` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from parapet.evaluation.lines import read_lines
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, is_there
+from parapet.transforms.variants.folders import find_variants
+
+ORIGINAL = "original"
+RELEASE = "MANIFEST.json"  # distinguishes a release from a corpus
+
+Kind = Literal["original", "variant", "other"]
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What the flags name.
+
+    Attributes:
+      reference: a corpus, or a release.
+      split: whose dialogues.
+      variants: a folder of variants, or None; of a release its own.
+      wanted: the names of the variants to take; all of them if it is empty.
+      others: further sets, by name.
+      predictions: of all sets; None where a model predicts.
+    """
+
+    reference: str
+    split: str
+    variants: str | None = None
+    wanted: tuple[str, ...] = ()
+    others: dict[str, str] = {}
+    predictions: str | None = None
+
+    def inputs(self) -> dict[str, str | None]:
+        """Flag to the place that it names, one for each set."""
+        sets = {f"sets/{name}": root for name, root in self.others.items()}
+        return {"reference": self.reference, "variants": self.variants, **sets}
+
+
+class SetRoot(NamedTuple):
+    """A set, and the folder of its corpus."""
+
+    name: str
+    path: Path
+    kind: Kind
+
+
+def find_sets(sources: Sources) -> list[SetRoot]:
+    """The sets that the flags name, the original first. A release has its variants with it.
+
+    Raises:
+      InputError: a folder is not there, a variant is missing, or two sets have one name.
+    """
+    reference, released = _opened(sources.reference)
+    variants = {}
+    if sources.variants is not None:
+        variants = find_variants(sources.variants, sources.wanted)
+    elif released:
+        missing = [name for name in sources.wanted if name not in released]
+        if missing:
+            raise InputError(
+                f"there is no variant {missing[0]!r} (found: {', '.join(released)})", reference, "--variant"
+            )
+        variants = {name: path for name, path in released.items() if name in (sources.wanted or released)}
+    if ORIGINAL in variants:
+        raise InputError(f"a variant cannot be called {ORIGINAL!r}", variants[ORIGINAL], "--variants")
+    roots = [SetRoot(ORIGINAL, reference, "original")]
+    roots += [SetRoot(name, path, "variant") for name, path in variants.items()]
+    for name, other in sources.others.items():
+        if name in {root.name for root in roots}:
+            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
+        if not is_there(other):
+            raise InputError("there is no such file or folder", other, "--sets")
+        roots.append(SetRoot(name, as_path(other), "other"))
+    return roots
+
+
+def _opened(root: str) -> tuple[Path, dict[str, Path]]:
+    """The corpus of a reference, and the variants that a release has beside it."""
+    path = as_path(root)
+    if not is_there(path / RELEASE):
+        return path, {}
+    folders = {folder.name: folder for folder in sorted((path / "sgd").iterdir())} if is_there(path / "sgd") else {}
+    if ORIGINAL not in folders:
+        raise InputError("the release has no sgd/original: give --reference a corpus", root, "--reference")
+    variants = {name: folder for name, folder in folders.items() if name[:1] == "v" and name[1:].isdigit()}
+    return folders[ORIGINAL], variants
+
+
+def parse_sets(values: Sequence[str]) -> dict[str, str]:
+    """Name to root, of values such as ``typos=varied/typos``. Raises InputError."""
+    roots: dict[str, str] = {}
+    for value in values:
+        name, equals, root = value.partition("=")
+        if not equals or not root or not name or "/" in name or name[0] in ".#":
+            raise InputError(f"{value!r}: expected NAME=ROOT, such as typos=varied/typos", "--sets")
+        if name in roots:
+            raise InputError(f"{name!r} appears twice", "--sets")
+        roots[name] = root
+    return roots
+
+
+def prediction_files(
+    predictions: str, split: str, name: str, suffixes: Sequence[str] = (".json", ".jsonl")
+) -> dict[str, str]:
+    """By name the paths of a set's prediction files.
+
+    They are in ``PREDICTIONS/NAME/SPLIT`` or ``PREDICTIONS/NAME``, or are one file, ``PREDICTIONS/NAME.jsonl``. Those
+    of the original may lie in ``PREDICTIONS/SPLIT`` or ``PREDICTIONS`` itself.
+
+    Args:
+      predictions: the folder of all sets, or one file.
+      split: whose dialogues.
+      name: of the set.
+      suffixes: of the files.
+
+    Raises:
+      InputError: there are none.
+    """
+    root = as_path(predictions)
+    if not is_there(root):
+        raise InputError("there is no such file or folder", root, "--predictions")
+    if root.is_file():
+        if name != ORIGINAL:
+            raise InputError(f"a file is for the original only: for {name} give a folder", root, "--predictions")
+        return {root.name: str(root)}
+    for place in (root / name / split, root / name):
+        if files := _listed(place, suffixes):
+            return files
+    if ".jsonl" in suffixes and (root / f"{name}.jsonl").is_file():
+        return {f"{name}.jsonl": str(root / f"{name}.jsonl")}
+    for place in (root / split, root) if name == ORIGINAL else ():
+        if files := _listed(place, suffixes):
+            return files
+    expected = f"{' or '.join(suffixes)} files in {root / name / split} or {root / name}"
+    raise InputError(f"no predictions of {name}: expected {expected}", root, "--predictions")
+
+
+def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
+    if not is_there(folder) or not folder.is_dir():
+        return {}
+    return {
+        path.name: str(path)
+        for path in sorted(folder.iterdir())
+        if path.suffix in suffixes and path.name not in ("schema.json", "run.json") and path.is_file()
+    }
+
+
+class OfSet(Protocol):
+    """A row that may say which set it is of."""
+
+    set: str
+
+
+Row = TypeVar("Row", bound=OfSet)
+
+
+class Placed(NamedTuple, Generic[Row]):
+    """A row with its set, and where it is: a file, and a line from 1."""
+
+    set: str
+    path: str
+    line: int
+    row: Row
+
+    def error(self, reason: str) -> InputError:
+        """An error at this place."""
+        return InputError(reason, self.path, f"line {self.line}")
+
+
+def read_rows(predictions: str, split: str, names: Sequence[str], kind: type[Row]) -> Iterator[Placed[Row]]:
+    """The predictions for all sets, of JSON lines.
+
+    Args:
+      predictions: a folder, in which :func:`prediction_files` finds those of each set; or one file, whose rows say in
+        ``set`` which set they are of, where there are several.
+      split: whose dialogues.
+      names: of the sets.
+      kind: of the rows.
+
+    Raises:
+      InputError: a file that cannot be read, a set without predictions, a row of another set.
+    """
+    if as_path(predictions).is_dir():
+        for name in names:
+            for path in prediction_files(predictions, split, name, (".jsonl",)).values():
+                for number, row in read_lines(path, kind):
+                    if row.set not in ("", name):
+                        raise InputError(f"is of set {row.set!r}, in the files of {name!r}", path, f"line {number}")
+                    yield Placed(name, path, number, row)
+        return
+    found = set()
+    for number, row in read_lines(predictions, kind):
+        placed = Placed(row.set or names[0], predictions, number, row)
+        if not row.set and len(names) > 1:
+            raise placed.error(f"has no 'set', and there are several: {', '.join(names)}")
+        if placed.set not in names:
+            listed = ", ".join(names)
+            raise placed.error(f"there is no set {row.set!r}, only {listed}: --sets {row.set}=ROOT adds it")
+        found.add(placed.set)
+        yield placed
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(f"there are no predictions of {missing[0]} in it", predictions, "--predictions")
