@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from parapet.pipelines import cloud
+from parapet.pipelines import cloud, progress
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
 from parapet.schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_root, same_place
 from parapet.transforms.text import counted as counted
@@ -361,14 +361,12 @@ def run_pipeline(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-    from parapet.pipelines.progress import Progress
-
     options = PipelineOptions(args.runner_flags)
     standard = options.view_as(StandardOptions)
     # Beam's default looks for a Prism binary to download before it falls back to this runner.
     standard.runner = standard.runner or "FnApiRunner"
     started = time.monotonic()
-    with _calm_workers(), Progress(title, enabled=not args.quiet and sys.stderr.isatty()):
+    with _calm_workers(), progress.running(title):
         try:
             if cloud.on_dataflow(options):
                 cloud.check(options, args.output, inputs)
@@ -417,11 +415,12 @@ def _calm_workers() -> Iterator[None]:
 
 def configure_logging(log_format: str, quiet: bool) -> None:
     """Messages to stderr: ours from INFO on; PARAPET_DEBUG=1 shows all, Beam's too."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = progress.MessageHandler(sys.stderr)
     handler.addFilter(_no_chatter)
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     level = logging.ERROR if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    progress.live_wanted = log_format == "text" and not quiet
     if _debug():
         logging.getLogger().setLevel(logging.DEBUG)
 
@@ -445,6 +444,7 @@ class _TextFormatter(logging.Formatter):
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        line |= getattr(record, "fields", {})  # of a message about progress
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line)

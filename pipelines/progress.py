@@ -1,27 +1,345 @@
-"""A line on the terminal that says which stage runs, and for how long."""
+"""How far a command is: a live display on a terminal, elsewhere a line each half minute, or events for a suite.
+
+What is done is read from the file that workers append to, see ``parapet.transforms.progress``; the names of stages
+without counts are read from the log of Beam's local runner.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-# Where the local runner tells of each bundle it starts.
+from parapet.transforms.progress import VARIABLE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
+POLL = 0.25  # seconds between two readings of the counts
+
+_BAR = 16  # columns
+
+# Where the local runner logs each bundle that it starts.
 _LOGGER = "apache_beam.runners.portability.fn_api_runner.fn_runner.run_bundle"
 _STEP = re.compile(r"ref_AppliedPTransform_([^)]+?)_\d+\)")
 
 
-class _Stages(logging.Handler):
-    """Hears of each stage from the local runner's log."""
+class Event(NamedTuple):
+    """How far a command is.
 
-    def __init__(self, progress: Progress) -> None:
+    Attributes:
+      stage: what it is doing; nothing for the main work of a command.
+      done: how many of ``unit`` the stage has done.
+      total: how many there are; None where that is not known.
+      unit: in the plural: ``dialogues``; nothing where the stage does not count.
+    """
+
+    stage: str
+    done: int
+    total: int | None
+    unit: str
+
+
+# Where it is set, a command has no display of its own: its events go there, a few a second. For a suite.
+sink: Callable[[Event], None] | None = None
+
+# Whether a terminal gets a live display; ``command.configure_logging`` sets it.
+live_wanted = True
+
+_console: Console | None = None  # of the live display, while there is one
+
+
+class Pace(NamedTuple):
+    """How fast a step is: units a second, and an estimate of the seconds left; None where nobody knows."""
+
+    rate: float | None
+    seconds_left: float | None
+
+
+class _Step:
+    """A step of a display: its last event, and when its stages began."""
+
+    def __init__(self, now: float) -> None:
+        self.event = Event("", 0, None, "")
+        self.started = self.updated = now
+        self.stages: dict[str, float] = {}
+
+    def update(self, event: Event, now: float) -> None:
+        # A stage began when the last word of the one before came: its own first word comes when something is done.
+        self.stages.setdefault(event.stage, self.updated)
+        self.event, self.updated = event, now
+
+    def pace(self, now: float) -> Pace:
+        seconds = now - self.stages.get(self.event.stage, now)
+        rate = self.event.done / seconds if self.event.done and seconds > 0 else None
+        left = (self.event.total - self.event.done) / rate if self.event.total is not None and rate else None
+        return Pace(rate, left)
+
+
+class Display:
+    """Steps that run side by side: on a terminal a live line for each, elsewhere a message for each at times.
+
+    A context manager. Its methods may be called from any thread. Messages that are logged meanwhile, and what is
+    written to ``sys.stderr``, appear above the live lines.
+
+    Args:
+      title: of the line for all steps.
+      total: the number of steps; None: there is no line for all of them.
+      stream: of the terminal, ``sys.stderr`` by default.
+      live: whether to show live lines; by default on a terminal, unless ``--quiet`` or ``--log_format=json`` is given.
+      heartbeat: seconds between two messages where there are no live lines; ``HEARTBEAT`` by default.
+      clock: in seconds.
+    """
+
+    def __init__(
+        self,
+        title: str = "",
+        total: int | None = None,
+        *,
+        stream: IO[str] | None = None,
+        live: bool | None = None,
+        heartbeat: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.title, self.total, self.clock = title, total, clock
+        self.stream = sys.stderr if stream is None else stream
+        self.live = live_wanted and _console is None and self.stream.isatty() if live is None else live
+        self.heartbeat = HEARTBEAT if heartbeat is None else heartbeat
+        self.steps: dict[str, _Step] = {}
+        self.finished = 0
+        self._lock = threading.RLock()
+        self._stopped = threading.Event()
+
+    def __enter__(self) -> Display:
+        global _console
+        if self.live:
+            from rich.console import Console
+            from rich.live import Live
+            from rich.spinner import Spinner
+
+            self._spinner = Spinner("dots")
+            _console = Console(file=self.stream)
+            self._live = Live(
+                console=_console,
+                get_renderable=self._lines,
+                refresh_per_second=8,
+                transient=True,
+                redirect_stdout=sys.stdout.isatty(),  # the same terminal; what goes elsewhere stays there
+            )
+            self._live.start()
+        else:
+            self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        global _console
+        if self.live:
+            self._live.stop()
+            _console = None
+        else:
+            self._stopped.set()
+            self._thread.join()
+
+    def start(self, step: str) -> None:
+        """Adds a step."""
+        with self._lock:
+            self.steps[step] = _Step(self.clock())
+
+    def update(self, step: str, event: Event) -> None:
+        """Takes down how far a step is."""
+        with self._lock:
+            self.steps[step].update(event, self.clock())
+
+    def finish(self, step: str, text: str = "") -> None:
+        """Takes a step away, and logs ``text`` if there is any."""
+        with self._lock:
+            self.steps.pop(step, None)
+            self.finished += 1
+        if text:
+            logging.info("%s", text, extra={"fields": {"step": step}})
+
+    def beat(self) -> None:
+        """Logs a message for each step that runs."""
+        for name, event, pace, seconds in self._states():
+            text = text_of(event, pace) or f"{_clock(seconds)} so far"
+            fields = {"step": name, **event._asdict(), **pace._asdict()}
+            line = ": ".join(part for part in (name, event.stage, text) if part)
+            logging.info("%s", line, extra={"fields": fields})
+
+    def _keep_beating(self) -> None:
+        while not self._stopped.wait(self.heartbeat):
+            self.beat()
+
+    def _states(self) -> list[tuple[str, Event, Pace, float]]:
+        """(step, its last event, its pace, the seconds it has run)."""
+        with self._lock:
+            now = self.clock()
+            return [(name, step.event, step.pace(now), now - step.started) for name, step in self.steps.items()]
+
+    def _lines(self) -> Table:
+        """The live lines: a step and its stage, a bar, what is done, the time it has taken."""
+        from rich.progress_bar import ProgressBar
+        from rich.table import Column, Table
+        from rich.text import Text
+
+        columns = (Column(), Column(no_wrap=True, overflow="ellipsis", ratio=1), Column(), Column(no_wrap=True))
+        lines = Table.grid(*columns, Column(justify="right"), padding=(0, 1), expand=True)
+        if self.total is not None:
+            bar = ProgressBar(self.total, self.finished, width=_BAR)
+            lines.add_row("", Text(self.title, "bold"), bar, Text(f"{self.finished} of {self.total} steps"), "")
+        for name, event, pace, seconds in self._states():
+            label = Text(": ".join(part for part in (name, event.stage) if part))
+            bar = ProgressBar(event.total, event.done, width=_BAR, pulse=not event.total)
+            lines.add_row(self._spinner, label, bar, Text(text_of(event, pace)), Text(_clock(seconds), "dim"))
+        return lines
+
+
+def text_of(event: Event, pace: Pace) -> str:
+    """``1,204 of 2,482 dialogues, 310/s, 0:04 left``; nothing where nothing is counted."""
+    if not event.unit:
+        return ""
+    if event.total is None:
+        parts = [f"{event.done:,} {event.unit.removesuffix('s') if event.done == 1 else event.unit}"]
+    else:
+        parts = [f"{event.done:,} of {event.total:,} {event.unit}"]
+    if pace.rate is not None:
+        parts.append(f"{pace.rate:,.0f}/s" if pace.rate >= 1 else f"{60 * pace.rate:,.0f}/min")
+    if pace.seconds_left:
+        parts.append(f"{_clock(pace.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    """``0:04``, ``1:02:03``."""
+    minutes, whole = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
+
+
+class MessageHandler(logging.StreamHandler[Any]):
+    """Writes messages to a stream; above the live display, while there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a message."""
+        console = _console
+        if console is None:
+            super().emit(record)
+        else:
+            console.out(self.format(record), highlight=False)  # as it is: neither wrapped nor coloured
+
+
+class Run:
+    """How far one command is: reads the counts, hears of Beam's stages, and passes events on."""
+
+    def __init__(self, show: Callable[[Event], None], path: str) -> None:
+        self.show, self.path = show, path
+        self.event = Event("", 0, None, "")
+        self._counts: dict[str, dict[str, list[int]]] = {}  # stage -> unit -> done, total
+        self._read = 0
+        self._shown: Event | None = None
+        self._lock = threading.RLock()
+
+    def stage(self, name: str) -> None:
+        """Shows the next stage, of which nothing is counted."""
+        with self._lock:
+            self.poll()
+            self.event = Event(name, 0, None, "")
+            self.poll()
+
+    def poll(self) -> None:
+        """Reads what was done since, and shows it."""
+        with self._lock:
+            with open(self.path, "rb") as file:
+                file.seek(self._read)
+                data = file.read()
+            data = data[: data.rfind(b"\n") + 1]
+            self._read += len(data)
+            for record in data.decode().splitlines():
+                done, total, unit, stage = record.split("\t")
+                counts = self._counts.setdefault(stage, {}).setdefault(unit, [0, 0])
+                counts[0] += int(done)
+                counts[1] += int(total)
+                if int(done):
+                    # What was tried again is counted twice.
+                    self.event = Event(stage, min(counts[0], counts[1] or counts[0]), counts[1] or None, unit)
+            if self.event != self._shown:
+                self._shown = self.event
+                self.show(self.event)
+
+
+@contextmanager
+def running(title: str) -> Iterator[Run]:
+    """Shows how far a command is while the block runs: on the terminal, in messages, or to :data:`sink`."""
+    with tempfile.NamedTemporaryFile(prefix="parapet-progress-") as counts:
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = counts.name
+        try:
+            if sink is not None:
+                with _polling(Run(sink, counts.name)) as run:
+                    yield run
+            else:
+                with Display() as display:
+                    display.start(title)
+                    with _polling(Run(lambda event: display.update(title, event), counts.name)) as run:
+                        yield run
+        finally:
+            if before is None:
+                del os.environ[VARIABLE]
+            else:
+                os.environ[VARIABLE] = before
+
+
+@contextmanager
+def _polling(run: Run) -> Iterator[Run]:
+    """Polls the counts, and hears of Beam's stages, while the block runs."""
+    stopped = threading.Event()
+
+    def poll() -> None:
+        while not stopped.wait(POLL):
+            run.poll()
+
+    thread = threading.Thread(target=poll, name="progress counts", daemon=True)
+    logger, handler = logging.getLogger(_LOGGER), _Stages(run)
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    thread.start()
+    try:
+        yield run
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+        stopped.set()
+        thread.join()
+        run.poll()
+
+
+class _Stages(logging.Handler):
+    """Reads the stages from the local runner's log."""
+
+    def __init__(self, run: Run) -> None:
         super().__init__(logging.DEBUG)
-        self.progress = progress
+        self.run = run
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.msg.startswith("Running bundle"):
             names = dict.fromkeys(step_name(step) for step in _STEP.findall(record.getMessage()))
-            self.progress.stage(", ".join(names)[:80])
+            self.run.stage(", ".join(names)[:80])
 
 
 def step_name(step: str) -> str:
@@ -29,40 +347,14 @@ def step_name(step: str) -> str:
     return re.match(r"[^-]*(?:-[a-z][^-A-Z]*(?![^-]))*", step)[0].replace("-", " ")  # type: ignore[index]
 
 
-class Progress:
-    """Context manager; silent where ``enabled`` is false (no terminal, or --quiet)."""
+def _forget_display() -> None:
+    """In a forked child: the display, its threads and its locks are the parent's."""
+    global _console
+    if _console is not None:
+        _console = None
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            setattr(sys, name, getattr(stream, "rich_proxied_file", stream))
 
-    def __init__(self, title: str, enabled: bool) -> None:
-        self.title, self.enabled, self.stages = title, enabled, 0
 
-    def __enter__(self) -> Progress:
-        if self.enabled:
-            from rich.console import Console
-            from rich.progress import Progress as Bar
-            from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            self.bar = Bar(*columns, console=Console(stderr=True), transient=True)
-            self.task = self.bar.add_task(f"{self.title}: starting", total=None)
-            self.bar.start()
-            logger = logging.getLogger(_LOGGER)
-            self.handler, self.level, self.propagate = _Stages(self), logger.level, logger.propagate
-            logger.addHandler(self.handler)
-            logger.setLevel(logging.DEBUG)
-            logger.propagate = False
-        return self
-
-    def stage(self, name: str) -> None:
-        """Shows the next stage."""
-        self.stages += 1
-        self.bar.update(self.task, description=f"{self.title}: stage {self.stages}, {name}")
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.enabled:
-            logger = logging.getLogger(_LOGGER)
-            logger.removeHandler(self.handler)
-            logger.setLevel(self.level)
-            logger.propagate = self.propagate
-            self.bar.stop()
+os.register_at_fork(after_in_child=_forget_display)

@@ -82,12 +82,11 @@ def run_task(
 
     def act(prepared: tuple[Task[Inputs], Inputs, str]) -> None:
         from parapet.evaluation.writing import publish
-        from parapet.pipelines.progress import Progress
+        from parapet.pipelines.progress import running
 
         task, inputs, output = prepared
-        shown = sys.stderr.isatty() and logging.getLogger().isEnabledFor(logging.INFO)
-        with Progress(task.name.replace("_", " "), enabled=shown) as progress:
-            result = task.score(inputs, progress.stage if shown else lambda _: None)
+        with running(parser.prog) as run:
+            result = task.score(inputs, run.stage)
         publish(output, result.files, task.header(result))
         for warning in result.warnings:
             logging.warning("%s", warning)

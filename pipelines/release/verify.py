@@ -31,11 +31,10 @@ a source that you trust."""
 
 
 class Config(msgspec.Struct, frozen=True):
-    """A release; whether findings are printed as JSON; and whether progress is not shown."""
+    """A release, and whether findings are printed as JSON."""
 
     root: Path
     json: bool
-    quiet: bool
 
 
 def parser() -> StrictParser:
@@ -50,16 +49,16 @@ def check(args: argparse.Namespace) -> Config:
     """Raises InputError where there is no release."""
     from parapet.transforms.release.verify.examine import find_release
 
-    return Config(find_release(args.release), args.json, args.quiet)
+    return Config(find_release(args.release), args.json)
 
 
 def act(config: Config) -> int:
     """Checks and prints the findings."""
-    from parapet.pipelines.progress import Progress
+    from parapet.pipelines.progress import running
     from parapet.transforms.release.verify.examine import examine
 
-    with Progress("release verify", enabled=not config.quiet and sys.stderr.isatty()) as shown:
-        done = examine(config.root, shown.stage if shown.enabled else lambda _: None)
+    with running("parapet release verify") as run:
+        done = examine(config.root, run.stage)
     if config.json:
         print(json.dumps(msgspec.to_builtins(done), indent=2))
     else:

@@ -1,0 +1,80 @@
+"""How far a run is: workers, in whatever process of this machine, append what they have done to a file.
+
+The command reads it while it waits (``parapet.pipelines.progress``): Beam's own counters are not visible before a stage
+has ended, and worker processes have no other way to it. Where nobody reads, nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from parapet.schemas.dialogue_files import DialogueFile
+
+VARIABLE = "PARAPET_PROGRESS"  # the environment variable that names the file; worker processes inherit it
+
+_EVERY = 0.1  # seconds between two records of a loop
+
+Each = TypeVar("Each")
+
+
+def expect(total: int, unit: str, stage: str = "") -> None:
+    """Adds to what a stage will do.
+
+    Args:
+      total: how many.
+      unit: of what, in the plural: ``dialogues``.
+      stage: the name of the stage; none for the main one of a command.
+    """
+    _append(0, total, unit, stage)
+
+
+def advance(n: int, unit: str, stage: str = "") -> None:
+    """Adds to what a stage has done; see :func:`expect`."""
+    _append(n, 0, unit, stage)
+
+
+def tracked(items: Iterable[Each], unit: str, stage: str = "") -> Iterator[Each]:
+    """The same items. Each is done when the next one is asked for; see :func:`advance`."""
+    if VARIABLE not in os.environ:
+        yield from items
+        return
+    done, reported = 0, time.monotonic()
+    try:
+        for item in items:
+            yield item
+            done += 1
+            if (now := time.monotonic()) - reported > _EVERY:
+                advance(done, unit, stage)
+                done, reported = 0, now
+    finally:
+        advance(done, unit, stage)
+
+
+def expect_dialogues(files: Iterable[DialogueFile], stage: str = "") -> None:
+    """Adds the dialogues of some files to what a stage will do, unless a file is in a bucket: reading it takes long."""
+    if VARIABLE not in os.environ or any("://" in file.path for file in files):
+        return
+    total = 0
+    for file in files:
+        with suppress(OSError):  # whoever reads its dialogues will say so
+            content = file.content
+            if content is None:
+                with open(file.path, "rb") as handle:
+                    content = handle.read()
+            total += content.count(b'"dialogue_id"')
+    expect(total, "dialogues", stage)
+
+
+def _append(done: int, total: int, unit: str, stage: str) -> None:
+    if (done or total) and (path := os.environ.get(VARIABLE)):
+        with suppress(OSError):  # a worker may outlive the command
+            file = os.open(path, os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(file, f"{done}\t{total}\t{unit}\t{stage}\n".encode())  # whole: it is short
+            finally:
+                os.close(file)
