@@ -18,6 +18,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 VERSION = re.compile(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}")
 CONFIG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+# OWNER/NAME of a repository of the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
+HUB = re.compile(r"(?=.{3,96}\Z)(?!.*(?:--|\.\.|\.git\Z))\w(?:[\w.\-]*\w)?/\w(?:[\w.\-]*\w)?", re.ASCII)
 RESERVED = ("schemas", "paraphrases", "all", "default")
 
 
@@ -113,6 +115,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
       licence_file: text of the licence, where it is not one that Parapet knows by name.
       allow_problems: kinds of faults in the data that are published, counted, as they are.
       shard_mb: JSON megabytes that go into one Parquet file.
+      hub: OWNER/NAME, the dataset repository of the Hugging Face Hub that ``release push`` uploads to.
     """
 
     name: str
@@ -130,6 +133,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     licence_file: str = ""
     allow_problems: list[str] = []
     shard_mb: int = 64
+    hub: str = ""
     sources: list[Source] = []
     audits: list[Audit] = []
     tables: list[TableInput] = []
@@ -168,6 +172,8 @@ def _problems(config: ReleaseConfig) -> Any:
         yield "corpora", "name at least one"
     if config.shard_mb < 1:
         yield "shard_mb", "must be 1 or more"
+    if config.hub and not HUB.fullmatch(config.hub):
+        yield "hub", f"{config.hub!r} is not OWNER/NAME, a dataset repository of the Hugging Face Hub"
     for i, corpus in enumerate(config.corpora):
         if corpus.name and (not CONFIG_NAME.fullmatch(corpus.name) or corpus.name in RESERVED):
             yield f"corpora[{i}].name", _bad_name(corpus.name)

@@ -57,6 +57,7 @@ def test_what_is_left_out_has_defaults(tmp_path: Path) -> None:
         ('kind = "original"', 'kind = "o"\nkindd = 1', "corpora[0]: Object contains unknown field `kindd`"),
         ('name = "original"', 'name = "schemas"', "release.toml: corpora[0].name: 'schemas' cannot be one"),
         ('name = "original"', 'name = "a b"', "release.toml: corpora[0].name: 'a b' cannot be one"),
+        ('version = "1.0.0"', 'version = "1.0.0"\nhub = "my_set"', "hub: 'my_set' is not OWNER/NAME"),
         ('version = "1.0.0"', 'version = "1.0.0"\nshard_mb = 0', "release.toml: shard_mb: must be 1 or more"),
         ('name = "my_set"', "name = my_set", "release.toml: not TOML: "),
         ('[[authors]]\nname = "Ada"', "authors = []", "release.toml: authors: name at least one"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from release_corpora import Built, build, make
+from release_corpora import Built, add_set, build, make
 
 from parapet.schemas import layout
 
@@ -21,5 +21,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """A release to look at."""
     folder = tmp_path_factory.mktemp("release")
     toml = make(folder, layout.sample_root())
+    assert build(toml, folder / "out", "--quiet") == 0
+    return Built(toml, folder / "out" / "small" / "1.0.0")
+
+
+@pytest.fixture(scope="session")
+def suite_release(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """All that a suite puts into a release: dialogues, variants, a perturbed set, audit, tables, statistics."""
+    folder = tmp_path_factory.mktemp("suite")
+    toml = make(folder, layout.sample_root())
+    add_set(toml)
     assert build(toml, folder / "out", "--quiet") == 0
     return Built(toml, folder / "out" / "small" / "1.0.0")

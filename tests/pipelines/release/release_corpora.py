@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import parapet
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.responses import AuditRow, audit_table
@@ -55,6 +56,22 @@ path = "statistics.json"
 name = "sgd_x"
 """
 
+# What a suite adds: a perturbed corpus, and the rows that say what was changed.
+SET = """
+[[corpora]]
+path = "typos"
+name = "typos"
+kind = "language variations"
+splits = ["test"]
+
+[[tables]]
+path = "typos/turns/test"
+name = "typos_turns"
+kind = "turns with typos"
+key = ["dialogue_id", "turn"]
+split = "test"
+"""
+
 MEMORY = [{"source": f"text {i}", "pivot": pivot, "text": "x" * i} for i in range(5) for pivot in ("ja", "zh")]
 AUDIT = [
     AuditRow(f"3A{i}:slot_{i}", "S_1/slot/x", "name", "t", "t", disposition, reason, None, None, "0a1b2c", 1, 2, i)
@@ -83,6 +100,13 @@ def make(folder: Path, sample: Path) -> Path:
     (folder / "statistics.json").write_text(json.dumps({"self_bleu": 4.5}))
     (folder / "release.toml").write_text(TOML)
     return folder / "release.toml"
+
+
+def add_set(toml: Path) -> None:
+    """Adds a perturbed corpus with its rows to what :func:`make` has made."""
+    parapet.perturb(parapet.load_corpus(toml.parent / "sgd"), "typos", seed=1).save(toml.parent / "typos")
+    with toml.open("a") as handle:
+        handle.write(SET)
 
 
 def variant(raw: dict, k: int) -> dict:

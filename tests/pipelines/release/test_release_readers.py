@@ -21,12 +21,13 @@ Rows = list[dict[str, Any]]
 # In a process of its own: the library reads these settings once, when it is imported. It takes seconds: one for all.
 WITH_DATASETS = """
 import json, sys
-from datasets import load_dataset
-root, *asked = sys.argv[1:]
+from datasets import get_dataset_config_names, load_dataset
+root = sys.argv[1]
 found = {}
-for one in asked:
-    config, split, how = one.split()
-    found[one] = list(load_dataset(root, config, split=split, streaming=how == "streaming"))
+for config in [*get_dataset_config_names(root), "none"]:
+    for how in ("whole", "streaming"):
+        splits = load_dataset(root, *[config] * (config != "none"), streaming=how == "streaming")
+        found |= {f"{config} {split} {how}": list(rows) for split, rows in splits.items()}
 json.dump(found, sys.stdout, default=str)
 """
 WITH_CROISSANT = """
@@ -54,10 +55,9 @@ def run(program: str, cache: Path, *arguments: str) -> dict[str, Rows]:
 
 
 @pytest.fixture(scope="module")
-def loaded(built: Built, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
-    """What ``datasets`` loads of it."""
-    asked = ("original test whole", "original test streaming", "memory full whole", "schemas dev whole")
-    return run(WITH_DATASETS, tmp_path_factory.mktemp("cache"), str(built.root), *asked)
+def loaded(suite_release: Built, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
+    """All that ``datasets`` loads of a suite's release: "configuration split how", where "none" names none."""
+    return run(WITH_DATASETS, tmp_path_factory.mktemp("cache"), str(suite_release.root))
 
 
 def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
@@ -69,7 +69,30 @@ def dialogues(built: Built, split: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("how", ["whole", "streaming"])
 def test_datasets(how: str, built: Built, loaded: dict[str, Rows]) -> None:
-    assert [dialogue_of(row) for row in loaded[f"original test {how}"]] == dialogues(built, "test")
+    for split in layout.SPLITS:
+        assert [dialogue_of(row) for row in loaded[f"original {split} {how}"]] == dialogues(built, split)
+        assert loaded[f"none {split} {how}"] == loaded[f"original {split} {how}"]
+
+
+def test_datasets_loads_every_configuration(suite_release: Built, loaded: dict[str, Rows]) -> None:
+    configs = json.loads((suite_release.root / "MANIFEST.json").read_bytes())["configs"]
+    assert configs.keys() == {"schemas", "original", "v1", "typos", "paraphrases", "memory", "typos_turns"}
+    rows = {f"{name} {split}": info["rows"] for name, one in configs.items() for split, info in one["splits"].items()}
+    rows |= {f"none {split}": rows[f"original {split}"] for split in layout.SPLITS}
+    expected = {f"{place} {how}": n for place, n in rows.items() for how in ("whole", "streaming")}
+    assert {place: len(found) for place, found in loaded.items()} == expected
+    assert all(loaded[f"{place} whole"] == loaded[f"{place} streaming"] for place in rows)
+
+
+def test_datasets_perturbed_set(suite_release: Built, loaded: dict[str, Rows]) -> None:
+    root = suite_release.toml.parent / "typos"
+    expected = [one for path in layout.dialogue_files(root, "test") for one in json.loads(path.read_bytes())]
+    found = [dialogue_of(row) for row in loaded["typos test whole"]]
+    assert found == sorted(expected, key=lambda dialogue: str(dialogue["dialogue_id"]))
+    said = {one["dialogue_id"]: [turn["utterance"] for turn in one["turns"]] for one in found}
+    turns = loaded["typos_turns test whole"]
+    assert any(row["operations"] for row in turns)
+    assert all(said[row["dialogue_id"]][row["turn"]] == row["utterance"] for row in turns)
 
 
 def test_datasets_tables(loaded: dict[str, Rows]) -> None:

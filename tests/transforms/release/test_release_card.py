@@ -20,7 +20,7 @@ from release_manifests import change, composed, follows, manifest, measures, row
 
 from parapet.schemas.release_config import Author, Source
 from parapet.schemas.release_manifest import Column, Config, Input, SplitInfo
-from parapet.transforms.release.documents.card import card, size_category
+from parapet.transforms.release.documents.card import card, default_config, size_category
 
 HOSTILE = (
     "a | b",
@@ -104,6 +104,24 @@ def test_the_first_configuration_is_the_default_where_there_is_no_original() -> 
     front, _ = parts(card(found))
     assert [one["config_name"] for one in front["configs"] if one.get("default")] == ["v1"]
     assert 'load_dataset("./tiny-x/1.1.0", "v1", split="test")' in card(found)
+
+
+def test_the_default_is_the_corpus_that_is_the_original_or_else_has_dialogues() -> None:
+    found = manifest()
+    schemas, original, v1 = (found.configs[name] for name in ("schemas", "original", "v1"))
+    assert default_config(manifest(configs={"schemas": schemas, "v1": v1, "sgd": original})) == "sgd"
+    assert default_config(manifest(configs={"schemas": schemas, "v1": v1})) == "v1"
+    assert default_config(manifest(configs={"schemas": schemas})) == "schemas"
+    assert default_config(manifest(configs={})) == ""
+
+
+def test_how_to_load_it_from_the_hub() -> None:
+    text = card(manifest())
+    assert 'load_dataset("OWNER/tiny-x", "v1", split="test", revision="1.1.0")' in text
+    assert "once `parapet release push` has uploaded it" in text
+    text = card(manifest(configuration={"hub": "ada/sets"}))
+    assert 'load_dataset("ada/sets", "v1", split="test", revision="1.1.0")' in text
+    assert "release push" not in text
 
 
 def test_a_licence_that_the_hub_does_not_know() -> None:
@@ -313,8 +331,9 @@ def test_load_dataset_notices_missing_rows(release: Path, datasets: Any, tmp_pat
 
 
 def test_the_examples_run(release: Path, tmp_path: Path) -> None:
-    examples = re.findall(r"```python\n(.*?)```", card(manifest()), re.DOTALL)
-    assert len(examples) == 2
+    local, hub, files = re.findall(r"```python\n(.*?)```", card(manifest()), re.DOTALL)
+    assert "OWNER/" in hub  # test_release_push.py loads from a Hub
+    examples = (local, files)
     program = "\n".join([*examples, "print(rows.num_rows, len(frame), table.num_rows)"])
     found = subprocess.run(
         [sys.executable, "-c", program],
@@ -324,7 +343,7 @@ def test_the_examples_run(release: Path, tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert found.stdout.split() == ["3", "3", "2"]
+    assert found.stdout.split() == ["1", "1", "1"]
 
 
 def test_a_release_of_schemas_alone() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from parapet.schemas.layout import SPLITS
+from parapet.schemas.layout import SPLITS, TEST
 from parapet.schemas.release_config import Source
 from parapet.schemas.release_manifest import Config, Manifest
 from parapet.transforms.crowd.report import DISPOSITIONS
@@ -55,8 +55,8 @@ _COUNTED = ("services", "intents", "slots", "dialogues", "turns")
 
 def card(manifest: Manifest) -> str:
     """The whole of README.md. Of ``manifest.files`` it needs those below ``data/`` and ``sgd/`` only."""
-    first = default_config(manifest)
     licence = find(manifest.licence)
+    config, split = example_of(manifest)
     return render(
         "release_card.md.jinja",
         front=front_matter(manifest),
@@ -67,8 +67,12 @@ def card(manifest: Manifest) -> str:
         keys=_keys(manifest),
         columns=table(("configuration", "column", "type", "what it is"), _columns(manifest)),
         place=f"{manifest.name}/{manifest.version}",
-        first=first,
-        split=next(iter(manifest.configs[first].splits), "") if first else "",
+        default=default_config(manifest),
+        config=config,
+        split=split,
+        hub=hub_of(manifest),
+        pushed=bool(manifest.configuration.get("hub")),
+        version=manifest.version,
         pairs=any(config.record in ("dialogue", "service") for config in manifest.configs.values()),
         sgd=bullets(code(f"sgd/{name}/") for name in corpora_of(manifest)),
         counts=counts_table(manifest),
@@ -132,8 +136,27 @@ def front_matter(manifest: Manifest) -> str:
 
 
 def default_config(manifest: Manifest) -> str:
-    """What is loaded where no configuration is named: ``original``, or else the first; nothing where there is none."""
-    return "original" if "original" in manifest.configs else next(iter(manifest.configs), "")
+    """What ``load_dataset`` loads where no configuration is named: the original, or else the first with dialogues.
+
+    Without dialogues it is the first configuration; empty where there is none.
+    """
+    dialogues = [name for name, config in manifest.configs.items() if config.record == "dialogue"]
+    original = [name for name in dialogues if name == "original" or manifest.configs[name].kind == "original"]
+    return next(iter([*original, *dialogues, *manifest.configs]), "")
+
+
+def example_of(manifest: Manifest) -> tuple[str, str]:
+    """The configuration and split of the card's examples: the first dialogues beside the default, the test split."""
+    default = default_config(manifest)
+    others = (name for name, config in manifest.configs.items() if config.record == "dialogue" and name != default)
+    config = next(others, default)
+    splits = manifest.configs[config].splits if config else {}
+    return config, TEST if TEST in splits else next(iter(splits), "")
+
+
+def hub_of(manifest: Manifest) -> str:
+    """The repository of the Hugging Face Hub as ``release.toml`` has it; else a placeholder with the release's name."""
+    return str(manifest.configuration.get("hub") or f"OWNER/{manifest.name}")
 
 
 def size_category(rows: int) -> str:
