@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import StrictParser, add_split
+from parapet.pipelines.command import StrictParser
 from parapet.pipelines.evaluate import run_task
+from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
     from parapet.evaluation.response.task import ResponseTask
@@ -23,6 +23,8 @@ docs/evaluate_response.md says what counts."""
 EXAMPLE = """\
   parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores
   parapet evaluate --task response --reference my_corpus --predictions reference --output upper_bound
+  parapet evaluate --task response --reference my_corpus --sets typos=varied/typos --predictions my_responses \\
+    --output my_scores                  # my_responses/original/..., my_responses/typos/...
   parapet evaluate --task response --goals goals.json --knowledge_base db --responses test.jsonl \\
     --predictions responses.jsonl --output my_scores"""
 
@@ -36,16 +38,20 @@ def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task response", DESCRIPTION, EXAMPLE, NOTE)
     add = parser.add_argument
-    add("--reference", metavar="ROOT", help="corpus in the SGD format (default: the bundled sample)")
-    add_split(parser)
+    add_sets(
+        parser,
+        reference="corpus in the SGD format, or a release (default: the bundled sample)",
+        variants="schema variants whose responses were predicted; scored as the original's",
+    )
     add("--goals", metavar="FILE", help="instead of a corpus: the goals, as MultiWOZ's")
     add("--responses", metavar="FILE", help="with --goals: the reference responses, JSON lines, for BLEU")
     add("--knowledge_base", metavar="PATH", help="entities: JSON, or a folder of SERVICE_db.json")
     add(
         "--predictions",
         required=True,
-        metavar="FILE|reference",
-        help="JSON lines; or 'reference': the reference's own responses",
+        metavar="PATH|reference",
+        help="JSON lines, or a folder with those of each set: original/, typos/, ...; or 'reference': the reference's "
+        "own responses",
     )
     add(
         "--tokenizer",
@@ -63,12 +69,13 @@ def task(args: argparse.Namespace) -> ResponseTask:
 
     if args.reference is not None and args.goals is not None:
         raise InputError("give only one of them: a corpus, or goals", "--reference, --goals")
+    if args.goals is not None and (args.sets or args.variants):
+        raise InputError("go with a corpus: give it as --reference", "--sets, --variants")
     if (args.responses is None) != (args.goals is None):
         raise InputError("go together: goals, and the responses of the same dialogues", "--goals, --responses")
     return ResponseTask(
         predictions=args.predictions,
-        reference=args.reference if args.goals is not None else args.reference or str(sample_root()),
-        split=args.split,
+        sources=None if args.goals is not None else sources_of(args),
         goals=args.goals,
         responses=args.responses,
         knowledge_base=args.knowledge_base,

@@ -51,14 +51,14 @@ delexicalised (Peng et al. 2021, SOLOIST)."""
   parapet train soloist --train my_corpus my_variations/typos --held_out 0.1 --checkpoint gpt2 --output my_model"""
     predict_description = """\
 A model and dialogues -> after each user turn, from the reference's history, the belief state and the response:
-OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original.jsonl, delexicalised,
-for 'parapet evaluate --task response'."""
+OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
+delexicalised, for 'parapet evaluate --task response'; and so on for each variant and set."""
     predict_example = """\
   parapet predict soloist --model my_model --reference my_corpus --sets typos=my_variations/typos --output said
   parapet evaluate --task dst --reference my_corpus --sets typos=my_variations/typos --predictions said/predictions \\
     --output my_states
-  parapet evaluate --task response --reference my_corpus --predictions said/responses/original.jsonl \\
-    --output my_responses"""
+  parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos \\
+    --predictions said/responses --output my_responses"""
     batch = (16, "turns")
 
     def add_train_flags(self, parser: StrictParser) -> None:

@@ -12,8 +12,16 @@ import pytest
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.response.goals import END, Goal, Request, Search
 from parapet.evaluation.response.multiwoz import read_entities, read_reference
-from parapet.evaluation.response.sgd import naming_slots, reference_of
-from parapet.evaluation.response.task import evaluate, own_responses, read_responses
+from parapet.evaluation.response.sgd import Reference, naming_slots, reference_of
+from parapet.evaluation.response.task import (
+    Evaluation,
+    Responses,
+    SetInputs,
+    evaluate,
+    own_responses,
+    read_responses,
+)
+from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, parse_service
@@ -64,6 +72,14 @@ TURNS = [
     user("book it", intent="BookInn"),
     system("Your inn in Bonn is booked.", **search(GERMAN, method="BookInn", city="Bonn")),
 ]  # fmt: skip
+
+
+def scored(reference: Reference, responses: Responses, tokenizer: str) -> Evaluation:
+    return evaluate({"": SetInputs(reference, responses)}, tokenizer)
+
+
+def read(path: str, reference: Reference) -> Responses:
+    return read_responses(path, "test", {ORIGINAL: reference.responses})[ORIGINAL]
 
 
 def dialogues(turns: list[dict[str, Any]] = TURNS, name: str = "1_00000") -> list[Dialogue]:
@@ -119,13 +135,13 @@ def test_what_the_schema_lacks() -> None:
 
 def test_the_reference_itself_and_a_system_that_says_nothing() -> None:
     reference = reference_of(dialogues(), SERVICES)
-    own = evaluate(reference, own_responses(reference.responses), "13a")
+    own = scored(reference, own_responses(reference.responses), "13a")
     assert own.metrics[ALL] == pytest.approx({"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0})
     assert own.metrics["Inns_1"] == {"searches": 1.0, "requests": 1.0}
     assert "case:lc" in own.signature
     assert "tok:13a" in own.signature
     silent = {name: dict.fromkeys(turns, "") for name, turns in reference.responses.items()}
-    mute = evaluate(reference, own_responses(silent), "13a")
+    mute = scored(reference, own_responses(silent), "13a")
     assert mute.metrics[ALL] == {"inform": 0.0, "success": 0.0, "bleu": 0.0, "combined": 0.0}
 
 
@@ -138,7 +154,7 @@ def test_bleu_is_sacrebleus() -> None:
     wanted = sacrebleu.corpus_bleu(
         texts, [["Anchor?", "12, yes", "Castle", "Your inn in Bonn is booked."]], lowercase=True
     ).score
-    assert evaluate(reference, said, "13a").metrics[ALL]["bleu"] == wanted
+    assert scored(reference, said, "13a").metrics[ALL]["bleu"] == wanted
 
 
 GOALS = {
@@ -191,11 +207,11 @@ def test_goals_and_entities_of_files(tmp_path: Path) -> None:
     ):
         state = {"stars": "4"} if given[0] == "4 stars" else given[0]
         path = said(tmp_path, state, *given[1:])
-        found = evaluate(reference, read_responses(path, reference.responses), "none")
+        found = scored(reference, read(path, reference), "none")
         assert (found.metrics[ALL]["inform"], found.metrics[ALL]["success"]) == (inform, success)
     # Nobody asks for the train's number, so none needs to be offered; a wrong one is wrong.
     wrong = said(tmp_path, *right, train="[train_id] leaves soon")
-    found = evaluate(reference, read_responses(wrong, reference.responses), "none")
+    found = scored(reference, read(wrong, reference), "none")
     assert found.metrics["train"]["searches"] == 0.0
 
 
@@ -211,7 +227,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     ):
         (tmp_path / "said.jsonl").write_text(text)
         with pytest.raises(InputError) as caught:
-            read_responses(str(tmp_path / "said.jsonl"), reference.responses)
+            read(str(tmp_path / "said.jsonl"), reference)
         assert reason in str(caught.value)
     (tmp_path / "goals.json").write_text(json.dumps({**GOALS, "more": {}}))
     with pytest.raises(InputError, match="no response for dialogue 'more'"):

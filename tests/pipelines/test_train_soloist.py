@@ -65,7 +65,7 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model: Path, toy: Path, tm
     assert predict([*flags, "--output", str(one)]) == 0
     assert predict([*flags, "--batch_size", "5", "--output", str(two), *TWO_WORKERS]) == 0
     assert files_of(one) == files_of(two)
-    said = {name: rows_of(one / "responses" / f"{name}.jsonl") for name in ("original", "other")}
+    said = {name: rows_of(one / "responses" / name / "test" / "responses.jsonl") for name in ("original", "other")}
     assert sorted(map(json.dumps, said["original"])) == sorted(map(json.dumps, said["other"]))
     states = scores(tmp_path, "dst", *reference, "--predictions", str(one / "predictions"), "--sets", f"other={other}")
     assert states["#ALL_SERVICES"]["joint_goal_accuracy"] > LEARNED
@@ -78,10 +78,12 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model: Path, toy: Path, tm
         for frame, right in zip(turn["frames"], its["frames"], strict=True)
     ]
     assert sum(a == b for a, b in pairs) / len(pairs) > LEARNED
-    responses = ["--predictions", str(one / "responses" / "original.jsonl")]
-    metrics = scores(tmp_path, "response", *reference, *responses)["#ALL"]
-    assert metrics["inform"] > LEARNED
-    assert metrics["success"] > LEARNED
+    sets = ["--sets", f"other={other}", "--predictions", str(one / "responses")]
+    metrics = scores(tmp_path, "response", *reference, *sets)
+    assert metrics["original"]["inform"] > LEARNED
+    assert metrics["original"]["success"] > LEARNED
+    for metric in ("inform", "success"):
+        assert metrics["other"][metric] == metrics["original"][metric]
     counts = json.loads((one / "run.json").read_text())["counts"]
     assert counts["answered/original"] == counts["asked/other"] == 18
 
@@ -92,7 +94,7 @@ def test_responses_depend_on_the_database(model: Path, toy: Path, tmp_path: Path
     (tmp_path / "db.json").write_text(json.dumps({"Inns_1": more}))
     flags = ["soloist", "--quiet", "--model", str(model), "--reference", str(toy / "corpus")]
     assert predict([*flags, "--knowledge_base", str(tmp_path / "db.json"), "--output", str(tmp_path / "out")]) == 0
-    rows = rows_of(tmp_path / "out" / "responses" / "original.jsonl")
+    rows = rows_of(tmp_path / "out" / "responses" / "original" / "test" / "responses.jsonl")
     said = [row["response"] for row in rows if row["dialogue_id"] == "1_00000" and row["turn"] == 3]
     assert said == ["there is [inns_1_inn_name] among many ."]
 

@@ -62,7 +62,7 @@ class Job(inference.Job[DialogueFile, Dialogues, Soloist], frozen=True, kw_only=
         states, responses, counts = answered(chunk.dialogues, self.sets[file.set].services, model)
         parts = [
             Part(file.predictions, (file.predictions, chunk.number), states),
-            Part(f"{RESPONSES}/{file.set}.jsonl", (file.predictions, chunk.number), responses),
+            Part(f"{RESPONSES}/{file.set}/{self.split}/{RESPONSES}.jsonl", (file.predictions, chunk.number), responses),
         ]
         return Answers(parts, {f"{kind}/{file.set}": n for kind, n in sorted(counts.items()) if n})
 
