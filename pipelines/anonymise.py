@@ -9,15 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import (
-    Parser,
-    add_max_bad,
-    check_apart,
-    counted,
-    run_command,
-    say,
-    warn_dead_letters,
-)
+from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
+from parapet.pipelines.flags import Parser, add_max_bad
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import (
-    Parser,
-    add_max_bad,
-    add_split,
-    check_apart,
-    counted,
-    run_command,
-    say,
-    warn_dead_letters,
-)
+from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
+from parapet.pipelines.flags import Parser, add_max_bad, add_split
 from parapet.schemas.layout import TRAIN, sample_root
 
 if TYPE_CHECKING:

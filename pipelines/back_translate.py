@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines import translating
-from parapet.pipelines.command import Parser, add_max_bad, check_apart, counted, read_good, run_command, say
+from parapet.pipelines.command import check_apart, counted, read_good, run_command, say
+from parapet.pipelines.flags import Parser, add_max_bad
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root

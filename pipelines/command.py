@@ -1,4 +1,4 @@
-"""What every pipeline's command line shares: strict flags, a Beam run with progress, exit statuses.
+"""What running a command has in common: a Beam run with progress, messages, exit statuses.
 
 A pipeline module offers ``parser()`` (cheap: no Beam import), ``build(pipeline, args)`` and ``run(argv)``.
 """
@@ -6,24 +6,21 @@ A pipeline module offers ``parser()`` (cheap: no Beam import), ``build(pipeline,
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import logging
 import os
-import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parapet.pipelines import cloud, progress
+from parapet.pipelines.flags import EXIT_USAGE, Parser, StrictParser, is_input
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
-from parapet.schemas.layout import SPLITS, TEST, SplitSchemas, as_path, read_root, same_place
+from parapet.schemas.layout import SplitSchemas, read_root, same_place
 from parapet.transforms.text import counted as counted
 
 if TYPE_CHECKING:
@@ -34,125 +31,14 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation import Perturbation
 
 Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
-Adds = argparse.ArgumentParser | argparse._ArgumentGroup
 
-# Flags whose values are inputs and nothing else. (Others take a file or a word, and are checked by who reads them.)
-_INPUTS = re.compile(
-    "sgd|schemas|training|variants|oracle|backtrans|reference|predictions|sets|train|dev|foreign|rewritten|chats|logs|"
-    "entities|kb|ontology|goals|knowledge_base|candidates|match|calibration|normalisation|intents"
-)
 _WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
 
 EXIT_FAILURE = 1
-EXIT_USAGE = 2
 
 
 class UsageError(InputError):
     """Input that cannot be used, found before anything ran: exit status 2."""
-
-
-class StrictParser(argparse.ArgumentParser):
-    """argparse with strict flags, examples as written, and errors that name the nearest flag."""
-
-    def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
-        super().__init__(
-            prog=f"parapet {name}",
-            description=description,
-            epilog=f"example:\n{example}" + (f"\n\n{note}" if note else ""),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        self.add_argument("--quiet", action="store_true", help="no progress, no summary; errors only")
-        self.add_argument(
-            "--log_format", choices=("text", "json"), default="text", help="messages as text or JSON lines"
-        )
-
-    def error(self, message: str) -> NoReturn:
-        """Exits with status 2 and one line that says what to do."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
-
-    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses strictly; gives the flags and what is left for others (nothing)."""
-        self.check_flags(sys.argv[1:] if argv is None else argv, tuple)
-        return self.parse_args(argv), []
-
-    def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> None:
-        """Exits where a flag is neither ours nor one of ``others()``, and names the nearest."""
-        # Of a mistyped --ouput argparse would only say that --output is missing.
-        ours = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
-        strange = [flag for token in argv if token.startswith("--") and (flag := token.split("=", 1)[0]) not in ours]
-        if strange and "--help" not in argv and "-h" not in argv:
-            known = list(others())
-            for flag in strange:
-                if flag not in known:
-                    near = difflib.get_close_matches(flag, [*ours, *known], n=1, cutoff=0.6)
-                    self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
-
-
-class Parser(StrictParser):
-    """The parser of a Beam pipeline: ``--output`` is there, and flags of Beam's own are left for the runner."""
-
-    def __init__(self, name: str, description: str, example: str) -> None:
-        note = "Runner flags (--runner, --direct_running_mode, --project, ...) go to Beam."
-        super().__init__(name, description, example, note)
-        self.add_argument("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
-
-    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
-        """Parses ours strictly; gives the flags of Beam's own back for the runner."""
-        argv = sys.argv[1:] if argv is None else list(argv)
-        self.check_flags(argv, _beam_flags)
-        args, rest = self.parse_known_args(argv)
-        if rest:
-            self._check_runner_flags(rest)
-        if any(c in args.output for c in "*?["):
-            self.error(
-                f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)"
-            )
-        args.output = args.output.rstrip("/") or "/"
-        try:
-            as_path(args.output)
-        except InputError as error:
-            self.error(f"--output {args.output}: {error.reason}")
-        return args, rest
-
-    def _check_runner_flags(self, rest: Sequence[str]) -> None:
-        known = _beam_flags()
-        takes_value = False
-        for token in rest:
-            if not token.startswith("-"):
-                if not takes_value:
-                    self.error(f"unexpected argument {token!r}")
-                takes_value = False
-                continue
-            flag = token.split("=", 1)[0]
-            if flag not in known:
-                self.error(f"unknown flag {flag}")
-            takes_value = "=" not in token and known[flag]
-
-
-@cache
-def _beam_flags() -> dict[str, bool]:
-    """Every flag that Beam knows, with whether it takes a value."""
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-    flags: dict[str, bool] = {}
-    for cls in PipelineOptions.__subclasses__():
-        parser = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
-        if "_add_argparse_args" in vars(cls):
-            # Only the names matter here, so Beam's own parser subclass is not needed.
-            parser.add_argument = _tolerant(parser.add_argument)  # type: ignore[method-assign]
-            cls._add_argparse_args(parser)
-        for action in parser._actions:
-            flags.update(dict.fromkeys(action.option_strings, action.nargs != 0))
-    return flags
-
-
-def _tolerant(add: Callable[..., Any]) -> Callable[..., Any]:
-    def add_argument(*names: Any, **options: Any) -> Any:
-        options.pop("default", None)
-        return add(*names, **options)
-
-    return add_argument
 
 
 def run_command(
@@ -275,7 +161,7 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
         metavar = str(action.metavar)
         what = {"FILE": "file", "DIR": "folder"}.get(metavar, "file or folder")
         values = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-        for value in values if _INPUTS.fullmatch(action.dest) else []:
+        for value in values if is_input(action) else []:
             path = value.partition("=")[2] if action.dest == "sets" else value
             if path in ("", *metavar.split("|"), getattr(args, "output", None)) or "://" in path:
                 continue
@@ -288,41 +174,6 @@ def check_apart(output: str, **inputs: str | None) -> None:
     for flag, place in inputs.items():
         if place and same_place(place, output):
             raise InputError(f"the same folder as --{flag}; give one of its own", output, "--output")
-
-
-def add_split(parser: Adds, default: str = TEST, many: bool = False, text: str = "whose dialogues") -> None:
-    """Adds ``--split``: ``test``, or ``train`` for what trains or is trained on; several of them where ``many``."""
-    text += ": train, dev, test, comma-separated" if many else ""
-    metavar = "LIST" if many else "NAME"
-    action = parser.add_argument("--split", metavar=metavar, default=default, help=f"{text} (default {default})")
-    action.completer = lambda **_: SPLITS  # type: ignore[attr-defined]  # for argcomplete
-
-
-def add_max_bad(parser: Adds, records: str = "dialogues") -> None:
-    """Adds ``--max_bad``: the share of the input records that may be bad, a Fraction."""
-    parser.add_argument(
-        "--max_bad",
-        type=_share,
-        default=Fraction(1, 100),
-        metavar="SHARE",
-        help=f"{records} that may be left out because they cannot be used, such as 5%% or 0.05; more is an error "
-        "(default 1%%); see dead_letters.jsonl",
-    )
-
-
-def _share(given: str) -> Fraction:
-    """``5%`` or ``0.05``. Of a bare 1 nobody knows which of the two is meant."""
-    try:
-        number = Fraction(given.strip().removesuffix("%"))
-    except (ValueError, ZeroDivisionError):
-        raise argparse.ArgumentTypeError(f"{given!r} is no share: give 0% to 100%, or 0.05") from None
-    of_hundred = given.strip().endswith("%")
-    if not of_hundred and number >= 1:
-        raise argparse.ArgumentTypeError(f"{given!r} may mean 1 in 1 or 1 in 100: write {given.strip()}%, or 100%")
-    share = number / 100 if of_hundred else number
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{given!r} is no share: give 0% to 100%, or 0.05")
-    return share
 
 
 def say_summary(output: str, perturbation: Perturbation) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import StrictParser, check_apart
+from parapet.pipelines.command import check_apart
 from parapet.pipelines.evaluate import run_task
+from parapet.pipelines.flags import StrictParser
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:

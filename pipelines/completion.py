@@ -12,8 +12,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from parapet.pipelines.command import StrictParser, run_checked
+from parapet.pipelines.command import run_checked
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.flags import StrictParser
 from parapet.schemas.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")

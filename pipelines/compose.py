@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import Parser, counted, run_command
+from parapet.pipelines.command import counted, run_command
 from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
+from parapet.pipelines.flags import Parser
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:

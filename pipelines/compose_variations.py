@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import Parser, add_split, check_apart, counted, run_command, say
+from parapet.pipelines.command import check_apart, counted, run_command, say
 from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
+from parapet.pipelines.flags import Parser, add_split
 from parapet.schemas.layout import as_path, is_there, sample_root
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import EXIT_FAILURE, Parser, counted, say
+from parapet.pipelines.command import EXIT_FAILURE, counted, say
+from parapet.pipelines.flags import Parser
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 

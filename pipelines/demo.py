@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, Parser, run_checked
+from parapet.pipelines.command import EXIT_FAILURE, run_checked
 from parapet.pipelines.demo_reuse import Made
+from parapet.pipelines.flags import Parser
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
 

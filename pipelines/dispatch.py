@@ -2,41 +2,72 @@
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import importlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-PIPELINES = {
-    "demo": "the bundled sample through every stage, to pages you can open",
-    "hits": "schemas -> HIT pages, requester-site template and input CSV, plan with cost",
-    "mturk": "publish those pages on MTurk, collect, pay and top up: journalled, each worker paid once",
-    "compose": "schemas + crowd answers -> vetted, ranked, composed variants v1...v5, audit, review page",
-    "rewrite": "dialogues + variants -> the same dialogues under each variant's names, as SGD-X has them",
-    "statistics": "schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU, as JSON and a page",
-    "back_translate": "schemas -> one variant per pivot language, translated there and back; a translation memory",
-    "augment": "dialogues + any variants -> training sets: back-translated, crowdsourced, corrupted, mixed",
-    "compose_variations": "dialogues + rewriting answers -> vetted variations of user turns, audit, review page",
-    "language_variations": "dialogues -> user turns with typos, verbose, simple, in other words; mixes at exact rates",
-    "speech_errors": "dialogues -> user turns as ASR transcripts, at given word error rates",
-    "unseen_entities": "dialogues -> the same with slot values that occur nowhere in training",
-    "ood": "dialogues + foreign utterances -> out-of-domain turns at exact rates, labelled, with fallbacks",
-    "perturb": "dialogues -> the same, perturbed by any perturbation that is installed: plug-ins, too",
-    "few_shot": "dialogues -> small nested training sets for each domain, and their tests",
-    "unseen_services": "dialogues -> splits by domain or service: what is tested on is not in training",
-    "reminders": "a simulator -> a corpus of dialogues about reminders, by an agenda-based user",
-    "restaurants": "an ontology -> bAbI dialog tasks 1 to 5 simulated, with out-of-vocabulary tests",
-    "babi_task6": "DSTC2 logs and labels -> dialog bAbI task 6, and the same in the SGD layout",
-    "anonymise": "real chats -> chats without who is in them, and what a second look suspects",
-    "train": "dialogues -> a baseline model of the papers: dialogue states, generation, intents, bAbI",
-    "predict": "such a model + dialogues -> predictions, as evaluate takes them",
-    "evaluate": "predictions -> metrics, schema sensitivity, a report page: dst, intent, ood, ranking, ...",
-    "compare": "outputs of evaluate -> systems next to each other: a leaderboard, paired tests",
-    "release": "outputs of the others -> a versioned, verifiable dataset release: build, verify, diff, show",
-    "doctor": "nothing -> what is installed and set up here, what else there is, and how to get it",
-    "completion": "a shell's name -> the script that makes it complete these commands",
+if TYPE_CHECKING:
+    from parapet.pipelines.flags import StrictParser
+
+# The commands by purpose, each with its summary.
+GROUPS = {
+    "try it": {
+        "demo": "run every stage on the bundled sample, and open its pages",
+    },
+    "collect paraphrases": {
+        "hits": "pages and tasks on which crowd workers paraphrase",
+        "mturk": "publish, collect and pay these tasks on MTurk",
+        "compose": "crowd answers -> schema variants v1...v5",
+        "compose_variations": "crowd answers -> rewritten user turns",
+        "back_translate": "schema variants by translation there and back",
+        "statistics": "how far variants are from the original schemas",
+    },
+    "perturb dialogues": {
+        "rewrite": "dialogues under each variant's names, as in SGD-X",
+        "language_variations": "user turns with typos, verbose, simple, paraphrased",
+        "speech_errors": "user turns as ASR transcripts, at given error rates",
+        "unseen_entities": "slot values that do not occur in training",
+        "ood": "out-of-domain turns at given rates",
+        "perturb": "any perturbation that is installed, plug-ins too",
+    },
+    "make training sets and splits": {
+        "augment": "training sets from dialogues and schema variants",
+        "few_shot": "small nested training sets for each domain",
+        "unseen_services": "splits with unseen domains or services",
+    },
+    "simulate and convert dialogues": {
+        "reminders": "dialogues about reminders, by a simulated user",
+        "restaurants": "bAbI dialog tasks 1 to 5, simulated",
+        "babi_task6": "bAbI dialog task 6 from DSTC2; also in SGD's format",
+        "anonymise": "real chats without names, numbers and addresses",
+    },
+    "train and evaluate": {
+        "train": "train a baseline model of the papers",
+        "predict": "run such a model on dialogues",
+        "evaluate": "predictions -> metrics and a report",
+        "compare": "a leaderboard of systems, with significance tests",
+    },
+    "publish": {
+        "release": "build, verify and compare versioned datasets",
+    },
+    "help": {
+        "doctor": "what is installed and set up here, and what is missing",
+        "completion": "complete these commands in bash, zsh or fish",
+    },
 }
+PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
+
+
+def canonical(name: str) -> str:
+    """A name with ``_`` for each ``-``: the two are alike in the names of flags and commands."""
+    return name.replace("-", "_")
+
+
+def spelling(name: str, names: Iterable[str]) -> str | None:
+    """How a name is spelled among others; None where it is not among them."""
+    return next((other for other in names if canonical(other) == canonical(name)), None)
 
 
 def hand_over(program: str, what: str, names: Iterable[str], package: str, usage: str, argv: Sequence[str]) -> int:
@@ -50,16 +81,17 @@ def hand_over(program: str, what: str, names: Iterable[str], package: str, usage
       usage: the help.
       argv: what follows the program.
     """
-    if not argv or argv[0] in ("-h", "--help", "help"):
+    if not argv or canonical(argv[0]) in ("_h", "__help", "__help_all", "help"):
         print(usage, end="")
         return 0 if argv else 2
     name, *rest = argv
-    if name not in names:
+    spelled = spelling(name, names)
+    if spelled is None:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
         print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"{package}.{name.replace('-', '_')}")
+    module = importlib.import_module(f"{package}.{canonical(spelled)}")
     return int(module.run(rest))
 
 
@@ -73,12 +105,12 @@ def actions_of(pipeline: str) -> Mapping[str, str]:
     return {}
 
 
-def parser_of(pipeline: str, action: str = "") -> argparse.ArgumentParser:
+def parser_of(pipeline: str, action: str = "") -> StrictParser:
     """The parser of a pipeline without actions, or of one action of a pipeline."""
     package = f"parapet.pipelines.{pipeline}"
     if action and hasattr(module := importlib.import_module(package), "parser"):
-        parser: argparse.ArgumentParser = module.parser(action)  # those of models differ in what they are made for
+        parser: StrictParser = module.parser(action)  # those of models differ in what they are made for
         return parser
-    module = importlib.import_module(f"{package}.{action.replace('-', '_')}".rstrip("."))
+    module = importlib.import_module(f"{package}.{canonical(action)}".rstrip("."))
     parser = module.parser()
     return parser

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import Parser, counted, read_good, run_command, say
+from parapet.pipelines.command import counted, read_good, run_command, say
+from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
 from parapet.transforms.hits.terms import REWRITE_ESTIMATES, REWRITES, SCHEMA_ESTIMATES, Terms

@@ -6,22 +6,32 @@ import os
 import sys
 from collections.abc import Sequence
 
-from parapet.pipelines.dispatch import PIPELINES, hand_over
+from parapet.pipelines.dispatch import GROUPS, PIPELINES, hand_over
 
-USAGE = f"""usage: parapet PIPELINE [flags]
+USAGE = """\
+usage: parapet COMMAND [flags]
 
-Builds robustness test data for schema-guided dialogue systems.
-
-pipelines:
-{chr(10).join(f"  {name:20}{what}" for name, what in PIPELINES.items())}
-
-Without --schemas or --sgd a pipeline runs on the bundled sample. Runner flags (--runner, --project, ...)
-go through to Apache Beam.
-
-  parapet demo --output demo-output
-  parapet hits --schemas my_corpus --output my_hits
-  parapet PIPELINE --help
+Builds datasets that test how robust a dialogue system is, and scores systems on
+them. Without a corpus, a command uses the bundled sample.
 """
+EXAMPLE = """
+example:
+  parapet demo --output demo-output
+  parapet perturb typos --sgd my_corpus --output my_typos
+  parapet evaluate --task dst --help
+
+'parapet help COMMAND' shows the flags of a command; in flags and names, - and _
+are alike.
+"""
+
+
+def usage() -> str:
+    """The commands by purpose."""
+    groups = (
+        f"\n{title}:\n" + "".join(f"  {name:22}{summary}\n" for name, summary in commands.items())
+        for title, commands in GROUPS.items()
+    )
+    return USAGE + "".join(groups) + EXAMPLE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"parapet {parapet_version()}")
         return 0
-    return hand_over("parapet", "pipeline", PIPELINES, "parapet.pipelines", USAGE, argv)
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
+    return hand_over("parapet", "command", PIPELINES, "parapet.pipelines", usage(), argv)
 
 
 if __name__ == "__main__":

@@ -14,15 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import (
-    Parser,
-    add_max_bad,
-    add_split,
-    check_apart,
-    run_command,
-    say_summary,
-    warn_dead_letters,
-)
+from parapet.pipelines.command import check_apart, run_command, say_summary, warn_dead_letters
+from parapet.pipelines.dispatch import spelling
+from parapet.pipelines.flags import Parser, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
@@ -35,13 +29,16 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbation import Perturbation
 
 EXAMPLE = """\
-  parapet perturb typos --output typos                        # the sample's test dialogues
-  parapet perturb my_perturbation --sgd sgd --split dev,test --seed 1 --output perturbed
-  parapet perturb typos --help                                # the options of one"""
+  parapet perturb typos --output typos           # the sample's test dialogues
+  parapet perturb my_perturbation --sgd sgd --split dev,test --output perturbed
+  parapet perturb typos --help                   # the options of one"""
+
+EXAMPLE_OF_ONE = "  parapet perturb {name} --sgd sgd --split test --output perturbed"
 
 USAGE = """usage: parapet perturb PERTURBATION [flags]
 
-Perturbs a corpus: OUT/SET/test/dialogues_001.json, a row for every change in OUT/SET/turns, statistics, a page.
+Perturbs a corpus: OUT/SET/test/dialogues_001.json, a row for every change in
+OUT/SET/turns, statistics, a page.
 """
 
 _SHARED = ("seed", "max_bad")  # options of a perturbation that have flags of their own
@@ -71,22 +68,36 @@ class Config(msgspec.Struct, frozen=True):
     plugin: dict[str, object]
 
 
-def parser(perturbation: type[Perturbation] | None = None) -> Parser:
-    """The flags: those of every perturbation, and those that the options of one have."""
+def parser(perturbation: type[Perturbation] | str | None = None) -> Parser:
+    """The flags: those of every perturbation, and those that the options of one have, a class or its name."""
+    if isinstance(perturbation, str):
+        perturbation = class_of(perturbation)
     name, summary = "PERTURBATION", "Perturbs a corpus."
     flags: list[tuple[str, dict[str, Any]]] = []
     if perturbation is not None:
         name = perturbation.name
         summary, flags = summary_and_flags(perturbation)
-    what = f"{summary}\nOUT/SET/test/dialogues_001.json, with statistics, a card and a page."
-    result = Parser(f"perturb {name}", what, EXAMPLE)
-    result.add_argument("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
+    what = f"{summary} Writes OUT/SET/test/dialogues_001.json, statistics, a card and a page."
+    result = Parser(f"perturb {name}", what, EXAMPLE if perturbation is None else EXAMPLE_OF_ONE.format(name=name))
+    add_sgd(result)
     add_split(result, many=True)
-    result.add_argument("--seed", default="0", help="of all random choices: any text (default 0)")
-    add_max_bad(result)
+    add = result.group(f"options of {name}")
     for flag, options in flags:
-        result.add_argument(flag, **options)
+        add(flag, **options)
+    add_max_bad(result)
+    add_seed(result)
     return result
+
+
+def class_of(name: str) -> type[Perturbation]:
+    """The class of a perturbation. Raises InputError where none of this name is installed, or it cannot be imported."""
+    from parapet.transforms.perturbations import Registry, unknown
+
+    registry = Registry()
+    spelled = spelling(name, registry)
+    if spelled is None:
+        raise InputError(unknown(name))
+    return registry[spelled]
 
 
 def summary_and_flags(perturbation: type[Perturbation]) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
@@ -99,20 +110,27 @@ def summary_and_flags(perturbation: type[Perturbation]) -> tuple[str, list[tuple
     document = inspect.getdoc(perturbation) or ""
     flags: list[tuple[str, dict[str, Any]]] = []
     for option in options_of(perturbation):
-        about = " ".join(re.findall(rf"^ +{option.name}: (.*(?:\n {{4,}}.*)*)", document, re.M)[:1])
-        about = re.sub(r"\s+", " ", about).replace("`", "").replace("%", "%%")
         default = option.default
-        flag: dict[str, Any] = {"help": about}
+        flag: dict[str, Any] = {"help": about(perturbation, option.name)}
         if default is False:
             flag["action"] = "store_true"
         else:
-            flag |= {"metavar": option.name.upper(), "default": None, "required": default is option.empty}
-            flag["type"] = type_of(option)
+            flag |= {"default": None, "required": default is option.empty, "type": type_of(option)}
+            flag["metavar"] = {int: "N", float: "X"}.get(flag["type"], "LIST" if isinstance(default, tuple) else "TEXT")
             shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
             if shown not in ("", None, option.empty):
-                flag["help"] += f" (default {shown})"
+                flag["help"] += f" (default: {shown})"
         flags.append((f"--{option.name}", flag))
     return document.partition("\n")[0], flags
+
+
+def about(perturbation: type[Perturbation], option: str) -> str:
+    """What the docstring of a class says of an option, or that of a base class."""
+    for cls in perturbation.__mro__:
+        for text in re.findall(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.cleandoc(cls.__doc__ or ""), re.M)[:1]:
+            if not text.startswith("see "):
+                return re.sub(r"\s+", " ", text).replace("`", "").replace("%", "%%").removesuffix(".")
+    return "an option of this perturbation"
 
 
 def type_of(option: inspect.Parameter) -> type:
@@ -139,12 +157,10 @@ def run(argv: Sequence[str] | None = None) -> int:
     if not argv or argv[0].startswith("-"):
         print(usage(), end="")
         return 0 if argv[:1] in (["-h"], ["--help"]) else 2
-    from parapet.transforms.perturbations import Registry, unknown
-
     try:
-        perturbation = Registry()[argv[0]]
-    except (KeyError, InputError) as error:
-        print(f"parapet perturb: {error if isinstance(error, InputError) else unknown(argv[0])}", file=sys.stderr)
+        perturbation = class_of(argv[0])
+    except InputError as error:
+        print(f"parapet perturb: {error}", file=sys.stderr)
         return 2
     return run_command(parser(perturbation), argv[1:], partial(check, perturbation), build, report, inputs)
 

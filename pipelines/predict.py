@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, counted, run_command, say
-from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.command import counted, run_command, say
+from parapet.pipelines.dispatch import hand_over, spelling
+from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import MODELS, family_of
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def parser(model: str) -> Parser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    if argv and argv[0] in MODELS:
-        family = family_of(argv[0])
+    if argv and (model := spelling(argv[0], MODELS)):
+        family = family_of(model)
         inputs = lambda prediction: prediction.inputs  # noqa: E731
         return run_command(family.predict_parser(), argv[1:], family.prediction, build, report, inputs)
     return hand_over("parapet predict", "model", MODELS, "parapet.pipelines.predict", USAGE, argv)

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, counted, run_command, say
+from parapet.pipelines.command import counted, run_command, say
+from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
 

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, check_apart, counted, run_command, say
+from parapet.pipelines.command import check_apart, counted, run_command, say
+from parapet.pipelines.flags import Parser
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import (
-    Parser,
-    add_max_bad,
-    check_apart,
-    run_command,
-    say,
-    warn_dead_letters,
-)
+from parapet.pipelines.command import check_apart, run_command, say, warn_dead_letters
+from parapet.pipelines.flags import Parser, add_max_bad
 from parapet.schemas.layout import sample_root
 from parapet.transforms.text import counted
 

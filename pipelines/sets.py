@@ -5,33 +5,29 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Adds, add_split, check_apart
+from parapet.pipelines.command import check_apart
+from parapet.pipelines.flags import INPUT, StrictParser, add_reference, add_split, add_variant
 from parapet.schemas.layout import sample_root, split_of_folder
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
 
-REFERENCE = "corpus, or a release (default: the bundled sample)"
-VARIANTS = "dialogues under each variant's names, as 'rewrite' writes them"
-SETS = "other sets: typos=varied/typos SR-10=heard/SR-10"
+REFERENCE = "corpus in the SGD format, or a release"
+VARIANTS = "dialogues under each variant's names: OUT of 'parapet rewrite'"
+SETS = "perturbed sets: typos=varied/typos SR-10=heard/SR-10"
 
 
 def add_sets(
-    parser: Adds,
-    *,
-    reference: str = REFERENCE,
-    split: str = "whose dialogues",
-    variants: str | None = VARIANTS,
-    sets: str = SETS,
+    parser: StrictParser, *, reference: str = REFERENCE, variants: str | None = VARIANTS, sets: str = SETS
 ) -> None:
     """Adds the flags; the texts are those of their help. Without ``variants`` there are no flags for them."""
-    add = parser.add_argument
-    add("--reference", metavar="ROOT", help=reference)
-    add_split(parser, text=split)
+    add_reference(parser, reference)
+    add_split(parser)
+    add = parser.group(INPUT)
     if variants is not None:
-        add("--variants", metavar="DIR", help=variants)
-        add("--variant", default="", metavar="LIST", help="which of them, comma-separated (default all)")
-    add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help=sets)
+        add("--variants", metavar="DIR", reads=True, help=variants)
+        add_variant(parser)
+    add("--sets", nargs="+", default=[], metavar="NAME=ROOT", reads=True, help=sets)
 
 
 def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sources:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_USAGE, Parser, check_apart, run_command, say, warn_dead_letters
+from parapet.pipelines.command import check_apart, run_command, say, warn_dead_letters
+from parapet.pipelines.flags import EXIT_USAGE, Parser
 from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:

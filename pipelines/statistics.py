@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import Parser, check_apart, read_good, run_command, say
+from parapet.pipelines.command import check_apart, read_good, run_command, say
+from parapet.pipelines.flags import Parser
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import StrictParser, UsageError, counted, run_checked, say
-from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.command import UsageError, counted, run_checked, say
+from parapet.pipelines.dispatch import hand_over, spelling
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.models import MODELS, family_of
 from parapet.schemas.distribution import parapet_version
 from parapet.schemas.errors import InputError
@@ -42,8 +43,8 @@ def parser(model: str) -> StrictParser:
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet train``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    if argv and argv[0] in MODELS:
-        family = family_of(argv[0])
+    if argv and (model := spelling(argv[0], MODELS)):
+        family = family_of(model)
         return run_checked(family.train_parser(), argv[1:], family.training, act, STOPPED)
     return hand_over("parapet train", "model", MODELS, "parapet.pipelines.train", USAGE, argv)
 

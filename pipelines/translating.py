@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, counted
+from parapet.pipelines.command import counted
+from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins

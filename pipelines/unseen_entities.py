@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import (
-    Parser,
-    add_max_bad,
-    add_split,
-    check_apart,
-    run_command,
-    say_summary,
-    warn_dead_letters,
-)
+from parapet.pipelines.command import check_apart, run_command, say_summary, warn_dead_letters
+from parapet.pipelines.flags import Parser, add_max_bad, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, add_max_bad
+from parapet.pipelines.flags import Parser, add_max_bad
 from parapet.pipelines.splits import run_split
 
 if TYPE_CHECKING:

@@ -233,7 +233,7 @@ def test_mistakes(
 def test_the_help_of_one_has_its_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["perturb", "shout", "--help"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "--share SHARE how many of the user turns. (default 1.0)" in printed
+    assert "--share X how many of the user turns (default: 1.0)" in printed
 
 
 def test_the_same_as_from_python(outputs: dict[str, Path]) -> None:

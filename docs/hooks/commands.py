@@ -14,12 +14,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.flags import Formatter, StrictParser, wrap_commands
 
 DOCS = Path(__file__).parents[1]
-SHARED = ("--quiet", "--log_format")
 INDEX = """# Commands
 
-The flags of this version, as `parapet COMMAND --help` shows them. The [guides](../index.md#guides) say what the
+The flags of this version, as `parapet COMMAND --help-all` shows them. The [guides](../index.md#guides) say what the
 commands are for. Flags that are not Parapet's go to Apache Beam: see [runners](../running.md#runners).
 """
 TABLE = "| | what it does |\n|---|---|"
@@ -79,22 +79,13 @@ def page_of(pipeline: str) -> str:
     return "\n".join(parts)
 
 
-def command(parser: argparse.ArgumentParser, level: str) -> str:
+def command(parser: StrictParser, level: str) -> str:
     """Description, usage, flags and examples of one parser; its sections have headings of this level."""
-    parser.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=_USAGE_WIDTH)
+    parser.formatter_class = partial(Formatter, width=_USAGE_WIDTH)
     parts = [_paragraphs(parser.description or ""), _code("text", parser.format_usage().removeprefix("usage: "))]
-    shared = []
-    for group in parser._action_groups:
-        own = [action for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
-        shared += [action for action in own if set(SHARED) & set(action.option_strings)]
-        own = [action for action in own if action not in shared]
-        if own:
-            builtin = group.title in ("options", "optional arguments", "positional arguments")
-            parts.append(_title("" if builtin else str(group.title)) + flags(parser, own))
-    parts.append(_title("messages") + flags(parser, shared))
-    example, _, note = (parser.epilog or "").removeprefix("example:\n").partition("\n\n")
-    parts.append(_code("sh", example))
-    parts += [_paragraphs(note)] if note else []
+    parts += [_title(title) + flags(parser, actions) for title, actions in parser.shown_groups()]
+    parts.append(_code("sh", wrap_commands(parser.example, _USAGE_WIDTH)))
+    parts += [_paragraphs(parser.note)] if parser.note else []
     return "\n".join(parts)
 
 
@@ -109,18 +100,9 @@ def _title(text: str) -> str:
 
 
 def _flag(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    formatter = argparse.HelpFormatter(parser.prog, width=10_000)
+    formatter = Formatter(parser.prog, width=10_000)
     invocation = formatter._format_action_invocation(action)
-    meaning = _html(formatter._expand_help(action))
-    default = action.default
-    if action.required and action.option_strings:
-        meaning += " <span class=required>required</span>"
-    elif (
-        default not in (None, False, [], (), argparse.SUPPRESS)
-        and "default" not in meaning
-        and str(default) not in meaning
-    ):
-        meaning += f" (default <code>{_html(str(default))}</code>)"
+    meaning = _html(formatter._expand_help(action)).replace(" (required)", " <span class=required>required</span>")
     anchor = _anchor(parser.prog) + (action.option_strings[-1] if action.option_strings else f"-{action.dest}")
     return f'<dt id="{escape(anchor)}"><code>{escape(invocation)}</code></dt><dd>{meaning}</dd>'
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
+from parapet.pipelines.flags import StrictParser
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
 

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from parapet.pipelines.command import StrictParser, check_apart, run_checked, say
+from parapet.pipelines.command import check_apart, run_checked, say
 from parapet.pipelines.dispatch import hand_over
+from parapet.pipelines.flags import StrictParser
 
 if TYPE_CHECKING:
     from parapet.evaluation.task import Task

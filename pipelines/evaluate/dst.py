@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, run_command, say
+from parapet.pipelines.command import run_command, say
+from parapet.pipelines.flags import Parser
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.text import counted

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import StrictParser
 from parapet.pipelines.evaluate import run_task
+from parapet.pipelines.flags import StrictParser
 
 if TYPE_CHECKING:
     from parapet.evaluation.intent import Intent

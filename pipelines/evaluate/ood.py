@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import StrictParser, add_split
 from parapet.pipelines.evaluate import run_task
+from parapet.pipelines.flags import StrictParser, add_split
 from parapet.schemas.layout import SPLITS
 
 if TYPE_CHECKING:

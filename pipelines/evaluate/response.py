@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import StrictParser
 from parapet.pipelines.evaluate import run_task
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
 

@@ -6,7 +6,8 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, StrictParser, check_apart
+from parapet.pipelines.command import check_apart
+from parapet.pipelines.flags import Parser, StrictParser
 from parapet.pipelines.models.family import (
     TRAINING,
     Defaults,

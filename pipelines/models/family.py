@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart
+from parapet.pipelines.command import check_apart
+from parapet.pipelines.flags import Parser, StrictParser, add_split
 from parapet.pipelines.sets import sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, StrictParser, add_split, check_apart
+from parapet.pipelines.command import check_apart
+from parapet.pipelines.flags import Parser, StrictParser, add_split
 from parapet.pipelines.models.family import (
     CORPORA,
     TRAINING,

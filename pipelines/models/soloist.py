@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from parapet.pipelines.command import Parser, StrictParser, check_apart
+from parapet.pipelines.command import check_apart
+from parapet.pipelines.flags import Parser, StrictParser
 from parapet.pipelines.models.family import (
     CORPORA,
     TRAINING,

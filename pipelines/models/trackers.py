@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.command import Parser, StrictParser
+from parapet.pipelines.flags import Parser, StrictParser
 from parapet.pipelines.models.family import (
     CORPORA,
     TRAINING,

@@ -6,7 +6,8 @@ import argparse
 import logging
 from collections.abc import Sequence
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\

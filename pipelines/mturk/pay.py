@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.mturk import session
 
 if TYPE_CHECKING:

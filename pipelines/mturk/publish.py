@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.mturk import session
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import StrictParser, run_checked
+from parapet.pipelines.command import run_checked
+from parapet.pipelines.flags import StrictParser
 
 if TYPE_CHECKING:
     from parapet.local_mturk.faults import Faults

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, run_checked, say
+from parapet.pipelines.flags import StrictParser
 
 DESCRIPTION = """\
 Plays workers against a local MTurk ('parapet mturk sandbox-server'): they accept HITs, fill in the forms as they are

@@ -16,7 +16,8 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from parapet.pipelines.command import StrictParser, counted
+from parapet.pipelines.command import counted
+from parapet.pipelines.flags import StrictParser
 from parapet.schemas.errors import InputError
 from parapet.transforms.mturk import client as mturk_client
 from parapet.transforms.mturk import collected

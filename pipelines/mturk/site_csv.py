@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.mturk import session
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from parapet.pipelines.command import StrictParser, run_checked
+from parapet.pipelines.command import run_checked
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\

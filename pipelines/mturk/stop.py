@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\

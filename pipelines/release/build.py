@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import Parser, counted, run_command, say
+from parapet.pipelines.command import counted, run_command, say
+from parapet.pipelines.flags import Parser
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ import parapet
 from parapet.evaluation.dst.baseline import Keywords
 from parapet.local_mturk.practice import greeting
 from parapet.local_mturk.server import LocalMTurk
-from parapet.pipelines.command import _beam_flags
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.flags import beam_flags
 from parapet.pipelines.main import main
 from parapet.pipelines.mturk import sandbox_server
 from parapet.schemas.decisions import COLUMNS
@@ -263,7 +263,7 @@ def section(text: str, heading: str) -> str:
 
 
 def test_no_page_names_a_flag_that_is_not() -> None:
-    known = FLAGS | set(_beam_flags()) | OTHER_FLAGS
+    known = FLAGS | set(beam_flags()) | OTHER_FLAGS
     for page, text in PAGES.items():
         gone = {"--leave_out", "--mend_published"} if page == "CHANGELOG.md" else set()
         wrong = {flag for flag in _FLAG.findall(text) if flag not in known | gone}

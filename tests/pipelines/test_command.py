@@ -23,9 +23,9 @@ def _logging_as_it_was():
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ([], 2, "usage: parapet PIPELINE"),
+        ([], 2, "usage: parapet COMMAND"),
         (["compse"], 2, "did you mean 'compose'?"),
-        (["zzz"], 2, "'parapet --help' lists the pipelines"),
+        (["zzz"], 2, "'parapet --help' lists the commands"),
         (["compose"], 2, "the following arguments are required: --output"),
         (["compose", "--output", "OUT", "--schemaz", "x"], 2, "unknown flag --schemaz: did you mean --schemas?"),
         (["compose", "--output", "OUT", "--decision", "x"], 2, "unknown flag --decision: did you mean --decisions?"),

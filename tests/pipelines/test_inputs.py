@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from parapet.pipelines.command import StrictParser, run_checked
+from parapet.pipelines.command import run_checked
+from parapet.pipelines.flags import StrictParser
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError, MissingExtra
 

