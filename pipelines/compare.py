@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from parapet.evaluation.compare.leaderboard import Compare
 
 DESCRIPTION = """\
-Outputs of 'parapet evaluate' for several systems -> a leaderboard with the unweighted mean of all numbers (as
-RADDLE's), and which differences are significant: paired tests over dialogues, corrected by Holm."""
+Outputs of 'parapet evaluate' -> one table: a row a system, a column a set, with intervals, the change against the
+original, the unweighted mean (as RADDLE's); and which differences are significant: paired tests over dialogues."""
 
 EXAMPLE = """\
   parapet compare --systems ours=scores/ours theirs=scores/theirs --output board
   parapet compare --systems ours=scores/ours_dst ours=scores/ours_ood theirs=scores/their_dst theirs=scores/their_ood \\
     --baseline theirs --output board
+  parapet compare --systems ft=scores/ft pt_ft=scores/pt_ft --baseline pt_ft=ft --output board
   parapet compare --systems a=scores/a b=scores/b --metrics joint_goal_accuracy schema_sensitivity --output board"""
 
 NOTE = """\
-A system may have results of several tasks. All systems need the same tasks, on the same turns of the same sets."""
+A system may have results of several tasks. Systems are compared on the tasks and sets that all of them have; the turns
+of a set must be the same."""
 
 
 def parser() -> StrictParser:
@@ -38,16 +40,30 @@ def parser() -> StrictParser:
         required=True,
         nargs="+",
         metavar="NAME=OUT",
-        help="two or more; OUT is an output of 'parapet evaluate'",
+        help="one or more; OUT is an output of 'parapet evaluate'",
     )
     add(
         "--metrics",
         nargs="+",
         default=[],
         metavar="NAME",
-        help="columns: METRIC, SET/METRIC or TASK/SET/METRIC (default: the main metric of each task, on each set)",
+        help="columns: METRIC, SET/METRIC, TASK/SET/METRIC; seen/METRIC, unseen/METRIC, SERVICE/METRIC (default: the "
+        "main metrics of each task, on each set)",
     )
-    add("--baseline", metavar="NAME", help="compare the others with this one only (default: all pairs)")
+    add(
+        "--baseline",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="compare the others with this one, or SYSTEM=BASELINE pairs (default: all pairs)",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--common",
+        action="store_true",
+        help="compare what all systems were scored on, without a warning about the rest",
+    )
+    what.add_argument("--strict", action="store_true", help="refuse systems that were not scored on the same sets")
     add("--replicates", type=int, default=10_000, metavar="N", help="replicates of the tests; 0: none (default 10000)")
     add("--seed", default="0", help="of the tests: any text (default 0)")
     add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
@@ -64,10 +80,13 @@ def task(args: argparse.Namespace) -> Compare:
     for name, paths in systems.items():
         for path in paths:
             check_apart(args.output, **{f"systems {name}": path})
-    if args.baseline is not None and args.baseline not in systems:
-        raise InputError(f"there is no system {args.baseline!r}, only {', '.join(systems)}", "--baseline")
-    settings = SignificanceConfig(args.baseline, args.seed, args.replicates)
-    return Compare(systems=systems, metrics=tuple(args.metrics), settings=settings)
+    return Compare(
+        systems=systems,
+        metrics=tuple(args.metrics),
+        common=args.common,
+        strict=args.strict,
+        settings=SignificanceConfig(_baselines(args.baseline, systems), args.seed, args.replicates),
+    )
 
 
 def _parse(values: Sequence[str]) -> dict[str, list[str]]:
@@ -77,9 +96,24 @@ def _parse(values: Sequence[str]) -> dict[str, list[str]]:
         if not equals or not name.strip() or not path:
             raise InputError(f"expected NAME=OUT, found {value!r}", "--systems")
         systems.setdefault(name.strip(), []).append(path)
-    if len(systems) < 2:
-        raise InputError("give two systems or more", "--systems")
     return systems
+
+
+def _baselines(values: Sequence[str], systems: Mapping[str, object]) -> dict[str, str]:
+    """System to the one that it is compared with: of NAME all others, of SYSTEM=BASELINE that one."""
+    found: dict[str, str] = {}
+    for value in values:
+        if value in systems:
+            found |= {name: value for name in systems if name != value and name not in found}
+            continue
+        name, equals, baseline = value.partition("=")
+        for one in (name, *([baseline] if equals else [])):
+            if one not in systems:
+                raise InputError(f"there is no system {one!r}, only {', '.join(systems)}", "--baseline")
+        if name == baseline:
+            raise InputError(f"{value!r}: a system is not its own baseline", "--baseline")
+        found[name] = baseline
+    return found
 
 
 def run(argv: Sequence[str] | None = None) -> int:

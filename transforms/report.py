@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -44,6 +44,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
       note: a sentence above it.
       text_columns: how many of the first columns are text; the others are numbers, and set to the right.
       total_rows: how many of the last rows sum up the others.
+      best: (row, column) of the cells that are set in bold, each from 0.
+      groups: row to the heading that stands above it.
       numbers_in: the file that has all rows of a table that is too long for the page.
       in_card: whether the card has it, too.
     """
@@ -54,6 +56,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     text_columns: int = 1
     total_rows: int = 0
+    best: Collection[tuple[int, int]] = ()
+    groups: Mapping[int, str] = {}
     numbers_in: str = "statistics.json"
     in_card: bool = True
 
@@ -327,13 +331,30 @@ def _card_section(section: Section) -> list[str]:
     heading = f"## {markdown.text(section.title)}"
     match section:
         case Table() if section.in_card and section.rows:
-            shown, more = _cut(section, MAX_CARD_ROWS)
-            rows = [[cell.replace("\n", " · ") for cell in row] for row in shown]
-            numbers = len(section.columns) - section.text_columns
+            more = _cut(section, MAX_CARD_ROWS)[1]
             hidden = f"{more:,} more rows are in `{section.numbers_in}`." if more else ""
-            table = markdown.table(section.columns, rows, numbers)
+            table = table_markdown(section, MAX_CARD_ROWS)
             return [heading, markdown.inline(section.note), table, markdown.inline(hidden)]
         case Text() if section.in_card:
             return [heading, markdown.bullets(map(markdown.inline, section.paragraphs))]
         case _:
             return []
+
+
+def table_markdown(table: Table, most: int = MAX_ROWS) -> markdown.Markdown:
+    """A table as Markdown; small print follows its number, the headings of groups are rows."""
+    rows: list[list[str]] = []
+    bold = set(table.best)
+    for i, row in enumerate(_cut(table, most)[0]):
+        if i in table.groups:
+            heading = markdown.Markdown(f"**{markdown.text(table.groups[i])}**")
+            rows.append([heading, *[""] * (len(table.columns) - 1)])
+        rows.append([_cell_markdown(cell, (i, j) in bold) for j, cell in enumerate(row)])
+    return markdown.table(table.columns, rows, len(table.columns) - table.text_columns)
+
+
+def _cell_markdown(cell: str, bold: bool) -> str:
+    first, *small = cell.split("\n")
+    if not bold:
+        return " · ".join([first, *small])
+    return markdown.Markdown(" · ".join([f"**{markdown.text(first)}**", *map(markdown.text, small)]))

@@ -1,61 +1,86 @@
-"""The leaderboard: systems by columns, their unweighted mean as RADDLE has it, and paired tests."""
+"""The leaderboard: systems by columns, their unweighted mean as RADDLE has it, intervals and paired tests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import msgspec
 
 from parapet.evaluation.compare.results import (
+    AVERAGED,
     OF_100,
+    VARIANTS,
     WHOLE,
     Column,
     Outcome,
-    Sums,
-    check_same_sets,
     columns_of,
+    macro_average,
     read_outcome,
-    read_sums,
+    shared,
 )
+from parapet.evaluation.compare.rows import Parts, check_same_turns, read_rows
+from parapet.evaluation.compare.significance import Difference, bootstrapped, holm, intervals, randomised
+from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.task import Result, Stage, Task
-from parapet.evaluation.writing import json_bytes
-from parapet.transforms import markdown
-from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
-from parapet.transforms.text import counted, number
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
 
 AVERAGE = "average"
-_MOST_SYSTEMS = 8  # of the chart: shapes and colours of more are hard to distinguish
 
-TERMS = {
-    "Average": "The unweighted mean of all columns, as on RADDLE's leaderboard, without those where low is good.",
-    "p": "How often the difference would be at least as large if, for each dialogue, chance decided which result is of "
-    "which system: approximate randomisation over dialogues, two-sided. Sets of the same dialogues are resampled "
-    "together.",
-    "p, Holm": "The same, corrected for all tests of this page.",
-    "Interval": "95% interval of the difference, from a paired bootstrap over dialogues.",
-}
+
+class Number(msgspec.Struct, frozen=True):
+    """A number and its 95 % interval, where it has one."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A row of ``table.csv``: a number of a system, as ``parapet evaluate`` has it; see :class:`Column`."""
+
+    system: str
+    task: str
+    set: str
+    group: str
+    metric: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def column(self) -> Column:
+        """Where it stands."""
+        return Column(self.task, self.set, self.metric, self.group)
 
 
 class BoardColumn(msgspec.Struct, frozen=True):
     """A column of the board.
 
     Attributes:
-      name: ``ood/ood-50/f1``: task, group and metric.
       in_average: whether the average counts it: not where low is good.
       tested: whether its differences could be tested.
     """
 
-    name: str
     task: str
+    set: str
     group: str
     metric: str
     in_average: bool
     tested: bool
 
+    @property
+    def column(self) -> Column:
+        """What stands in it."""
+        return Column(self.task, self.set, self.metric, self.group)
+
 
 class PairedTest(msgspec.Struct, frozen=True):
-    """A paired test of two systems on a column, or on the average; see ``significance.Difference``."""
+    """A paired test of two systems on a column, or on the average; see ``significance.Difference``.
+
+    ``difference`` and ``interval`` are of 100.
+    """
 
     first: str
     second: str
@@ -71,37 +96,58 @@ class SignificanceConfig(msgspec.Struct, frozen=True):
     """How differences are tested.
 
     Attributes:
-      baseline: the system with which all others are compared; None compares all pairs.
+      baselines: system to the one with which it is compared; empty compares all pairs.
       replicates: 0 for no tests.
     """
 
-    baseline: str | None = None
+    baselines: dict[str, str] = {}
     seed: str = "0"
     replicates: int = 10_000
 
 
 class Board(msgspec.Struct, frozen=True):
-    """``leaderboard.json``.
+    """``leaderboard.json``: everything that pages and tables are made of.
 
     Attributes:
       systems: the best average first.
-      values: system to column to value, of 100.
-      average: of each system.
+      values: of each system, as ``parapet evaluate`` has them: shares are not multiplied.
+      average: of each system, of 100.
+      variants: of each task that has some, the sets whose mean is ``#VARIANTS``.
+      left_out: what some systems were not scored on, in words.
+      examples: of each system the frames that variants hurt most.
     """
 
     systems: list[str]
     columns: list[BoardColumn]
-    values: dict[str, dict[str, float | None]]
-    average: dict[str, float | None]
+    values: list[Value]
+    average: dict[str, Number]
     tests: list[PairedTest]
     settings: SignificanceConfig
+    variants: dict[str, list[str]] = {}
+    left_out: list[str] = []
+    examples: dict[str, list[HurtFrame]] = {}
 
 
 class Systems(msgspec.Struct, frozen=True):
-    """What is compared: each system's results, all of the same tasks and sets, and the columns."""
+    """What is compared.
+
+    Attributes:
+      outcomes: of each system, all of the same tasks and sets.
+      columns: of the leaderboard.
+      averaged: those of them that the average counts.
+      parts: of each system the sums by dialogue of the numbers that are means of rows.
+      left_out: what some systems were not scored on.
+    """
 
     outcomes: dict[str, list[Outcome]]
     columns: list[Column]
+    averaged: list[Column]
+    parts: dict[str, dict[Column, Parts]]
+    left_out: list[str]
+
+    def value(self, system: str, column: Column) -> float | None:
+        """A number of a system."""
+        return next((one.values[column] for one in self.outcomes[system] if column in one.values), None)
 
 
 class Compare(Task[Systems], frozen=True, kw_only=True):
@@ -110,95 +156,174 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     Attributes:
       systems: name to folders that ``parapet evaluate`` wrote.
       metrics: the columns, as :func:`columns_of` has them.
+      common: no warning about what only some systems were scored on.
+      strict: an error if there is such a thing.
     """
 
     name = "compare"
 
     systems: dict[str, list[str]]
     metrics: tuple[str, ...] = ()
+    common: bool = False
+    strict: bool = False
     settings: SignificanceConfig = SignificanceConfig()
 
     def read(self) -> Systems:
         """Reads the results. Raises InputError where they cannot be compared."""
-        outcomes = {name: [read_outcome(path) for path in paths] for name, paths in self.systems.items()}
-        check_same_sets(outcomes)
-        return Systems(outcomes, columns_of(next(iter(outcomes.values())), self.metrics))
+        return read_systems(self.systems, self.metrics, self.strict)
 
     def score(self, inputs: Systems, stage: Stage) -> Result:
         """The leaderboard."""
+        from parapet.evaluation.compare.page import page_of, summary
+        from parapet.evaluation.compare.tables import board_json, table_files
+
         board = leaderboard(inputs, self.settings)
+        files = {"leaderboard.json": board_json(board), **table_files(board), "report.html": page_of(board)}
         return Result(
-            files=files_of(board),
-            summary=_summary(board),
+            files=files,
+            summary=summary(board),
             options={
                 "systems": sorted(self.systems),
                 "columns": [column.name for column in inputs.columns],
                 **msgspec.structs.asdict(self.settings),
             },
+            warnings=[] if self.common else [f"left out: {line}" for line in board.left_out],
         )
 
 
-def macro_average(values: Sequence[float | None]) -> float | None:
-    """The unweighted mean of all reported numbers (RADDLE); None where there is none, or one is not defined."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
+def read_systems(systems: Mapping[str, Sequence[str]], metrics: Sequence[str] = (), strict: bool = False) -> Systems:
+    """Reads what ``parapet evaluate`` wrote of some systems.
+
+    Args:
+      systems: name to folders, of one task each.
+      metrics: the columns, as :func:`columns_of` has them.
+      strict: whether tasks and sets that some systems lack are an error.
+
+    Raises:
+      InputError: they cannot be compared, or there is no such metric.
+    """
+    outcomes, left_out = shared({name: [read_outcome(path) for path in paths] for name, paths in systems.items()})
+    if strict and left_out:
+        more = f" (and {len(left_out) - 1:,} more differences)" if left_out[1:] else ""
+        raise InputError(f"the systems were not scored on the same sets: {left_out[0]}{more}", "--systems")
+    columns = columns_of([_merged(outcome) for outcome in zip(*outcomes.values(), strict=True)], metrics)
+    wanted = [column for of in outcomes.values() for column in _with_groups(columns, of)]
+    parts: dict[str, dict[Column, Parts]] = {name: {} for name in outcomes}
+    for of_task in zip(*outcomes.values(), strict=True):
+        rows = {name: read_rows(one, wanted) for name, one in zip(outcomes, of_task, strict=True)}
+        known = {name: one for name, one in rows.items() if one is not None}
+        if len(known) == len(rows):
+            check_same_turns(known, {name: one.path for name, one in zip(outcomes, of_task, strict=True)})
+        for name, one in known.items():
+            parts[name] |= one.parts
+    averaged = [column for column in columns if _is_averaged(column, frozenset(metrics))]
+    return Systems(outcomes, columns, averaged, parts, left_out)
+
+
+def _merged(outcomes: Sequence[Outcome]) -> Outcome:
+    """One task's outcomes of all systems as one, with the columns of all."""
+    values = {column: value for outcome in reversed(outcomes) for column, value in outcome.values.items()}
+    return msgspec.structs.replace(outcomes[0], values=values)
+
+
+def _is_averaged(column: Column, requested: frozenset[str]) -> bool:
+    if column.low_is_good:
+        return False
+    if requested:
+        return column.set != VARIANTS or bool((column.names - {column.metric}) & requested)
+    return column.metric in AVERAGED.get(column.task, ()) and column.set != VARIANTS
+
+
+def _with_groups(columns: Sequence[Column], outcomes: Sequence[Outcome]) -> Iterator[Column]:
+    """The columns, and the same of seen and unseen services, and by service, where there are any."""
+    wanted = {(column.task, column.set, column.metric) for column in columns if column.group == WHOLE}
+    yield from columns
+    for outcome in outcomes:
+        for column in outcome.values:
+            if column.group != WHOLE and (column.task, column.set, column.metric) in wanted:
+                yield column
 
 
 def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
     """The leaderboard of systems."""
-    outcomes, columns = systems.outcomes, systems.columns
-    values = {name: {column.name: _value(of, column) for column in columns} for name, of in outcomes.items()}
-    averaged = [column for column in columns if not column.low_is_good]
-    averages = {name: macro_average([row[column.name] for column in averaged]) for name, row in values.items()}
-    ranked = sorted(outcomes, key=lambda name: (averages[name] is None, -(averages[name] or 0.0), name))
-    pairs = [(a, b) for a, b in combinations(ranked, 2) if settings.baseline in (None, a, b)]
-    sums = {name: _sums(of, columns) for name, of in outcomes.items()} if settings.replicates else {}
-    tested = [column for column in columns if sums and all(column in of for of in sums.values())]
+    averages = {name: _average(systems, name, settings.seed) for name in systems.outcomes}
+    ranked = sorted(averages, key=lambda name: (averages[name].value is None, -(averages[name].value or 0.0), name))
+    testable = [column for column in systems.columns if all(column in of for of in systems.parts.values())]
+    tested = testable if settings.replicates and len(ranked) > 1 else []
+    first = systems.outcomes[ranked[0]]
     return Board(
         ranked,
-        [BoardColumn(one.name, one.task, one.group, one.metric, not one.low_is_good, one in tested) for one in columns],
-        values,
-        averages,
-        _tests(pairs, sums, tested, averaged, settings) if tested else [],
+        [
+            BoardColumn(one.task, one.set, one.group, one.metric, one in systems.averaged, one in testable)
+            for one in systems.columns
+        ],
+        [value for name in ranked for value in _values(systems, name, settings.seed)],
+        {name: averages[name] for name in ranked},
+        _tests(ranked, systems, tested, settings) if tested else [],
         settings,
+        {outcome.task: list(outcome.variants) for outcome in first if len(outcome.variants) > 1},
+        systems.left_out,
+        {name: list(one.examples) for name in ranked for one in systems.outcomes[name] if one.examples},
     )
 
 
-def _value(outcomes: Sequence[Outcome], column: Column) -> float | None:
-    value = next((one.groups[column.group].get(column.metric) for one in outcomes if one.task == column.task), None)
-    return None if value is None else column.of_100(value)
+def _average(systems: Systems, name: str, seed: str) -> Number:
+    """The average of a system, with an interval if all of its numbers are means of rows."""
+    values = [systems.value(name, column) for column in systems.averaged]
+    of_100 = [None if x is None else column.of_100(x) for column, x in zip(systems.averaged, values, strict=True)]
+    parts = [systems.parts[name].get(column, ()) for column in systems.averaged]
+    interval = None
+    if all(len(of) == 1 for of in parts) and not any(column.metric in OF_100 for column in systems.averaged):
+        interval = intervals([tuple(part for of in parts for part in of)], seed)[0]
+    value = macro_average(of_100)
+    return Number(value) if interval is None else Number(value, 100 * interval[0], 100 * interval[1])
 
 
-def _sums(outcomes: Sequence[Outcome], columns: Sequence[Column]) -> dict[Column, Sums]:
-    sums: dict[Column, Sums] = {}
-    for outcome in outcomes:
-        sums |= read_sums(outcome, [column for column in columns if column.task == outcome.task])
-    return sums
+def _values(systems: Systems, name: str, seed: str) -> Iterator[Value]:
+    """All numbers of a system; intervals of the evaluation where it has some, else from the rows."""
+    outcomes, parts = systems.outcomes[name], systems.parts[name]
+    columns = list(dict.fromkeys(_with_groups(systems.columns, outcomes)))
+    known = {column: of for outcome in outcomes for column, of in outcome.intervals.items()}
+    lacking = [column for column in columns if column not in known and column in parts]
+    computed = intervals([parts[column] for column in lacking], seed)
+    known |= {column: of for column, of in zip(lacking, computed, strict=True) if of}
+    for column in columns:
+        low, high = known.get(column, (None, None))
+        value = systems.value(name, column)
+        yield Value(name, column.task, column.set, column.group, column.metric, value, low, high)
 
 
 def _tests(
-    pairs: Sequence[tuple[str, str]],
-    sums: Mapping[str, Mapping[Column, Sums]],
-    tested: Sequence[Column],
-    averaged: Sequence[Column],
-    settings: SignificanceConfig,
+    ranked: Sequence[str], systems: Systems, tested: Sequence[Column], settings: SignificanceConfig
 ) -> list[PairedTest]:
-    from parapet.evaluation.compare.significance import Difference, differences, holm
-
-    # The average is tested with its columns, if all of them can be.
-    whole = len(averaged) > 1 and set(averaged) <= set(tested)
-    inside = [column for column in tested if column in averaged]
-    outside = [column for column in tested if column not in averaged]
-    results: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in pairs}
-    for columns in (inside, outside):
-        of_pairs = [[(sums[a][column], sums[b][column]) for column in columns] for a, b in pairs]
-        factors = [column.of_100(1.0) for column in columns]
-        tests = differences(of_pairs, factors, settings.seed, settings.replicates) if columns and pairs else []
-        for pair, (each, mean) in zip(pairs, tests, strict=False):
-            results[pair] |= {column.name: difference for column, difference in zip(columns, each, strict=True)}
-            if whole and columns is inside:
-                results[pair][AVERAGE] = mean
-    listed = [(pair, name, results[pair][name]) for pair in pairs for name in results[pair]]
+    compared = [(name, settings.baselines[name]) for name in ranked if name in settings.baselines]
+    pairs = compared or list(combinations(ranked, 2))
+    # What is computed over several sets is tested by the bootstrap; the average, if all of its columns can be tested.
+    over_sets = [column for column in tested if column.set == VARIANTS]
+    single = [column for column in tested if column.set != VARIANTS]
+    whole = [AVERAGE] if len(systems.averaged) > 1 and set(systems.averaged) <= set(single) else []
+    found: dict[tuple[str, str], dict[str, Difference]] = {pair: {} for pair in pairs}
+    for columns, test in ((single, randomised), (over_sets, bootstrapped)):
+        if not columns:
+            continue
+        of_pairs = [
+            [two for column in columns for two in zip(systems.parts[a][column], systems.parts[b][column], strict=True)]
+            for a, b in pairs
+        ]
+        counts = [len(systems.parts[ranked[0]][column]) for column in columns]
+        starts = [sum(counts[:i]) for i in range(len(counts))]
+        numbers = [list(range(start, start + count)) for start, count in zip(starts, counts, strict=True)]
+        names = [column.name for column in columns]
+        if columns is single and whole:
+            numbers.append([starts[columns.index(column)] for column in systems.averaged])
+            names.append(AVERAGE)
+        factors = [column.of_100(1.0) for column, count in zip(columns, counts, strict=True) for _ in range(count)]
+        for pair, results in zip(
+            pairs, test(of_pairs, factors, numbers, settings.seed, settings.replicates), strict=True
+        ):
+            found[pair] |= dict(zip(names, results, strict=True))
+    order = [column.name for column in tested] + whole
+    listed = [(pair, name, found[pair][name]) for pair in pairs for name in order]
     corrected = holm([one.p for _, _, one in listed])
     return [
         PairedTest(a, b, name, one.difference, one.interval, one.p, one.dialogues, p_holm)
@@ -206,141 +331,12 @@ def _tests(
     ]
 
 
-def files_of(board: Board) -> dict[str, bytes]:
-    """The files of the output folder."""
-    return {
-        "leaderboard.json": json_bytes(board),
-        "leaderboard.md": _markdown(board).encode("utf-8", "replace"),
-        "report.html": page(_report(board)).encode(),
-    }
-
-
-def _summary(board: Board) -> list[str]:
-    lines = []
-    for name in board.systems:
-        cells = zip(heads(board), board.columns, strict=True)
-        values = ", ".join(f"{head} {number(board.values[name][column.name], 2)}" for head, column in cells)
-        lines.append(f"{name}: average {number(board.average[name], 2)}; {values}")
-    if board.tests:
-        clear = sum(test.p_holm < 0.05 for test in board.tests)
-        lines.append(f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction")
-    return [*lines, *([sentence] if (sentence := untested(board)) else [])]
-
-
-def heads(board: Board) -> list[str]:
-    """The columns' headings, as short as they can be without being ambiguous."""
-    tasks = {column.task for column in board.columns}
-    only = _metric(board)  # is named above the table
-    headings = []
-    for column in board.columns:
-        parts = [column.task] if len(tasks) > 1 else []
-        parts += [column.group] if column.group not in WHOLE else []
-        metric = column.metric.replace("_", " ")
-        parts += [] if metric == only and parts else [metric]
-        headings.append(" ".join(parts))
-    return headings
-
-
-def _metric(board: Board) -> str:
-    """The metric of all columns that are of a set, or of all; empty where they have several."""
-    of_sets = [column for column in board.columns if column.group not in WHOLE]
-    metrics = {column.metric.replace("_", " ") for column in of_sets or board.columns}
-    return metrics.pop() if len(metrics) == 1 else ""
-
-
-def _caption(board: Board) -> str:
-    metric = _metric(board)
-    several = len({column.metric for column in board.columns}) > 1
-    text = f"{metric} where no other metric is named" if several else metric
-    return f"{text[:1].upper()}{text[1:]}, of 100" if metric else "All of 100"
-
-
-def _rows(board: Board) -> list[list[str]]:
-    with_average = len(board.columns) > 1
-    return [
-        [name, *([number(board.average[name], 2)] if with_average else []),
-         *(number(board.values[name][column.name], 2) for column in board.columns)]
-        for name in board.systems
-    ]  # fmt: skip
-
-
-def _columns(board: Board) -> list[str]:
-    return ["system", *(["average"] if len(board.columns) > 1 else []), *heads(board)]
-
-
-def _test_rows(board: Board) -> list[list[str]]:
-    names = dict(zip((column.name for column in board.columns), heads(board), strict=True)) | {AVERAGE: "average"}
-    return [
-        [f"{test.first} – {test.second}", names[test.column], f"{test.difference:+.2f}",
-         "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}",
-         f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
-        for test in board.tests
-    ]  # fmt: skip
-
-
-_TESTS = ["systems", "column", "difference", "interval", "p", "p, Holm", "dialogues"]
-
-
-def untested(board: Board) -> str:
-    """Which columns could not be tested, in a sentence; empty where all were, or no tests were requested."""
-    lacking = [head for column, head in zip(board.columns, heads(board), strict=True) if not column.tested]
-    if not lacking or not board.settings.replicates:
-        return ""
-    return f"Not tested, because they are not means over rows of dialogues: {', '.join(lacking)}."
-
-
-def _markdown(board: Board) -> str:
-    parts = [
-        markdown.Markdown("# Leaderboard"),
-        markdown.table(_columns(board), _rows(board), len(_columns(board)) - 1),
-        markdown.text(f"{_caption(board)}. {TERMS['Average']}"),
-    ]
-    if board.tests:
-        parts += [markdown.Markdown("## Differences"), markdown.table(_TESTS, _test_rows(board), 5)]
-        parts += [markdown.bullets(f"{name}: {meaning}" for name, meaning in TERMS.items() if name != "Average")]
-    parts += [markdown.text(sentence) for sentence in [untested(board)] if sentence]
-    return "\n\n".join(parts) + "\n"
-
-
-def _report(board: Board) -> Report:
-    several = len(board.columns) > 1
-    numbers = board.average if several else {name: row[board.columns[0].name] for name, row in board.values.items()}
-    shown = {name: numbers[name] for name in board.systems}
-    sections: list[Section] = [
-        Table(title=_caption(board), columns=_columns(board), rows=_rows(board)),
-        *_chart(board),
-    ]
-    if board.tests:
-        note = "The first system minus the second."
-        columns, rows = _TESTS, _test_rows(board)
-        sections.append(Table(title="Differences", note=note, columns=columns, rows=rows, text_columns=2))
-    return Report(
-        command="compare",
-        title="Leaderboard",
-        headline=_headline(board.systems, shown),
-        lead=f"{counted(len(board.systems), 'system')}, {counted(len(board.columns), 'number')} each.",
-        tiles=[Tile(name, number(shown[name], 2)) for name in board.systems[:6]],
-        sections=sections,
-        notes=[sentence for sentence in [untested(board)] if sentence],
-        terms=TERMS,
-        links={"leaderboard.json": "all numbers", "leaderboard.md": "the tables as Markdown"},
-    )
-
-
-def _headline(systems: Sequence[str], shown: Mapping[str, float | None]) -> str:
-    first, second = (shown[name] for name in systems[:2])
-    return "Systems next to each other" if first is None or first == second else f"{systems[0]} leads"
-
-
-def _chart(board: Board) -> list[Dots]:
-    """All columns that are shares in one chart, a row a column and a mark a system."""
-    dots = [
-        Dot(head, None if value is None else value / 100, group=name)
-        for column, head in zip(board.columns, heads(board), strict=True)
-        if column.metric not in OF_100
-        for name in board.systems[:_MOST_SYSTEMS]
-        for value in [board.values[name][column.name]]
-    ]
-    more = len(board.systems) - _MOST_SYSTEMS
-    note = f"The first {_MOST_SYSTEMS} of {len(board.systems):,} systems." if more > 0 else ""
-    return [Dots(title="Systems by column", dots=dots, note=note)] if dots else []
+def read_board(path: str) -> Board:
+    """Reads ``leaderboard.json``. Raises InputError where it is none."""
+    place = as_path(path)
+    if not place.is_file():
+        raise InputError("there is no such file", path)
+    try:
+        return msgspec.json.decode(place.read_bytes(), type=Board)
+    except msgspec.DecodeError as error:
+        raise InputError(f"this is no leaderboard.json: {error}", path) from None

@@ -1,53 +1,81 @@
-"""What ``parapet evaluate`` wrote of a system: its numbers by set, and its rows."""
+"""What ``parapet evaluate`` wrote of systems: their numbers by set and group, and what they have in common."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from parapet.evaluation.lines import ALL
+from parapet.evaluation.dst.rows import HurtFrame
+from parapet.evaluation.dst.sets import originals_of
+from parapet.evaluation.lines import ALL, MEAN
+from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there, parse_json
 
-_ALL_SERVICES = "#ALL_SERVICES"
-VARIANTS = "#VARIANTS"  # of a task dst: the mean over its variants, and the schema sensitivity
-WHOLE = (ALL, _ALL_SERVICES, VARIANTS)  # the groups that are all that was scored
-_KEYS = ("set", "dialogue_id", "turn")
+JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
+VARIANTS = "#VARIANTS"  # the mean over the variants, and the schema sensitivity
+WHOLE, SEEN, UNSEEN = "all", "seen", "unseen"
+_AGGREGATES = {"#ALL_SERVICES": WHOLE, "#SEEN_SERVICES": SEEN, "#UNSEEN_SERVICES": UNSEEN}
+_VARIANT = re.compile(r"v[0-9]+")
 
-# Of each task the metrics that stand in the leaderboard unless others are asked for.
-DEFAULTS = {
-    "dst": ("joint_goal_accuracy",),
-    "intent": ("accuracy", "macro_f1"),
+# The metrics of each task that enter the average, and those that stand beside them: RADDLE's Table 2 averages joint
+# goal accuracy, Combined, intent accuracy and F1.
+AVERAGED = {
+    "dst": (JGA,),
+    "intent": ("accuracy",),
     "ood": ("f1",),
     "ranking": ("per_response", "per_dialogue"),
     "response": ("combined",),
     "generation": ("sgsacc", "bleu"),
 }
+_BESIDE = {"dst": (SENSITIVITY,), "intent": ("macro_f1",), "response": ("inform", "success", "bleu")}
 OF_100 = frozenset({"bleu", "combined"})  # all others are shares
-LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", "schema_sensitivity"})
+LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})
 
-# Of each dialogue the sum of a metric over its rows, and how many rows have it.
-Sums = dict[str, tuple[float, int]]
+# Sets in the order of the page, after which come the others: RADDLE's and those of SGD-X.
+_ORDER = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        "original$|standard$", "v[0-9]+$", f"{VARIANTS}$", "typo", "verb", "simpl", "para", "sr(?![a-z])|speech|asr",
+        "unseen", "ood", "env", "[^#]", ""
+    )
+)  # fmt: skip
 
-# Options that may differ between systems that are compared.
-_OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns"})
+# Options in which systems may differ.
+_OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "sets"})
 
 
 class Column(msgspec.Struct, frozen=True, order=True):
-    """A number that systems have: a metric of a group (``#ALL``, or a set) of a task."""
+    """A number that systems have.
+
+    Attributes:
+      task: of ``parapet evaluate``.
+      set: its name; ``#ALL`` for all sets together, ``#VARIANTS`` for the mean over the variants.
+      metric: as ``metrics.json`` calls it.
+      group: ``all``, or the services that are counted: ``seen``, ``unseen``, or the name of one.
+    """
 
     task: str
-    group: str
+    set: str
     metric: str
+    group: str = WHOLE
 
     @property
     def name(self) -> str:
-        """``ood/ood-50/f1``."""
-        return f"{self.task}/{self.group}/{self.metric}"
+        """``ood/ood-50/f1``; with a group ``dst/v1/seen/joint_goal_accuracy``."""
+        return "/".join([self.task, self.set, *([self.group] if self.group != WHOLE else []), self.metric])
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What ``--metrics`` may call it."""
+        if self.group != WHOLE:
+            return frozenset({f"{self.group}/{self.metric}", f"{self.set}/{self.group}/{self.metric}", self.name})
+        return frozenset({self.metric, f"{self.set}/{self.metric}", self.name})
 
     @property
     def low_is_good(self) -> bool:
@@ -55,7 +83,7 @@ class Column(msgspec.Struct, frozen=True, order=True):
         return self.metric in LOW_IS_GOOD
 
     def of_100(self, value: float) -> float:
-        """A value as the leaderboard has it, all of 100."""
+        """A value as tables have it, all of 100."""
         return value if self.metric in OF_100 else 100 * value
 
 
@@ -63,14 +91,32 @@ class Outcome(msgspec.Struct, frozen=True):
     """One folder that ``parapet evaluate`` wrote.
 
     Attributes:
-      groups: group to metric to value, None where it is not defined.
+      values: the numbers, None where one is not defined.
+      intervals: of 95 %, of those that have one.
+      variants: the sets of which ``#VARIANTS`` is the mean.
       options: how it was scored.
+      examples: the frames that variants hurt most.
     """
 
     task: str
     path: str
-    groups: dict[str, dict[str, float | None]]
+    values: dict[Column, float | None]
+    intervals: dict[Column, tuple[float, float]] = {}
+    variants: tuple[str, ...] = ()
     options: dict[str, Any] = {}
+    examples: tuple[HurtFrame, ...] = ()
+
+    @property
+    def sets(self) -> list[str]:
+        """The names of its sets, and of what is computed over several."""
+        return list(dict.fromkeys(column.set for column in self.values))
+
+
+def set_order(name: str) -> tuple[object, ...]:
+    """Sorts sets as the page has them; numbers in names by size."""
+    rank = next(i for i, pattern in enumerate(_ORDER) if pattern.match(name))
+    parts = re.split(r"([0-9]+)", name.casefold())
+    return rank, parts[::2], [int(part) for part in parts[1::2]], name
 
 
 def read_outcome(path: str) -> Outcome:
@@ -88,10 +134,9 @@ def read_outcome(path: str) -> Outcome:
     options = options if isinstance(options, dict) else {}
     task = command.removeprefix("evaluate").lstrip("_") or str(options.get("task", ""))
     if task == "dst" and (folder / "robustness.json").is_file():
-        groups = _of_sets(_json(folder / "robustness.json"), folder / "robustness.json")
-    else:
-        groups = _groups(_json(folder / "metrics.json"), folder / "metrics.json")
-    return Outcome(task, path, groups, options)
+        return msgspec.structs.replace(_of_dst(folder, path), options=options)
+    values, variants = _of_groups(task, _json(folder / "metrics.json"), folder / "metrics.json")
+    return Outcome(task, path, values, {}, variants, options)
 
 
 def _json(path: Path) -> Any:
@@ -100,166 +145,196 @@ def _json(path: Path) -> Any:
     return parse_json(path.read_bytes(), path)
 
 
-def _of_sets(numbers: Any, path: Path) -> dict[str, dict[str, float | None]]:
-    """Of ``robustness.json`` each set's metrics over all services, and what the variants have together."""
-    try:
-        sets = {name: of["metrics"][_ALL_SERVICES] for name, of in numbers["sets"].items()}
-        if variants := numbers.get("variants"):
-            sensitivity = variants["table"][_ALL_SERVICES]["schema_sensitivity"]
-            sets[VARIANTS] = {**variants["average"][_ALL_SERVICES], "schema_sensitivity": sensitivity}
-    except (TypeError, KeyError, AttributeError):
-        raise InputError("these are not the numbers of 'parapet evaluate --task dst'", path) from None
-    return _groups(sets, path)
-
-
-def _groups(numbers: Any, path: Path) -> dict[str, dict[str, float | None]]:
-    """Group to metric to value; what is no number is left out."""
-    found: dict[str, dict[str, float | None]] = {}
-    for group, metrics in numbers.items() if isinstance(numbers, dict) else ():
-        for name, value in metrics.items() if isinstance(metrics, dict) else ():
-            if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-                if value is not None and not math.isfinite(value):
-                    raise InputError(f"{group}/{name} is no number: {value}", path)
-                found.setdefault(str(group), {})[str(name)] = value
-    if not found:
+def _of_groups(task: str, numbers: Any, path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
+    """The numbers of ``metrics.json``, and the mean over the variants where there are several."""
+    groups = numbers.items() if isinstance(numbers, dict) else ()
+    values = {
+        Column(task, str(group), str(metric)): value
+        for group, metrics in groups
+        for metric, value in (metrics.items() if isinstance(metrics, dict) else ())
+        if value is None or _is_number(value, f"{group}/{metric}", path)
+    }
+    if not values:
         raise InputError("no metrics in it: expected {group: {metric: number}}", path)
-    return found
+    variants = tuple(sorted({column.set for column in values if _VARIANT.fullmatch(column.set)}, key=set_order))
+    if len(variants) > 1:
+        for metric in dict.fromkeys(column.metric for column in values):
+            values[Column(task, VARIANTS, metric)] = macro_average(
+                [values.get(Column(task, name, metric)) for name in variants]
+            )
+    return values, variants
 
 
-def read_sums(outcome: Outcome, columns: Sequence[Column]) -> dict[Column, Sums]:
-    """The sums of every dialogue, for each column whose rows average to its number.
+def _of_dst(folder: Path, path: str) -> Outcome:
+    """Of ``robustness.json`` each set's metrics, and what the variants have together; the examples."""
+    place = folder / "robustness.json"
+    numbers = _json(place)
+    values: dict[Column, Any] = {}
+    intervals: dict[Column, Any] = {}
+    try:
+        together = numbers.get("variants") or {}
+        variants = tuple(together.get("names", ()))
+        services = _services(numbers["sets"][ORIGINAL]["metrics"])
+        for name, of in numbers["sets"].items():
+            renamed = originals_of(name, of["metrics"], services) if name in variants else {}
+            for key, metrics in of["metrics"].items():
+                group = _AGGREGATES.get(key) or renamed.get(key, key)
+                if key in _AGGREGATES or group in services:
+                    values |= {Column("dst", name, metric, group): value for metric, value in metrics.items()}
+            for key, interval in of.get("intervals", {}).items():
+                intervals[Column("dst", name, JGA, _AGGREGATES[key])] = interval
+        for key, row in together.get("table", {}).items():
+            group = _AGGREGATES.get(key, key)
+            if key in _AGGREGATES or key in services:
+                of = {**together["average"][key], SENSITIVITY: row[SENSITIVITY]}
+                values |= {Column("dst", VARIANTS, metric, group): value for metric, value in of.items()}
+                for metric, interval in ((JGA, "variants_interval"), (SENSITIVITY, f"{SENSITIVITY}_interval")):
+                    intervals[Column("dst", VARIANTS, metric, group)] = row.get(interval)
+        known = {at: (float(pair[0]), float(pair[1])) for at, pair in intervals.items() if pair}
+    except (TypeError, KeyError, AttributeError, ValueError, IndexError):
+        raise InputError("these are not the numbers of 'parapet evaluate --task dst'", place) from None
+    values = {at: value for at, value in values.items() if value is None or _is_number(value, at.name, place)}
+    return Outcome("dst", path, values, known, variants, {}, _examples(folder / "examples.json"))
 
-    The others (a macro-F1, BLEU, a joint accuracy by turn) are no means of rows, and cannot be tested so.
+
+def _services(metrics: Iterable[str]) -> frozenset[str]:
+    """The services among the aggregates of the official scoring, whose others are #ALL_SERVICES and domains."""
+    names = [name for name in metrics if not name.startswith("#")]
+    domains = {name.split("_")[0] for name in names if "_" in name}
+    return frozenset(names) - domains
+
+
+def _examples(path: Path) -> tuple[HurtFrame, ...]:
+    if not path.is_file():
+        return ()
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=tuple[HurtFrame, ...])
+    except msgspec.DecodeError as error:
+        raise InputError(f"these are no examples of 'parapet evaluate --task dst': {error}", path) from None
+
+
+def _is_number(value: object, name: str, path: Path) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if not math.isfinite(value):
+        raise InputError(f"{name} is no number: {value}", path)
+    return True
+
+
+def macro_average(values: Sequence[float | None]) -> float | None:
+    """The unweighted mean of all reported numbers (RADDLE); None where there is none, or one is not defined."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def shared(systems: Mapping[str, Sequence[Outcome]]) -> tuple[dict[str, list[Outcome]], list[str]]:
+    """What all systems were scored on, and what is left out because some were not: a line for each.
 
     Raises:
-      InputError: rows that cannot be read.
+      InputError: they share nothing, were scored in different ways, or a system has two results of a task.
     """
-    table = _rows(outcome)
-    found: dict[Column, Sums] = {}
-    for column in columns:
-        if table is None or column.metric not in table.column_names:
-            continue
-        sums = _sums_of(table, column)
-        total, rows = math.fsum(value for value, _ in sums.values()), sum(n for _, n in sums.values())
-        value = outcome.groups[column.group][column.metric]
-        if rows and value is not None and math.isclose(total / rows, value, rel_tol=1e-9, abs_tol=1e-12):
-            found[column] = sums
-    return found
-
-
-def _sums_of(table: Any, column: Column) -> Sums:
-    values: dict[str, list[float]] = {}
-    rows = zip(*(table.column(name).to_pylist() for name in ("set", "dialogue_id", column.metric)), strict=True)
-    for name, dialogue, value in rows:
-        if value is not None and (column.group.startswith("#") or column.group == name):
-            values.setdefault(str(dialogue), []).append(value)
-    return {dialogue: (math.fsum(of), len(of)) for dialogue, of in sorted(values.items())}
-
-
-def keys_of(outcome: Outcome) -> dict[tuple[str, str, int], int] | None:
-    """How many rows each turn of each set has; None where the folder has no rows."""
-    table = _rows(outcome)
-    if table is None:
-        return None
-    found: dict[tuple[str, str, int], int] = {}
-    for key in zip(*(table.column(name).to_pylist() for name in _KEYS), strict=True):
-        found[key] = found.get(key, 0) + 1
-    return found
-
-
-def _rows(outcome: Outcome) -> Any:
-    """The rows of a folder: ``rows.parquet``, or all Parquet files below ``rows``."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    folder = as_path(outcome.path)
-    paths = (
-        [folder / "rows.parquet"] if (folder / "rows.parquet").is_file() else sorted(folder.glob("rows/**/*.parquet"))
-    )
-    tables = []
-    for path in paths:
-        try:
-            with path.open("rb") as handle:
-                table = pq.read_table(handle)
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"cannot be read as Parquet: {error}", path) from None
-        lacking = [name for name in _KEYS if name not in table.column_names]
-        if lacking:
-            raise InputError(f"has no column {lacking[0]!r}: these are no rows of 'parapet evaluate'", path)
-        numbers = [field.name for field in table.schema if pa.types.is_floating(field.type)]
-        tables.append(table.select([*_KEYS, *numbers]))
-    return pa.concat_tables(tables) if tables else None
-
-
-def check_same_sets(systems: Mapping[str, Sequence[Outcome]]) -> None:
-    """Raises InputError where two systems were scored on different tasks, sets or turns."""
-    (first, reference), *others = systems.items()
+    by_task: dict[str, dict[str, Outcome]] = {}
     for name, outcomes in systems.items():
-        tasks = [outcome.task for outcome in outcomes]
         for outcome in outcomes:
-            if tasks.count(outcome.task) > 1:
+            if name in by_task.setdefault(outcome.task, {}):
                 raise InputError(f"{name!r} has two results of task {outcome.task!r}", outcome.path)
-    for name, outcomes in others:
-        mine, theirs = {one.task: one for one in reference}, {one.task: one for one in outcomes}
-        for task in sorted(mine.keys() ^ theirs.keys()):
-            has, lacks = (first, name) if task in mine else (name, first)
-            raise InputError(f"{has!r} has results of task {task!r}, and {lacks!r} has none", "--systems")
-        for task, outcome in theirs.items():
-            _check_pair(first, mine[task], name, outcome)
+            by_task[outcome.task][name] = outcome
+    found: dict[str, list[Outcome]] = {name: [] for name in systems}
+    left_out: list[str] = []
+    for task, having_it in by_task.items():
+        if len(having_it) < len(systems):
+            left_out.append(f"task {task}: {_who(having_it, systems)}")
+            continue
+        _check_options(having_it)
+        sets = {name: set(outcome.sets) for name, outcome in having_it.items()}
+        alike = len({outcome.variants for outcome in having_it.values()}) == 1
+        for one in sorted(set().union(*sets.values()), key=set_order):
+            having = [name for name in sets if one in sets[name]]
+            if len(having) < len(sets):
+                if not one.startswith("#"):
+                    left_out.append(f"set {one} of {task}: {_who(having, systems)}")
+            elif one in (ALL, MEAN) and len({frozenset(of) for of in sets.values()}) > 1:
+                continue  # is over sets that are not the same
+            elif one == VARIANTS and not alike:
+                left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
+            else:
+                for name, outcome in having_it.items():
+                    kept = {column: value for column, value in outcome.values.items() if column.set == one}
+                    _add(found[name], outcome, kept)
+    if not all(found.values()):
+        raise InputError(f"the systems have no task and set in common: {'; '.join(left_out)}", "--systems")
+    return found, left_out
 
 
-def _check_pair(first: str, mine: Outcome, name: str, theirs: Outcome) -> None:
-    strange = sorted(mine.groups.keys() ^ theirs.groups.keys())
-    if strange:
-        has, lacks = (first, name) if strange[0] in mine.groups else (name, first)
-        raise InputError(f"different sets: {has!r} has {strange[0]!r}, and {lacks!r} does not", theirs.path)
-    own = _OWN | {"model"} if mine.task == "dst" else _OWN  # elsewhere a model is what scores
-    for option in sorted((mine.options.keys() | theirs.options.keys()) - own):
-        one, other = mine.options.get(option), theirs.options.get(option)
-        if one != other:
-            raise InputError(
-                f"scored in different ways: {option} is {one!r} of {first!r}, {other!r} of {name!r}", theirs.path
-            )
-    ours, others = keys_of(mine), keys_of(theirs)
-    if ours is None or others is None or ours == others:
-        return
-    key = min(key for key in ours.keys() | others.keys() if ours.get(key) != others.get(key))
-    place = f"dialogue {key[1]!r}, turn {key[2]}" + (f", of set {key[0]!r}" if key[0] else "")
-    told = f"{ours.get(key, 0)} rows of {first!r} and {others.get(key, 0)} of {name!r}"
-    raise InputError(f"different turns were scored: {place} has {told}", theirs.path)
+def _add(outcomes: list[Outcome], outcome: Outcome, values: dict[Column, float | None]) -> None:
+    """Adds the numbers of one more set to the outcomes of a system."""
+    if not outcomes or outcomes[-1].task != outcome.task:
+        outcomes.append(msgspec.structs.replace(outcome, values={}))
+    outcomes[-1].values.update(values)
 
 
-def columns_of(outcomes: Sequence[Outcome], asked: Sequence[str]) -> list[Column]:
-    """The columns of a leaderboard.
+def _who(having: Iterable[str], systems: Iterable[str]) -> str:
+    has = set(having)
+    lacks = [name for name in systems if name not in has]
+    return f"not scored for {', '.join(map(repr, lacks))}"
+
+
+def _check_options(outcomes: Mapping[str, Outcome]) -> None:
+    """Raises InputError where a system was scored in another way than the first."""
+    (first, mine), *others = outcomes.items()
+    own = _OWN | {"model", "model_args"} if mine.task == "dst" else _OWN  # elsewhere a model is what scores
+    for name, theirs in others:
+        for option in sorted((mine.options.keys() | theirs.options.keys()) - own):
+            one, other = mine.options.get(option), theirs.options.get(option)
+            if one != other:
+                reason = f"scored in different ways: {option} is {one!r} for {first!r}, {other!r} for {name!r}"
+                raise InputError(reason, theirs.path)
+
+
+def columns_of(outcomes: Sequence[Outcome], requested: Sequence[str] = ()) -> list[Column]:
+    """The columns of a leaderboard, in the order of the page.
 
     Args:
       outcomes: of one system.
-      asked: ``metric``, ``group/metric`` or ``task/group/metric``; the defaults where there are none.
+      requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; the defaults where there are none.
 
     Raises:
       InputError: one that the systems do not have.
     """
-    there = [Column(one.task, group, metric) for one in outcomes for group, of in one.groups.items() for metric in of]
-    if asked:
-        found: list[Column] = []
-        for wanted in asked:
-            chosen = [one for one in there if wanted in (one.metric, f"{one.group}/{one.metric}", one.name)]
-            if not chosen:
-                metrics = ", ".join(sorted({one.metric for one in there}))
-                raise InputError(f"no such metric: {wanted!r}; there are: {metrics}", "--metrics")
-            found += chosen
-        return list(dict.fromkeys(_sets_only(found) if not any("/" in one for one in asked) else found))
-    found = _sets_only([one for one in there if one.metric in DEFAULTS.get(one.task, ())])
+    there = [column for outcome in outcomes for column in outcome.values]
+    for name in requested:
+        if not any(name in column.names for column in there):
+            known = ", ".join(sorted({column.metric for column in there}))
+            raise InputError(f"no such metric: {name!r}; there are: {known}", "--metrics")
+    if requested:
+        found = [column for column in there if column.names & set(requested)]
+    else:
+        found = [column for column in there if column.group == WHOLE and column.metric in shown_metrics(column.task)]
     if not found:
         raise InputError("which metrics? Name some", "--metrics")
-    return found
+    tasks = [outcome.task for outcome in outcomes]
+    metrics = [name.rpartition("/")[2] for name in requested]
+
+    def order(column: Column) -> tuple[object, ...]:
+        ranked = [*metrics, *shown_metrics(column.task), column.metric]
+        return tasks.index(column.task), ranked.index(column.metric), column.metric, set_order(column.set), column.group
+
+    return sorted(_sets_only(found, frozenset(requested)), key=order)
 
 
-def _sets_only(columns: Sequence[Column]) -> list[Column]:
-    """Of a task's metric its sets, for ``#ALL`` and ``#MEAN`` would count them twice; where it has none, the whole."""
-    in_sets = {(one.task, one.metric) for one in columns if not one.group.startswith("#")}
+def shown_metrics(task: str) -> tuple[str, ...]:
+    """The metrics of a task that are shown unless others are requested, those of the average first."""
+    return AVERAGED.get(task, ()) + _BESIDE.get(task, ())
+
+
+def _sets_only(columns: Sequence[Column], requested: frozenset[str]) -> list[Column]:
+    """Without ``#ALL`` where there are sets, for it would count them twice; what was requested as SET/METRIC stays."""
+    in_sets = {(column.task, column.metric) for column in columns if not column.set.startswith("#")}
     return [
-        one
-        for one in columns
-        if (not one.group.startswith("#") if (one.task, one.metric) in in_sets else one.group in WHOLE)
+        column
+        for column in columns
+        if not column.set.startswith("#")
+        or column.set == VARIANTS
+        or (column.names - {column.metric}) & requested
+        or (column.set == ALL and (column.task, column.metric) not in in_sets)
     ]

@@ -1,22 +1,23 @@
 """Which differences between two systems are significant: paired tests over dialogues.
 
 Approximate randomisation (Noreen 1989; Yeh 2000): in each replicate the two systems' results on a dialogue change
-places or not, by the toss of a coin, and p is how often the difference is then as large as the observed one. Intervals
-are those of a paired Poisson bootstrap. Coins and weights depend on seed and dialogue id alone: the order of dialogues
-is irrelevant, and a dialogue that occurs in several sets is resampled alike in all of them.
+places or not, by the toss of a coin, and p is how often the difference is then as large as the observed one. What is
+computed over several sets at once (the mean over variants, the schema sensitivity) is tested by a paired Poisson
+bootstrap, from which all intervals are, too. Coins and weights depend on seed and dialogue id alone: the order of
+dialogues is irrelevant, and a dialogue that occurs in several sets is resampled alike in all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.results import Sums
+from parapet.evaluation.compare.rows import Parts, Sums
 
 _POINT = 32  # binary digits behind the point: whole numbers add up to the same in any order
 _CHUNK = 64
@@ -31,8 +32,8 @@ class Difference(msgspec.Struct, frozen=True):
 
     Attributes:
       difference: the first system's value minus the second's.
-      interval: of 95 % for it.
-      p: two-sided; of approximate randomisation.
+      interval: of 95 % for it, of the bootstrap.
+      p: two-sided.
       dialogues: how many were resampled.
     """
 
@@ -42,42 +43,101 @@ class Difference(msgspec.Struct, frozen=True):
     dialogues: int
 
 
-def differences(
-    pairs: Sequence[Sequence[tuple[Sums, Sums]]], factors: Sequence[float], seed: str, replicates: int
-) -> list[tuple[list[Difference], Difference]]:
-    """Tests pairs of systems, metric by metric and in the mean over metrics.
+Pair = Sequence[tuple[Sums, Sums]]  # of two systems, for each part of their numbers
+
+
+def randomised(
+    pairs: Sequence[Pair], factors: Sequence[float], numbers: Sequence[Sequence[int]], seed: str, replicates: int
+) -> list[list[Difference]]:
+    """Tests pairs of systems by approximate randomisation.
 
     Args:
-      pairs: of each pair of systems, for each metric, both systems' sums by dialogue. The metrics are the same for all.
-      factors: what each metric is multiplied by.
+      pairs: of each pair both systems' sums by dialogue, part by part. The parts are the same for all pairs.
+      factors: what the mean of each part is multiplied by.
+      numbers: what is tested: the mean over some parts, by position.
       seed: any text.
       replicates: how many coins are tossed for a dialogue. Intervals take ``bootstrap.REPLICATES``.
 
     Returns:
-      Of each pair the metrics' differences, and that of their mean.
+      Of each pair the difference in each of the numbers.
     """
-    names = sorted({name for pair in pairs for metric in pair for sums in metric for name in sums})
     size = len(pairs), len(factors)
     seen = np.zeros((*size, 2, 2), np.int64)
     swapped = np.zeros((replicates, *size, 2, 2), np.int64)
     drawn = np.zeros((bootstrap.REPLICATES, *size, 2, 2), np.int64)
-    for start in range(0, len(names), _CHUNK):
-        chunk = names[start : start + _CHUNK]
-        values = np.stack([_values(pairs, name, size) for name in chunk])
+    for names, values in _chunks(pairs, size):
         seen += values.sum(axis=0)
-        coins = np.stack([coins_of(seed, name, replicates) for name in chunk])
-        weights = np.stack([bootstrap.weights(seed, name) for name in chunk])
+        coins = np.stack([coins_of(seed, name, replicates) for name in names])
         # Where the coin says so, the two systems' results change places.
         swapped += _weighted(coins, values[..., ::-1, :] - values)
-        drawn += _weighted(weights, values)
+        drawn += _weighted(np.stack([bootstrap.weights(seed, name) for name in names]), values)
     swapped += seen
     factor = np.asarray(factors, dtype=float)
-    found = _gaps(seen, factor), _gaps(swapped, factor), _gaps(drawn, factor)
+    gaps, of_chance, resampled = _gaps(seen, factor), _gaps(swapped, factor), _gaps(drawn, factor)
+
+    def test(i: int, number: list[int]) -> Difference:
+        difference = float(gaps[i, number].mean())
+        # Not "at least as large": a replicate without a value speaks against significance too.
+        smaller = int((np.abs(of_chance[:, i, number].mean(axis=-1)) < abs(difference) - _SAME).sum())
+        p = (1 + replicates - smaller) / (1 + replicates)
+        interval = bootstrap.interval(resampled[:, i, number].mean(axis=-1))
+        return Difference(difference, interval, p, _dialogues(pairs[i], number))
+
+    return [[test(i, list(number)) for number in numbers] for i in range(len(pairs))]
+
+
+def bootstrapped(
+    pairs: Sequence[Pair], factors: Sequence[float], numbers: Sequence[Sequence[int]], seed: str, replicates: int
+) -> list[list[Difference]]:
+    """Tests pairs of systems by the paired bootstrap: p is twice the share of replicates beyond zero.
+
+    Arguments and result are those of :func:`randomised`; ``replicates`` are those of the bootstrap.
+    """
+    size = len(pairs), len(factors)
+    seen = np.zeros((*size, 2, 2), np.int64)
+    drawn = np.zeros((replicates, *size, 2, 2), np.int64)
+    for names, values in _chunks(pairs, size):
+        seen += values.sum(axis=0)
+        drawn += _weighted(np.stack([bootstrap.weights(seed, name, replicates) for name in names]), values)
+    factor = np.asarray(factors, dtype=float)
+    gaps, resampled = _gaps(seen, factor), _gaps(drawn, factor)
+
+    def test(i: int, number: list[int]) -> Difference:
+        replicated = resampled[:, i, number].mean(axis=-1)
+        # Not "at most zero": a replicate without a value speaks against significance too.
+        beyond = replicates - max(int((replicated > _SAME).sum()), int((replicated < -_SAME).sum()))
+        p = min(1.0, 2 * (1 + beyond) / (1 + replicates))
+        interval = bootstrap.interval(replicated)
+        return Difference(float(gaps[i, number].mean()), interval, p, _dialogues(pairs[i], number))
+
+    return [[test(i, list(number)) for number in numbers] for i in range(len(pairs))]
+
+
+def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] | None]:
+    """The 95 % interval of each number, from a Poisson bootstrap over dialogues; None where there is none."""
+    pairs: list[Pair] = [[(part, {}) for parts in numbers for part in parts]]
+    size = 1, len(pairs[0])
+    drawn = np.zeros((bootstrap.REPLICATES, *size, 2, 2), np.int64)
+    for names, values in _chunks(pairs, size):
+        drawn += _weighted(np.stack([bootstrap.weights(seed, name) for name in names]), values)
+    means = bootstrap.means(drawn[:, 0, :, 0])
+    ends = np.cumsum([len(parts) for parts in numbers])
     return [
-        ([_tested(found, pair, slice(i, i + 1), pairs[pair][i : i + 1]) for i in range(size[1])],
-         _tested(found, pair, slice(None), pairs[pair]))
-        for pair in range(size[0])
-    ]  # fmt: skip
+        bootstrap.interval(means[:, end - len(parts) : end].mean(axis=1)) if parts else None
+        for parts, end in zip(numbers, ends, strict=True)
+    ]
+
+
+def _chunks(pairs: Sequence[Pair], size: tuple[int, int]) -> Iterator[tuple[list[str], Whole]]:
+    """Some dialogues at a time, with their sums and counts: shape (dialogue, pair, part, system, 2)."""
+    names = sorted({name for pair in pairs for part in pair for sums in part for name in sums})
+    for start in range(0, len(names), _CHUNK):
+        chunk = names[start : start + _CHUNK]
+        yield chunk, np.stack([_values(pairs, name, size) for name in chunk])
+
+
+def _dialogues(pair: Pair, number: Sequence[int]) -> int:
+    return len({name for part in number for sums in pair[part] for name in sums})
 
 
 def coins_of(seed: str, dialogue_id: str, replicates: int) -> Whole:
@@ -87,8 +147,8 @@ def coins_of(seed: str, dialogue_id: str, replicates: int) -> Whole:
     return np.unpackbits(bits)[:replicates].astype(np.int64)
 
 
-def _values(pairs: Sequence[Sequence[tuple[Sums, Sums]]], name: str, size: tuple[int, int]) -> Whole:
-    """Of a dialogue (pair, metric, system, sum and count), sums in units of 2 ** -32."""
+def _values(pairs: Sequence[Pair], name: str, size: tuple[int, int]) -> Whole:
+    """Of a dialogue (pair, part, system, sum and count), sums in units of 2 ** -32."""
     found = np.zeros((*size, 2, 2), np.int64)
     for i, pair in enumerate(pairs):
         for j, systems in enumerate(pair):
@@ -110,21 +170,11 @@ def _weighted(weights: Whole, values: Whole) -> Whole:
 
 
 def _gaps(sums: Whole, factor: Real) -> Real:
-    """First system minus second, of (..., metric, system, sum and count)."""
+    """First system minus second, of (..., part, system, sum and count)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.ldexp(sums[..., 0].astype(float), -_POINT) / sums[..., 1]
     gaps: Real = (means[..., 0] - means[..., 1]) * factor
     return gaps
-
-
-def _tested(found: tuple[Real, Real, Real], pair: int, metrics: slice, sums: Iterable[tuple[Sums, Sums]]) -> Difference:
-    seen, swapped, drawn = (gaps[..., pair, metrics].mean(axis=-1) for gaps in found)
-    difference = float(seen)
-    # Not "at least as large": a replicate without a value speaks against significance too.
-    smaller = int((np.abs(swapped) < abs(difference) - _SAME).sum())
-    p = (1 + len(swapped) - smaller) / (1 + len(swapped))
-    names = {name for systems in sums for one in systems for name in one}
-    return Difference(difference, bootstrap.interval(drawn), p, len(names))
 
 
 def holm(values: Sequence[float]) -> list[float]:

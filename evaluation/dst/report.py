@@ -49,7 +49,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         sections += [_sgdx_table(variants), _policies(variants)]
     sections += [_groups(sets), _all_metrics(sets), _services(sets["original"]["metrics"], variants)]
     if examples:
-        sections.append(_examples(examples))
+        sections.append(examples_table(examples, "Frames for which a variant's wording costs most"))
     return Report(
         command="evaluate",
         title="Dialogue state tracking",
@@ -61,6 +61,7 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         links={
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
             "robustness.json": "all numbers",
+            "examples.json": "the frames that variants hurt most",
             "rows/": "a row for every frame",
         },
     )
@@ -167,7 +168,8 @@ def _services(original: Mapping[str, Any], variants: Mapping[str, Any] | None) -
     )
 
 
-def _examples(examples: Sequence[HurtFrame]) -> Table:
+def examples_table(examples: Sequence[HurtFrame], title: str) -> Table:
+    """Frames that a variant hurts, a row a wrong slot."""
     rows = []
     for example in examples:
         accuracy = f"{percent(example.accuracy)} → {percent(example.variant_accuracy)}"
@@ -181,7 +183,6 @@ def _examples(examples: Sequence[HurtFrame]) -> Table:
             rows.append([*place, *slots, *values])
             place = ["", ""]
     columns = ["turn", "service", "slot", "in the variant", "expected", "predicted", "predicted in the variant"]
-    title = "Frames for which a variant's wording costs most"
     return Table(title=title, columns=columns, rows=rows, text_columns=len(columns), in_card=False)
 
 

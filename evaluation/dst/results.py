@@ -17,6 +17,7 @@ from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import Config, Plan
 from parapet.evaluation.dst.totals import AGGREGATES, Totals, means
 from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.writing import json_bytes
 from parapet.transforms.report import page
 
 Metrics = Mapping[str, Mapping[str, float]]
@@ -40,7 +41,7 @@ def metadata_files(
     replicates: Sequence[bootstrap.Counts],
     hurt: Sequence[Sequence[HurtFrame]],
 ) -> dict[str, bytes]:
-    """metrics.json, robustness.json and the page.
+    """metrics.json, robustness.json, examples.json and the page.
 
     Args:
       config: the run.
@@ -50,10 +51,12 @@ def metadata_files(
     """
     metrics = {name: means(sums) for name, sums in totals}
     numbers = robustness(config, metrics, replicates[0] if replicates else None)
-    report = dst_report(numbers, hurt[0] if hurt else [])
+    examples = hurt[0] if hurt else []
+    report = dst_report(numbers, examples)
     return {
         "metrics.json": _json(metrics.get(ORIGINAL, {})),
         "robustness.json": _json(numbers),
+        "examples.json": json_bytes(examples),
         "report.html": page(report).encode(),
     }
 

@@ -1,198 +1,185 @@
-"""Leaderboards: what stands in them, and what cannot be compared."""
+"""What systems are compared on: reading what evaluate wrote, what they share, and what cannot be compared."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 
-from parapet.evaluation.compare.leaderboard import (
-    Board,
-    SignificanceConfig,
-    Systems,
-    files_of,
-    heads,
+from parapet.evaluation.compare.leaderboard import read_systems
+from parapet.evaluation.compare.results import (
+    SENSITIVITY,
+    VARIANTS,
+    Column,
+    columns_of,
     macro_average,
-    untested,
+    read_outcome,
+    set_order,
+    shared,
 )
-from parapet.evaluation.compare.leaderboard import leaderboard as of_systems
-from parapet.evaluation.compare.results import Column, Outcome, check_same_sets, columns_of, read_outcome
-from parapet.evaluation.writing import rows_bytes
+from parapet.evaluation.compare.rows import read_rows
 from parapet.schemas.errors import InputError
 
-KEYS = [("a", "d0", 0), ("a", "d1", 0), ("b", "d0", 2)]
-
-
-def write(
-    folder: Path, metrics: Mapping[str, Any], right: Sequence[float | None], keys: Any = KEYS, **options: Any
-) -> str:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "metrics.json").write_text(json.dumps(metrics))
-    (folder / "rows.parquet").write_bytes(rows_bytes(keys, {"accuracy": right}))
-    (folder / "run.json").write_text(json.dumps({"pipeline": "evaluate_intent", "options": options, "files": {}}))
-    return str(folder)
-
-
-def intents(a: float, b: float, both: float, f1: float | None = 0.5) -> dict[str, Any]:
-    values = {"#ALL": both, "a": a, "b": b, "#MEAN": (a + b) / 2}
-    return {name: {"accuracy": value, "macro_f1": f1} for name, value in values.items()}
-
-
-def read(**paths: str) -> dict[str, list[Outcome]]:
-    return {name: [read_outcome(path)] for name, path in paths.items()}
-
-
-def leaderboard(
-    systems: Mapping[str, list[Outcome]], columns: list[Column], baseline: str | None, seed: str, replicates: int
-) -> Board:
-    return of_systems(Systems(dict(systems), columns), SignificanceConfig(baseline, seed, replicates))
+BASE = [1.0, 0.0, 1.0, 1.0]
+SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]}
 
 
 def test_the_macro_average() -> None:
-    # RADDLE: the unweighted mean of all reported numbers, whatever they are of.
     assert macro_average([80.0, 20.0, 56.0]) == 52.0
     assert macro_average([80.0, None]) is None
     assert macro_average([]) is None
 
 
-def test_a_leaderboard(tmp_path: Path) -> None:
-    systems = read(
-        one=write(tmp_path / "one", intents(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0]),
-        two=write(tmp_path / "two", intents(1.0, 1.0, 1.0, 0.7), [1.0, 1.0, 1.0]),
-    )
-    check_same_sets(systems)
-    columns = columns_of(systems["one"], [])
+def test_sets_are_in_the_order_of_the_page() -> None:
+    names = ["original", "v1", "v2", "v10", VARIANTS, "typos", "verbose", "simple", "paraphrase", "SR-10", "SR-20",
+             "SR-100", "unseen", "ood-10", "OOD-20", "Env-1", "Env-2", "accents", "srv", "#MEAN"]  # fmt: skip
+    assert sorted(set(names), key=set_order) == names
+
+
+def test_states_by_set_and_by_group(tmp_path: Path) -> None:
+    outcome = read_outcome(states(tmp_path / "one", SETS, split="dev"))
+    assert outcome.variants == ("v1", "v2")
+    assert outcome.options == {"split": "dev"}
+    assert {column.group for column in outcome.values} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
+    assert outcome.values[Column("dst", "v2", JGA)] == 0.375
+    assert outcome.values[Column("dst", "v2", JGA, "unseen")] == 0.25
+    # Under the original's name.
+    assert outcome.values[Column("dst", "v2", JGA, "Cabs_1")] == 0.25
+    assert outcome.values[Column("dst", VARIANTS, JGA)] == (0.5 + 0.375) / 2
+    assert outcome.values[Column("dst", VARIANTS, SENSITIVITY)] == sensitivity([SETS["v1"], SETS["v2"]])
+    columns = columns_of([outcome])
     assert [column.name for column in columns] == [
-        "intent/a/accuracy", "intent/a/macro_f1", "intent/b/accuracy", "intent/b/macro_f1"
+        "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
+        "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
     ]  # fmt: skip
-    board = leaderboard(systems, columns, None, "0", 99)
-    assert board.systems == ["two", "one"]
-    assert board.values["one"] == {
-        "intent/a/accuracy": 50, "intent/a/macro_f1": 50, "intent/b/accuracy": 100, "intent/b/macro_f1": 50
-    }  # fmt: skip
-    assert board.average == {"one": 62.5, "two": 85.0}
-    # A macro-F1 is no mean of rows.
-    assert [one.column for one in board.tests] == ["intent/a/accuracy", "intent/b/accuracy"]
-    assert [(one.first, one.second, one.difference) for one in board.tests] == [
-        ("two", "one", 50.0), ("two", "one", 0.0)
-    ]  # fmt: skip
-    assert board.tests[1].p == board.tests[1].p_holm == 1.0
-    assert untested(board) == "Not tested, because they are not means over rows of dialogues: a macro f1, b macro f1."
-    assert heads(board) == ["a accuracy", "a macro f1", "b accuracy", "b macro f1"]
-    files = files_of(board)
-    assert json.loads(files["leaderboard.json"])["average"] == board.average
-    assert b"| two | 85.00 | 100.00 | 70.00 | 100.00 | 70.00 |" in files["leaderboard.md"]
-    averaged = leaderboard(systems, columns_of(systems["one"], ["accuracy"]), "one", "0", 99)
-    assert [one.column for one in averaged.tests][-1] == "average"
-    assert averaged.tests[-1].difference == 25.0
-    assert leaderboard(systems, columns, None, "0", 0).tests == []
-
-
-def test_rows_that_do_not_average_to_the_number_are_not_tested(tmp_path: Path) -> None:
-    systems = read(
-        one=write(tmp_path / "one", intents(0.5, 1.0, 0.7), [1.0, None, 1.0]),
-        two=write(tmp_path / "two", intents(1.0, 1.0, 1.0), [1.0, 1.0, 1.0]),
-    )
-    board = leaderboard(systems, columns_of(systems["one"], ["#ALL/accuracy", "b/accuracy"]), None, "0", 9)
-    assert [one.column for one in board.tests] == ["intent/b/accuracy"]
-
-
-def test_numbers_where_low_is_good_are_in_no_average() -> None:
-    outcome = Outcome("ood", "", {"#ALL": {"f1": 0.8, "fpr95": 0.1, "bleu": 30.0}})
-    board = leaderboard(
-        {"one": [outcome], "two": [outcome]}, columns_of([outcome], ["f1", "fpr95", "bleu"]), None, "", 0
-    )
-    assert board.values["one"] == {"ood/#ALL/f1": 80.0, "ood/#ALL/fpr95": 10.0, "ood/#ALL/bleu": 30.0}
-    assert board.average == {"one": 55.0, "two": 55.0}
-    with pytest.raises(InputError, match="no such metric: 'f2'; there are: bleu, f1, fpr95"):
-        columns_of([outcome], ["f2"])
-
-
-def test_systems_without_a_number_stand_last() -> None:
-    systems = {
-        name: [Outcome("ood", "", {"#ALL": {"f1": value}})] for name, value in (("a", None), ("b", 0.1), ("c", 0.1))
-    }
-    assert leaderboard(systems, columns_of(systems["a"], []), None, "", 9).systems == ["b", "c", "a"]
-
-
-def test_hostile_names(tmp_path: Path) -> None:
-    name, evil = "<script>|x", '"><img src=x onerror=1>|`'
-    keys = [(evil, "d0", 0), ("b", "d0", 0)]
-    metrics = {group: {"accuracy": 1.0} for group in ("#ALL", evil, "b")}
-    systems = {
-        one: [read_outcome(write(tmp_path / str(i), metrics, [1.0, 1.0], keys))] for i, one in enumerate([name, "b"])
-    }
-    files = files_of(leaderboard(systems, columns_of(systems[name], []), None, "0", 9))
-    assert b"<script>" not in files["report.html"]
-    assert b"<img" not in files["report.html"]
-    assert b"<script>" not in files["leaderboard.md"]
-    assert rb"&lt;script&gt;\|x" in files["leaderboard.md"]
-
-
-def test_dst_has_its_sets_in_another_file(tmp_path: Path) -> None:
-    def of(value: float) -> dict[str, Any]:
-        return {"metrics": {"#ALL_SERVICES": {"joint_goal_accuracy": value}, "Inns_1": {"joint_goal_accuracy": 0.0}}}
-
-    folder = tmp_path / "dst"
-    (folder / "rows" / "original").mkdir(parents=True)
-    (folder / "run.json").write_text('{"pipeline": "evaluate_dst", "options": {"split": "dev", "seed": "1"}}')
-    (folder / "metrics.json").write_text(json.dumps(of(0.5)["metrics"]))
-    (folder / "robustness.json").write_text(json.dumps({"sets": {"original": of(0.5), "v1": of(0.25)}}))
-    rows = rows_bytes([("original", "d", 0), ("original", "d", 0)], {"joint_goal_accuracy": [0.0, 1.0]})
-    (folder / "rows" / "original" / "dialogues_001.parquet").write_bytes(rows)
-    outcome = read_outcome(str(folder))
-    assert outcome.groups == {"original": {"joint_goal_accuracy": 0.5}, "v1": {"joint_goal_accuracy": 0.25}}
-    columns = columns_of([outcome], [])
-    assert columns == [Column("dst", "original", "joint_goal_accuracy"), Column("dst", "v1", "joint_goal_accuracy")]
-    board = leaderboard({"one": [outcome], "two": [outcome]}, columns, None, "0", 9)
-    assert [one.column for one in board.tests] == ["dst/original/joint_goal_accuracy"]
-    together = {"joint_goal_accuracy": 0.25}
-    table = {"#ALL_SERVICES": {"original": 0.5, "variants": 0.25, "schema_sensitivity": 0.75}}
-    variants = {"average": {"#ALL_SERVICES": together}, "table": table}
-    sets = {"original": of(0.5), "v1": of(0.25)}
-    (folder / "robustness.json").write_text(json.dumps({"sets": sets, "variants": variants}))
-    outcome = read_outcome(str(folder))
-    assert outcome.groups["#VARIANTS"] == {"joint_goal_accuracy": 0.25, "schema_sensitivity": 0.75}
-    assert columns_of([outcome], []) == columns
-    asked = columns_of([outcome], ["joint_goal_accuracy", "schema_sensitivity"])
-    assert asked == [*columns, Column("dst", "#VARIANTS", "schema_sensitivity")]
-    assert [one.low_is_good for one in asked] == [False, False, True]
-    board = leaderboard({"one": [outcome], "two": [outcome]}, asked, None, "0", 9)
-    assert heads(board) == ["original", "v1", "schema sensitivity"]
-    told = files_of(board)["leaderboard.md"].decode()
-    assert "| one | 37.50 | 50.00 | 25.00 | 75.00 |" in told
-    assert "Joint goal accuracy where no other metric is named, of 100." in told
-    (folder / "robustness.json").write_text('{"sets": []}')
+    (tmp_path / "one" / "robustness.json").write_text('{"sets": []}')
     with pytest.raises(InputError, match="not the numbers of"):
-        read_outcome(str(folder))
+        read_outcome(str(tmp_path / "one"))
+
+
+@pytest.mark.parametrize(
+    ("requested", "names"),
+    [
+        ("v1/joint_goal_accuracy", ["dst/v1/joint_goal_accuracy"]),
+        ("dst/v2/joint_goal_accuracy", ["dst/v2/joint_goal_accuracy"]),
+        ("schema_sensitivity", ["dst/#VARIANTS/schema_sensitivity"]),
+        (
+            "seen/joint_goal_accuracy",
+            [f"dst/{name}/seen/joint_goal_accuracy" for name in ("original", "v1", "v2", "#VARIANTS")],
+        ),
+        ("v1/Cabs_1/joint_goal_accuracy", ["dst/v1/Cabs_1/joint_goal_accuracy"]),
+    ],
+)
+def test_columns_by_name(tmp_path: Path, requested: str, names: list[str]) -> None:
+    outcome = read_outcome(states(tmp_path / "one", SETS))
+    assert [column.name for column in columns_of([outcome], [requested])] == names
+
+
+def test_metrics_that_are_not_there(tmp_path: Path) -> None:
+    outcome = read_outcome(groups(tmp_path / "ood", "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}}))
+    with pytest.raises(InputError, match="no such metric: 'f2'; there are: bleu, fpr95"):
+        columns_of([outcome], ["f2"])
+    with pytest.raises(InputError, match="which metrics"):
+        columns_of([outcome])
+
+
+def test_rows_give_back_the_numbers(tmp_path: Path) -> None:
+    outcome = read_outcome(states(tmp_path / "one", SETS))
+    columns = [column for column in outcome.values if column.metric in (JGA, SENSITIVITY)]
+    rows = read_rows(outcome, columns)
+    assert rows is not None
+    assert set(rows.parts) == set(columns)
+    assert rows.parts[Column("dst", "v1", JGA)] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
+    assert rows.parts[Column("dst", VARIANTS, JGA, "seen")] == (
+        {"d0": (1.0, 1), "d1": (1.0, 1)}, {"d0": (0.0, 1), "d1": (1.0, 1)}
+    )  # fmt: skip
+    (by_dialogue,) = rows.parts[Column("dst", VARIANTS, SENSITIVITY)]
+    # The second frame of d0 is wrong under both variants.
+    assert by_dialogue["d0"] == (pytest.approx(2**0.5), 1)
+    assert by_dialogue["d1"] == (pytest.approx(2**0.5), 2)
+
+
+@pytest.mark.parametrize(("unit", "zero", "expected"), [("frame", "zero", 2 * 2**0.5 / 4), ("turn", "drop", 2**0.5)])
+def test_the_sensitivity_as_it_was_computed(tmp_path: Path, unit: str, zero: str, expected: float) -> None:
+    path = Path(states(tmp_path / "one", SETS, unit=unit, zero=zero))
+    numbers = json.loads((path / "robustness.json").read_text())
+    # Two frames a turn: that of d0 is wrong under both variants, that of d1 is 0 under v1 and 0.5 under v2.
+    for place in sorted(path.glob("rows/*/*.parquet")) if unit == "turn" else ():
+        rows = [{**row, "turn": 0, "frame": row["turn"] // 2} for row in pq.read_table(place).to_pylist()]
+        pq.write_table(pa.Table.from_pylist(rows), place)
+    numbers["variants"]["table"]["#ALL_SERVICES"]["schema_sensitivity"] = expected
+    (path / "robustness.json").write_text(json.dumps(numbers))
+    column = Column("dst", VARIANTS, SENSITIVITY)
+    rows = read_rows(read_outcome(str(path)), [column])
+    assert rows is not None
+    assert column in rows.parts
+
+
+def test_rows_that_do_not_average_to_the_number(tmp_path: Path) -> None:
+    outcome = read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, None, 1.0]))
+    rows = read_rows(outcome, [Column("intent", name, "accuracy") for name in ("#ALL", "a", "b")])
+    assert rows is not None
+    assert rows.parts == {Column("intent", "b", "accuracy"): ({"d0": (1.0, 1)},)}
+
+
+def test_systems_are_compared_on_what_they_share(tmp_path: Path) -> None:
+    one = states(tmp_path / "one", {**SETS, "typos": BASE})
+    other = states(tmp_path / "other", {**SETS, "v3": BASE, "simple": BASE})
+    found = groups(tmp_path / "ood", "ood", {"#ALL": {"f1": 0.5}})
+    systems = read_systems({"a": [one, found], "b": [other]})
+    assert [column.name for column in systems.columns] == [
+        f"dst/{name}/joint_goal_accuracy" for name in ("original", "v1", "v2")
+    ]
+    assert systems.left_out == [
+        "set v3 of dst: not scored for 'a'",
+        "mean over the variants of dst: the systems were not scored on the same variants",
+        "set typos of dst: not scored for 'b'",
+        "set simple of dst: not scored for 'a'",
+        "task ood: not scored for 'b'",
+    ]
+    with pytest.raises(InputError, match=r"not scored on the same sets: set v3 .*\(and 4 more differences\)"):
+        read_systems({"a": [one, found], "b": [other]}, strict=True)
+    with pytest.raises(InputError, match="no task and set in common: task dst: not scored for 'b'; task ood: not"):
+        read_systems({"a": [one], "b": [found]})
+    assert read_systems({"a": [one, found]}).left_out == []
+
+
+def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path: Path) -> None:
+    one = read_outcome(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, 1.0, 1.0]))
+    some = {name: of for name, of in intent_metrics(1, 1, 1).items() if name != "b"}
+    other = read_outcome(intents(tmp_path / "other", some, [1.0, 1.0], KEYS[:2]))
+    found, left_out = shared({"one": [one], "other": [other]})
+    assert {column.set for column in found["one"][0].values} == {"a"}
+    assert left_out == ["set b of intent: not scored for 'other'"]
 
 
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
-    one = write(tmp_path / "one", intents(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0])
-    lacking = {name: of for name, of in intents(1, 1, 1).items() if name != "b"}
+    one = intents(tmp_path / "one", intent_metrics(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0])
     for path, reason in (
-        (write(tmp_path / "sets", lacking, [1.0, 1.0, 1.0]), "different sets: 'one' has 'b', and 'other' does not"),
         (
-            write(tmp_path / "rows", intents(1, 1, 1), [1.0, 1.0], KEYS[:2]),
-            "different turns were scored: dialogue 'd0', turn 2, of set 'b' has 1 rows of 'one' and 0 of 'other'",
+            intents(tmp_path / "rows", intent_metrics(1, 1, 1), [1.0, 1.0], KEYS[:2]),
+            "different turns of set 'b' were scored: 1 only for 'one', 0 only for 'other'; the first is turn 2 of "
+            "dialogue 'd0'",
         ),
         (
-            write(tmp_path / "options", intents(1, 1, 1), [1.0, 1.0, 1.0], positive="ood"),
-            "scored in different ways: positive is None of 'one', 'ood' of 'other'",
+            intents(tmp_path / "twice", intent_metrics(1, 1, 1), [1.0] * 4, [*KEYS, KEYS[0]]),
+            "different turns of set 'a' were scored: 1 only for 'one', 1 only for 'other'",
+        ),
+        (
+            intents(tmp_path / "options", intent_metrics(1, 1, 1), [1.0, 1.0, 1.0], positive="ood"),
+            "scored in different ways: positive is None for 'one', 'ood' for 'other'",
         ),
     ):
         with pytest.raises(InputError, match=reason) as caught:
-            check_same_sets(read(one=one, other=path))
+            read_systems({"one": [one], "other": [path]})
         assert caught.value.path == path
-    outcome = read_outcome(one)
-    other = Outcome("ood", "x", outcome.groups)
-    with pytest.raises(InputError, match="'a' has results of task 'ood', and 'b' has none"):
-        check_same_sets({"a": [outcome, other], "b": [outcome]})
     with pytest.raises(InputError, match="'b' has two results of task 'intent'"):
-        check_same_sets({"a": [outcome], "b": [outcome, outcome]})
+        read_systems({"a": [one], "b": [one, one]})
 
 
 @pytest.mark.parametrize(
@@ -216,8 +203,22 @@ def test_folders_that_are_no_evaluation(tmp_path: Path, files: dict[str, str], r
         read_outcome(str(tmp_path / "nothing"))
 
 
-def test_rows_that_cannot_be_read(tmp_path: Path) -> None:
-    paths = [write(tmp_path / name, intents(1, 1, 1), [1.0, 1.0, 1.0]) for name in ("one", "two")]
-    (tmp_path / "two" / "rows.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
-        check_same_sets(read(one=paths[0], two=paths[1]))
+@pytest.mark.parametrize(
+    ("place", "content", "reason"),
+    [
+        ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
+        ("examples.json", b'[{"drop": "x"}]', "no examples of 'parapet evaluate --task dst'"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, place: str, content: bytes, reason: str) -> None:
+    path = states(tmp_path / "one", SETS)
+    (tmp_path / "one" / place).write_bytes(content)
+    with pytest.raises(InputError, match=reason):
+        read_systems({"one": [path]})
+
+
+def test_other_tasks_have_a_mean_over_variants(tmp_path: Path) -> None:
+    of: dict[str, Any] = {name: {"combined": value} for name, value in (("original", 80.0), ("v1", 70.0), ("v2", 50.0))}
+    outcome = read_outcome(groups(tmp_path / "one", "response", of))
+    assert outcome.values[Column("response", VARIANTS, "combined")] == mean([70.0, 50.0])
+    assert outcome.variants == ("v1", "v2")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 import pytest
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.results import Sums
-from parapet.evaluation.compare.significance import coins_of, differences, holm
+from parapet.evaluation.compare.rows import Sums
+from parapet.evaluation.compare.significance import Difference, bootstrapped, coins_of, holm, intervals, randomised
 
 
 def mean_of(sums: Sums) -> float:
@@ -26,10 +27,9 @@ def drawn(seed: int, n: int, share: float) -> Sums:
 def test_equal_to_a_plain_loop() -> None:
     first, second = drawn(1, 9, 0.6), drawn(2, 9, 0.4)
     second |= {"d3": (0.0, 0), "d4": (1.5, 2)}  # rows that one system does not have
-    ((each, mean),) = differences([[(first, second)]], [100.0], "0", 300)
+    ((each,),) = randomised([[(first, second)]], [100.0], [[0]], "0", 300)
     seen = 100 * (mean_of(first) - mean_of(second))
-    assert each == [mean]
-    assert each[0].difference == pytest.approx(seen, abs=1e-9)
+    assert each.difference == pytest.approx(seen, abs=1e-9)
     coins = {name: coins_of("0", name, 300) for name in first}
     weights = {name: bootstrap.weights("0", name) for name in first}
     larger, gaps = 0, []
@@ -44,9 +44,14 @@ def test_equal_to_a_plain_loop() -> None:
         ]
         if all(sum(n for _, n in sums.values()) for sums in heavy):
             gaps.append(100 * (mean_of(heavy[0]) - mean_of(heavy[1])))
-    assert each[0].p == (1 + larger) / 301
-    assert each[0].interval == pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])), abs=1e-6)
-    assert each[0].dialogues == 9
+    assert each.p == (1 + larger) / 301
+    assert each.interval == pytest.approx(tuple(np.quantile(gaps, [0.025, 0.975])), abs=1e-6)
+    assert each.dialogues == 9
+    # The bootstrap's own test, on the same replicates.
+    ((other,),) = bootstrapped([[(first, second)]], [100.0], [[0]], "0", bootstrap.REPLICATES)
+    assert (other.difference, other.interval, other.dialogues) == (each.difference, each.interval, 9)
+    beyond = min(sum(gap <= 0 for gap in gaps), sum(gap >= 0 for gap in gaps)) + bootstrap.REPLICATES - len(gaps)
+    assert other.p == min(1.0, 2 * (1 + beyond) / (1 + bootstrap.REPLICATES))
 
 
 def test_near_the_exact_permutation_test() -> None:
@@ -57,28 +62,29 @@ def test_near_the_exact_permutation_test() -> None:
         abs(sum(sign * gap for sign, gap in zip(signs, gaps, strict=True))) >= abs(sum(gaps)) - 1e-9
         for signs in product((1, -1), repeat=len(gaps))
     ) / 2 ** len(gaps)
-    ((each, _),) = differences([[(first, second)]], [1.0], "seed", 20_000)
-    assert each[0].p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
+    ((each,),) = randomised([[(first, second)]], [1.0], [[0]], "seed", 20_000)
+    assert each.p == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000))
 
 
 def test_a_system_against_itself_and_one_that_is_better_throughout() -> None:
     first = drawn(1, 200, 0.5)
     better = {name: (value + 0.3, n) for name, (value, n) in first.items()}
     pairs = [[(first, first)], [(better, first)], [(first, better)]]
-    (same, _), (up, _), (down, _) = differences(pairs, [1.0], "0", 999)
-    assert (same[0].difference, same[0].interval, same[0].p) == (0.0, (0.0, 0.0), 1.0)
-    assert (up[0].p, down[0].p) == (0.001, 0.001)
-    assert up[0].difference == pytest.approx(0.1)
-    assert up[0].difference == -down[0].difference
-    assert up[0].interval == pytest.approx((0.1, 0.1))
+    for test, least in ((randomised, 1 / 1000), (bootstrapped, 2 / 1000)):
+        (same,), (up,), (down,) = test(pairs, [1.0], [[0]], "0", 999)
+        assert (same.difference, same.interval, same.p) == (0.0, (0.0, 0.0), 1.0)
+        assert (up.p, down.p) == (least, least)
+        assert up.difference == pytest.approx(0.1)
+        assert up.difference == -down.difference
+        assert up.interval == pytest.approx((0.1, 0.1))
 
 
-def test_p_is_uniform_where_nothing_differs() -> None:
+@pytest.mark.parametrize("test", [randomised, bootstrapped])
+def test_p_is_uniform_where_nothing_differs(test: Callable[..., list[list[Difference]]]) -> None:
     found = []
     for i in range(60):
         pairs = [[(drawn(2 * i, 40, 0.5), drawn(2 * i + 1, 40, 0.5))]]
-        ((each, _),) = differences(pairs, [1.0], str(i), 199)
-        found.append(each[0].p)
+        found.append(test(pairs, [1.0], [[0]], str(i), 199)[0][0].p)
     assert 0.35 < sum(found) / len(found) < 0.68
     assert sum(p < 0.1 for p in found) <= 14
 
@@ -86,20 +92,40 @@ def test_p_is_uniform_where_nothing_differs() -> None:
 def test_neither_order_nor_other_dialogues_and_pairs_matter() -> None:
     first, second = drawn(1, 150, 0.6), drawn(2, 150, 0.5)
     backwards = dict(reversed(first.items())), dict(reversed(second.items()))
-    ((alone, _),) = differences([[(first, second)]], [1.0], "0", 500)
     more = [[(drawn(3, 9, 0.5), drawn(4, 9, 0.5)), backwards], [backwards, backwards]]
-    assert alone[0] == differences(more, [1.0, 1.0], "0", 500)[0][0][1]
-    ((other, _),) = differences([[(first, second)]], [1.0], "1", 500)
-    assert other[0].difference == alone[0].difference
-    assert other[0] != alone[0]
+    for test in (randomised, bootstrapped):
+        ((alone,),) = test([[(first, second)]], [1.0], [[0]], "0", 500)
+        assert alone == test(more, [1.0, 1.0], [[0], [1]], "0", 500)[0][1]
+        ((other,),) = test([[(first, second)]], [1.0], [[0]], "1", 500)
+        assert other.difference == alone.difference
+        assert other != alone
 
 
-def test_the_mean_over_metrics_moves_dialogues_together() -> None:
+def test_the_mean_over_parts_moves_dialogues_together() -> None:
     first, second = drawn(1, 50, 0.6), drawn(2, 50, 0.5)
-    ((each, mean),) = differences([[(first, second), (first, second)]], [1.0, 1.0], "0", 500)
-    assert each[0] == each[1] == mean
-    ((each, mean),) = differences([[(first, second), (second, first)]], [1.0, 1.0], "0", 500)
-    assert (mean.difference, mean.p) == (0.0, 1.0)
+    for test in (randomised, bootstrapped):
+        ((one, other, mean),) = test([[(first, second), (first, second)]], [1.0, 1.0], [[0], [1], [0, 1]], "0", 500)
+        assert one == other == mean
+        ((mean,),) = test([[(first, second), (second, first)]], [1.0, 1.0], [[0, 1]], "0", 500)
+        assert (mean.difference, mean.p) == (0.0, 1.0)
+
+
+def test_intervals_are_those_of_a_plain_loop() -> None:
+    first, second = drawn(1, 9, 0.6), {f"d{i}": (float(i % 2), 1) for i in range(4, 12)}
+    values = []
+    for r in range(bootstrap.REPLICATES):
+        means = []
+        for sums in (first, second):
+            weights = {name: bootstrap.weights("s", name)[r] for name in sums}
+            count = sum(n * weights[name] for name, (_, n) in sums.items())
+            means.append(sum(value * weights[name] for name, (value, _) in sums.items()) / count if count else math.nan)
+        values.append(sum(means) / 2)
+    known = [value for value in values if not math.isnan(value)]
+    found = intervals([(first,), (first, second), ()], "s")
+    assert found[1] == pytest.approx(tuple(np.quantile(known, [0.025, 0.975])), abs=1e-9)
+    assert found[0] != found[1]
+    assert found[2] is None
+    assert intervals([], "s") == []
 
 
 def test_coins_are_fair_and_of_the_dialogue() -> None:

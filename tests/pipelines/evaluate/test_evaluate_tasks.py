@@ -291,7 +291,7 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     argv = [*systems, "--metrics", "accuracy", "--replicates", "999", "--output"]
     assert run_compare([*argv, str(tmp_path / "board")]) == 0
     told = capfd.readouterr().out
-    assert told.splitlines()[0] == "good: average 100.00; x 100.00, y 100.00"
+    assert told.splitlines()[0] == "good: average 100.0; x 100.0, y 100.0"
     assert "6 of 9 differences have p < 0.05" in told
     board = json.loads((tmp_path / "board" / "leaderboard.json").read_bytes())
     assert board["systems"] == ["good", "twin", "bad"]
@@ -307,7 +307,9 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     page = (tmp_path / "board" / "report.html").read_text()
     assert "Systems next to each other" in page  # good and twin are level
     for flags, reason in (
-        (["--systems", f"good={tmp_path / 'good'}"], "give two systems or more"),
+        ([*systems, "--baseline", "bad=best"], "there is no system 'best', only good, bad, twin"),
+        ([*systems, "--baseline", "bad=bad"], "a system is not its own baseline"),
+        ([*systems, "--common", "--strict"], "not allowed with argument"),
         (["--systems", "good", "bad=x"], "expected NAME=OUT, found 'good'"),
         ([*systems, "--baseline", "best"], "there is no system 'best', only good, bad, twin"),
         ([*systems, "--metrics", "f1"], "no such metric: 'f1'; there are: accuracy, macro_f1"),
@@ -317,6 +319,28 @@ def test_compare(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         status, told = failure(capfd, "compare", *flags, "--output", str(tmp_path / "no"))
         assert status == 2
         assert reason in told
+
+
+def test_compare_on_what_is_shared(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name, sets in (("more", "xyz"), ("fewer", "xy")):
+        rows = [{"set": s, "id": i, "label": "a", "predicted": "ab"[i % 2]} for s in sets for i in range(4)]
+        evaluate("intent", tmp_path / name, "--predictions", lines(tmp_path / f"{name}.jsonl", rows))
+    systems = ["--systems", *(f"{name}={tmp_path / name}" for name in ("more", "fewer"))]
+    out = ["--replicates", "9", "--output", str(tmp_path / "board")]
+    assert run_compare([*systems, *out]) == 0
+    assert "left out: set z of intent: not scored for 'fewer'" in capfd.readouterr().err
+    assert "Left out: set z of intent" in (tmp_path / "board" / "report.html").read_text()
+    assert run_compare([*systems, *out, "--common"]) == 0
+    assert "left out" not in capfd.readouterr().err
+    assert json.loads((tmp_path / "board" / "leaderboard.json").read_bytes())["left_out"] != []
+    status, told = failure(capfd, "compare", *systems, *out, "--strict")
+    assert status == 2
+    assert "not scored on the same sets: set z of intent" in told
+    assert run_compare(["--systems", f"more={tmp_path / 'more'}", "--output", str(tmp_path / "one")]) == 0
+    names = {path.name for path in (tmp_path / "one").iterdir()}
+    assert names == {
+        "leaderboard.json", "table.csv", "table.parquet", "table.tex", "table.md", "report.html", "run.json"
+    }  # fmt: skip
 
 
 def test_the_output_is_no_input_and_another_commands_folder_is_left_alone(

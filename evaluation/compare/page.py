@@ -1,0 +1,452 @@
+"""The leaderboard as sections of a page: a row a system, a column a set; seen and unseen services; differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from parapet.evaluation.compare.leaderboard import AVERAGE, Board, Number, PairedTest, Value
+from parapet.evaluation.compare.results import (
+    JGA,
+    LOW_IS_GOOD,
+    OF_100,
+    SEEN,
+    SENSITIVITY,
+    UNSEEN,
+    VARIANTS,
+    WHOLE,
+    Column,
+    macro_average,
+    set_order,
+)
+from parapet.evaluation.dst.report import examples_table
+from parapet.evaluation.lines import group_label
+from parapet.evaluation.sets import ORIGINAL
+from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile, page
+from parapet.transforms.text import counted, number, percent
+
+MOST_SYSTEMS = 8  # of a chart: shapes and colours of more are hard to distinguish
+EXAMPLES = 4  # of a system
+_LABELS = {JGA: "joint goal accuracy", "f1": "F1", "macro_f1": "macro-F1", "bleu": "BLEU", "sgsacc": "SGSAcc",
+           "auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}  # fmt: skip
+
+TERMS = {
+    "Mean": "The unweighted mean over the sets of a row.",
+    "Average": "The unweighted mean of all columns, as on RADDLE's leaderboard, without those where low is good and "
+    "without what is computed from other columns (the mean over variants) or into them (Inform, Success, BLEU).",
+    "Small print": "Below a number its 95% interval, from a Poisson bootstrap over dialogues, and its change against "
+    "the original in percent.",
+    "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: standard deviation "
+    "over mean, of 100 (Lee et al. 2022). Less is better.",
+    "Seen, unseen": "Services that the schema of the training split has, or has not.",
+    "p": "How often the difference would be at least as large if, for each dialogue, chance decided which result is of "
+    "which system: approximate randomisation over dialogues, two-sided. Of the mean over variants and the schema "
+    "sensitivity: twice the share of bootstrap replicates beyond zero.",
+    "p, Holm": "The same, corrected for all tests of this page.",
+    "Interval": "95% interval of the difference, from a paired bootstrap over dialogues.",
+}
+
+
+class Block(msgspec.Struct, frozen=True):
+    """The rows of one metric: for each system its mean over sets, and a number for each column of the grid."""
+
+    title: str
+    metric: str
+    systems: list[str]
+    means: list[Number]
+    numbers: list[list[Value | None]]
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """The one table: blocks of a metric each, a row a system, a column a set."""
+
+    headings: list[str]
+    blocks: list[Block]
+    with_mean: bool
+
+
+def metric_label(metric: str) -> str:
+    """A metric as pages name it."""
+    return _LABELS.get(metric, metric.replace("_", " "))
+
+
+def set_label(board: Board, task: str, name: str) -> str:
+    """A set as pages name it: the mean over v1 to v5 is ``v1–v5``."""
+    if name != VARIANTS:
+        return group_label(name).lower() if name.startswith("#") else name
+    names = board.variants.get(task, [])
+    return f"{names[0]}–{names[-1]}" if names else "variants"
+
+
+def headings(board: Board) -> dict[str, str]:
+    """What pages call the columns, as short as it can be without being ambiguous, by name."""
+    tasks = {column.task for column in board.columns}
+    metrics = {column.metric for column in board.columns if column.metric != SENSITIVITY}
+    found = {AVERAGE: "average"}
+    for each in board.columns:
+        parts = [each.task] if len(tasks) > 1 else []
+        parts += [each.group] if each.group != WHOLE else []
+        parts += [set_label(board, each.task, each.set)] if each.metric != SENSITIVITY else []
+        parts += [metric_label(each.metric)] if len(metrics) > 1 or each.metric == SENSITIVITY else []
+        found[each.column.name] = " ".join(parts)
+    return found
+
+
+def grid(board: Board, group: str = WHOLE) -> Grid:
+    """The table of all services, or of a group of them."""
+    values = {(value.system, value.column): value for value in board.values if value.group == group}
+    there = list(dict.fromkeys(column for _, column in values))
+    wanted = {(column.task, column.set, column.metric) for column in board.columns}
+    there = [column for column in there if group != WHOLE or (column.task, column.set, column.metric) in wanted]
+    has_goals = {column.task for column in there if column.metric == JGA}
+    beside = [column for column in there if column.metric == SENSITIVITY and column.task in has_goals]
+    of_rows = [column for column in there if column not in beside]
+    keys = sorted({(column.set, "") for column in of_rows} | {(column.set, SENSITIVITY) for column in beside},
+                  key=lambda key: (set_order(key[0]), key[1]))  # fmt: skip
+    blocks = []
+    for task, metric in dict.fromkeys((column.task, column.metric) for column in of_rows):
+        rows = [
+            [values.get((name, Column(task, at, extra or metric, group))) if not extra or metric == JGA else None
+             for at, extra in keys]
+            for name in board.systems
+        ]  # fmt: skip
+        blocks.append(
+            Block(_block_title(board, task, metric), metric, board.systems, [_mean(row) for row in rows], rows)
+        )
+    averaged = {(column.task, column.metric) for column in board.columns if column.in_average}
+    if group == WHOLE and len(averaged) > 1:
+        empty: list[list[Value | None]] = [[None] * len(keys) for _ in board.systems]
+        averages = [board.average[name] for name in board.systems]
+        blocks.insert(0, Block("Average", AVERAGE, board.systems, averages, empty))
+    elif group == WHOLE and len(blocks) == 1:
+        blocks = [msgspec.structs.replace(blocks[0], means=[board.average[name] for name in board.systems])]
+    names = [metric_label(extra) if extra else _shared_label(board, at, of_rows) for at, extra in keys]
+    return Grid(names, blocks, sum(not extra for _, extra in keys) > 1)
+
+
+def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
+    return set_label(board, next(column.task for column in columns if column.set == name), name)
+
+
+def _block_title(board: Board, task: str, metric: str) -> str:
+    tasks = {column.task for column in board.columns}
+    label = metric_label(metric)
+    return f"{label[:1].upper()}{label[1:]}{f' ({task})' if len(tasks) > 1 else ''}"
+
+
+def _mean(row: Sequence[Value | None]) -> Number:
+    values = [one.value for one in row if one is not None and not one.set.startswith("#") and one.metric != SENSITIVITY]
+    whole = [one.value for one in row if one is not None and one.set != VARIANTS]
+    mean = macro_average(values or whole)
+    metric = next((one.metric for one in row if one is not None), "")
+    return Number(None if mean is None else of_100(metric, mean))
+
+
+def of_100(metric: str, value: float) -> float:
+    """A number as tables have it."""
+    return value if metric in OF_100 else 100 * value
+
+
+def shown(metric: str, value: float | None) -> str:
+    """A number as tables print it."""
+    return number(None if value is None else of_100(metric, value), 1)
+
+
+def best(block: Block) -> tuple[set[int], set[tuple[int, int]]]:
+    """The rows whose mean is the best, and the (row, column) of the best numbers, as they are printed."""
+    if len(block.systems) < 2:
+        return set(), set()
+    means = _best([number(mean.value, 1) for mean in block.means], block.metric in LOW_IS_GOOD)
+    cells = set()
+    for j in range(len(block.numbers[0])):
+        column = [row[j] for row in block.numbers]
+        low_is_good = any(one is not None and one.metric in LOW_IS_GOOD for one in column)
+        texts = ["–" if one is None else shown(one.metric, one.value) for one in column]
+        cells |= {(i, j) for i in _best(texts, low_is_good)}
+    return means, cells
+
+
+def _best(texts: Sequence[str], low_is_good: bool) -> set[int]:
+    known = {i: float(text.replace(",", "")) for i, text in enumerate(texts) if text != "–"}
+    if len(set(known.values())) < 2:
+        return set()
+    top = min(known.values()) if low_is_good else max(known.values())
+    return {i for i, value in known.items() if value == top}
+
+
+def grid_table(board: Board, of: Sequence[tuple[str, Grid]], title: str, note: str = "", in_card: bool = True) -> Table:
+    """Grids as one table; a heading above each block where there are several.
+
+    Args:
+      board: the leaderboard.
+      of: the grids, all with the same columns, each with what its headings add.
+      title: of the table.
+      note: above it.
+      in_card: whether Markdown has it.
+    """
+    rows: list[list[str]] = []
+    bold: set[tuple[int, int]] = set()
+    groups: dict[int, str] = {}
+    with_mean = of[0][1].with_mean
+    several = sum(len(one.blocks) for _, one in of) > 1
+    for what, one in of:
+        for block in one.blocks:
+            if several:
+                groups[len(rows)] = (
+                    ", ".join(filter(None, [block.title, what])) if len(one.blocks) > 1 or not what else what
+                )
+            means, cells = best(block)
+            shift = 1 + with_mean
+            bold |= {(len(rows) + i, j + shift) for i, j in cells}
+            bold |= {(len(rows) + i, 1) for i in means if with_mean}
+            for name, mean, numbers in zip(block.systems, block.means, block.numbers, strict=True):
+                start = [name, *([_with_interval(mean)] if with_mean else [])]
+                rows.append([*start, *(_cell(value, numbers) for value in numbers)])
+    columns = ["system", *(["mean"] if with_mean else []), *of[0][1].headings]
+    return Table(
+        title=title, columns=columns, rows=rows, note=note, best=sorted(bold), groups=groups, in_card=in_card,
+        numbers_in="table.csv",
+    )  # fmt: skip
+
+
+def _with_interval(mean: Number) -> str:
+    text = number(mean.value, 1)
+    return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
+
+
+def _cell(value: Value | None, row: Sequence[Value | None]) -> str:
+    """The number, and in small print its interval and its change against the original."""
+    if value is None or value.value is None:
+        return "–" if value is not None else ""
+    lines = [shown(value.metric, value.value)]
+    if value.low is not None and value.high is not None:
+        lines.append(f"{shown(value.metric, value.low)}–{shown(value.metric, value.high)}")
+    change = drop(value, row)
+    return "\n".join([*lines, *([percent(change, 1, signed=True)] if change is not None else [])])
+
+
+def drop(value: Value, row: Iterable[Value | None]) -> float | None:
+    """The relative change of a number against the original's; None of the original itself, or where there is none."""
+    if value.set == ORIGINAL or value.metric == SENSITIVITY or value.value is None:
+        return None
+    original = next((one.value for one in row if one and one.set == ORIGINAL and one.metric == value.metric), None)
+    return (value.value - original) / original if original else None
+
+
+def sections(board: Board) -> list[Section]:
+    """The sections of a page: everything that the leaderboard has."""
+    whole = grid(board)
+    title = f"{whole.blocks[0].title}, of 100" if len(whole.blocks) == 1 else "Systems by set, of 100"
+    found: list[Section] = [grid_table(board, [("", whole)], title, _note(whole))]
+    found += _baselines(board)
+    found += _chart(board)
+    found += _seen_and_unseen(board)
+    found += _services(board)
+    if board.tests:
+        found.append(_differences(board))
+    for name in board.systems:
+        if examples := board.examples.get(name, [])[:EXAMPLES]:
+            suffix = f": {name}" if len(board.systems) > 1 else ""
+            found.append(examples_table(examples, f"Frames for which a variant's wording costs most{suffix}"))
+    return found
+
+
+def _note(whole: Grid) -> str:
+    values = [one for block in whole.blocks for row in block.numbers for one in row if one is not None]
+    parts = ["the 95% interval"] if any(one.low is not None for one in values) else []
+    if any(one.set == ORIGINAL for one in values) and len(whole.headings) > 1:
+        parts.append("the change against the original")
+    several = any(len(block.systems) > 1 for block in whole.blocks)
+    lines = [f"In small print: {', '.join(parts)}."] if parts else []
+    return " ".join([*lines, *(["The best number of a column is bold."] if several else [])])
+
+
+def _baselines(board: Board) -> list[Table]:
+    """Each system against its baseline: differences by set, bold where they are significant."""
+    if not board.settings.baselines:
+        return []
+    tests = {(test.first, test.second, test.column): test for test in board.tests}
+    rows: list[list[str]] = []
+    bold: list[tuple[int, int]] = []
+    groups: dict[int, str] = {}
+    whole = grid(board)
+    for block in whole.blocks:
+        if len(whole.blocks) > 1:
+            groups[len(rows)] = block.title
+        at = dict(zip(block.systems, zip(block.means, block.numbers, strict=True), strict=True))
+        for name in board.systems:
+            if name not in board.settings.baselines:
+                continue
+            baseline = board.settings.baselines[name]
+            (mean, numbers), (other_mean, others) = at[name], at[baseline]
+            cells = [f"{name}\nagainst {baseline}"]
+            if whole.with_mean:
+                cells.append(_gap(mean.value, other_mean.value, None))
+            for one, other in zip(numbers, others, strict=True):
+                if one is None or other is None or one.value is None or other.value is None:
+                    cells.append("–" if one is not None else "")
+                    continue
+                test = tests.get((name, baseline, one.column.name))
+                bold += [(len(rows), len(cells))] if test is not None and test.p_holm < 0.05 else []
+                cells.append(_gap(of_100(one.metric, one.value), of_100(one.metric, other.value), test))
+            rows.append(cells)
+    note = "In small print: the 95% interval, the relative change."
+    return [
+        Table(
+            title="Differences from the baseline",
+            note=note + (" Bold: p < 0.05 after Holm's correction." if board.tests else ""),
+            columns=["system", *(["mean"] if whole.with_mean else []), *whole.headings],
+            rows=rows, best=bold, groups=groups, numbers_in="leaderboard.json",
+        )
+    ]  # fmt: skip
+
+
+def _gap(value: float | None, other: float | None, test: PairedTest | None) -> str:
+    if value is None or other is None:
+        return "–"
+    lines = [number(value - other, 1, signed=True)]
+    if test is not None and test.interval is not None:
+        lines.append(f"{test.interval[0]:+.1f} to {test.interval[1]:+.1f}")
+    return "\n".join([*lines, *([percent((value - other) / other, 1, signed=True)] if other else [])])
+
+
+def _chart(board: Board) -> list[Dots]:
+    """All columns that are shares in one chart, a row a column and a mark a system."""
+    names = headings(board)
+    charted = [column for column in board.columns if column.metric not in OF_100 | {SENSITIVITY}]
+    values = {(value.system, value.column): value for value in board.values}
+    dots = [
+        Dot(names[column.column.name], value.value, value.low, value.high, group=name)
+        for column in charted
+        for name in board.systems[:MOST_SYSTEMS]
+        for value in [values[name, column.column]]
+    ]
+    more = len(board.systems) - MOST_SYSTEMS
+    note = f"The first {MOST_SYSTEMS} of {len(board.systems):,} systems." if more > 0 else ""
+    return [Dots(title="Systems by column", dots=dots, note=note)] if len(dots) > 1 else []
+
+
+def _seen_and_unseen(board: Board) -> list[Section]:
+    """The same table for seen and for unseen services, and SGD-X's Figure 5: the mean over the variants of both."""
+    grids = [(f"{group} services", grid(board, group)) for group in (SEEN, UNSEEN)]
+    grids = [(what, of) for what, of in grids if of.blocks]
+    if not grids or any(of.headings != grids[0][1].headings for _, of in grids):
+        return []
+    found: list[Section] = [grid_table(board, grids, "Seen and unseen services, of 100")]
+    dots = [
+        Dot(value.system, value.value, value.low, value.high, group=f"{value.group} services")
+        for name in board.systems
+        for value in board.values
+        if value.system == name and value.set == VARIANTS and value.metric == JGA and value.group in (SEEN, UNSEEN)
+    ]
+    if len({dot.group for dot in dots}) > 1:
+        label = set_label(board, "dst", VARIANTS)
+        found.append(Dots(title=f"Joint goal accuracy over {label} of seen and unseen services", dots=dots))
+    return found
+
+
+def _services(board: Board) -> list[Table]:
+    """A row a service: the joint goal accuracy on the original, over the variants, and the schema sensitivity."""
+    values = {(one.group, one.system, one.set, one.metric): one for one in board.values if one.task == "dst"}
+    services = sorted({group for group, *_ in values} - {WHOLE, SEEN, UNSEEN})
+    if not services:
+        return []
+    label = set_label(board, "dst", VARIANTS)
+    kinds = [(ORIGINAL, JGA, ORIGINAL), (VARIANTS, JGA, label), (VARIANTS, SENSITIVITY, "sensitivity")]
+    kinds = [kind for kind in kinds if any((at, metric) == kind[:2] for _, _, at, metric in values)]
+    rows = []
+    for service in services:
+        cells = [service]
+        for name in board.systems:
+            for at, metric, _ in kinds:
+                value = values.get((service, name, at, metric))
+                row = [values.get((service, name, ORIGINAL, JGA))]
+                cells.append(_cell(value, row) if value else "–")
+        rows.append(cells)
+    columns = [f"{name} {what}" if len(board.systems) > 1 else what for name in board.systems for _, _, what in kinds]
+    title = "Joint goal accuracy by service, of 100"
+    return [Table(title=title, columns=["service", *columns], rows=rows, numbers_in="table.csv", in_card=False)]
+
+
+def _differences(board: Board) -> Table:
+    names = headings(board)
+    rows = [
+        [f"{test.first} – {test.second}", names[test.column], f"{test.difference:+.2f}",
+         "–" if test.interval is None else f"{test.interval[0]:+.2f} to {test.interval[1]:+.2f}",
+         f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
+        for test in board.tests
+    ]  # fmt: skip
+    return Table(
+        title="Significance",
+        note="The first system minus the second, of 100.",
+        columns=["systems", "column", "difference", "interval", "p", "p, Holm", "dialogues"],
+        rows=rows, text_columns=2, numbers_in="leaderboard.json",
+    )  # fmt: skip
+
+
+def tiles(board: Board) -> list[Tile]:
+    """The few numbers that matter most: the averages, or of one system its main columns."""
+    if len(board.systems) > 1:
+        return [Tile(name, number(board.average[name].value, 1)) for name in board.systems[:6]]
+    names, values = headings(board), {value.column: value for value in board.values}
+    wanted = [one.column for one in board.columns if one.set in (ORIGINAL, VARIANTS)] or [
+        one.column for one in board.columns
+    ]
+    columns = [Tile(names[column.name], shown(column.metric, values[column].value)) for column in wanted[:5]]
+    mean = [Tile("average", number(board.average[board.systems[0]].value, 1))] if len(board.columns) > 1 else []
+    return [*mean, *columns]
+
+
+def notes(board: Board) -> list[str]:
+    """What must be known before the numbers are read: what was left out, what could not be tested."""
+    lacking = [headings(board)[one.column.name] for one in board.columns if not one.tested]
+    found = [f"Left out: {line}." for line in board.left_out]
+    if lacking and board.tests:
+        found.append(f"Not tested, because they are not means over rows of dialogues: {', '.join(lacking)}.")
+    return found
+
+
+def summary(board: Board) -> list[str]:
+    """Lines for the terminal."""
+    names, values = headings(board), {(value.system, value.column): value for value in board.values}
+    lines = []
+    for name in board.systems:
+        each = ", ".join(
+            f"{names[one.column.name]} {shown(one.metric, values[name, one.column].value)}" for one in board.columns
+        )
+        lines.append(f"{name}: average {number(board.average[name].value, 1)}; {each}")
+    if board.tests:
+        clear = sum(test.p_holm < 0.05 for test in board.tests)
+        lines.append(f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction")
+    return [*lines, *(note for note in notes(board) if note.startswith("Not tested"))]
+
+
+def page_of(board: Board) -> bytes:
+    """``report.html``."""
+    ranked = [board.average[name].value for name in board.systems]
+    if len(ranked) == 1:
+        headline = f"{board.systems[0]} by set"
+    elif ranked[0] is None or ranked[0] == ranked[1]:
+        headline = "Systems next to each other"
+    else:
+        headline = f"{board.systems[0]} leads"
+    has = {re.sub(", .*", "", what) for what in TERMS}
+    report = Report(
+        command="compare",
+        title="Leaderboard",
+        headline=headline,
+        lead=f"{counted(len(board.systems), 'system')}, {counted(len(board.columns), 'number')} each.",
+        tiles=tiles(board),
+        sections=sections(board),
+        notes=notes(board),
+        terms={term: meaning for term, meaning in TERMS.items() if has},
+        links={
+            "leaderboard.json": "all numbers and tests",
+            "table.csv": "a row a number, also as `table.parquet`",
+            "table.tex": "the table for LaTeX",
+            "table.md": "the table as Markdown",
+        },
+    )
+    return page(report).encode()

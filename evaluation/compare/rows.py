@@ -1,0 +1,211 @@
+"""The rows of an evaluation by dialogue: what paired tests and intervals resample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from parapet.evaluation.compare.results import JGA, SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, Column, Outcome
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.sets import ORIGINAL
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+
+# Of each dialogue the sum of a metric over its rows, and how many rows have it.
+Sums = dict[str, tuple[float, int]]
+# A number that is the mean over sets of the means over rows; of most, one set.
+Parts = tuple[Sums, ...]
+
+_KEYS = ("set", "dialogue_id", "turn")
+_FRAMES = ("frame", "original_service", "seen")  # of task dst
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """The rows of one outcome.
+
+    Attributes:
+      turns: of each set the turns that were scored: ``dialogue_id``, ``turn``, and how many ``rows`` each has.
+      parts: the sums by dialogue of those numbers that are means of rows. The others (a macro-F1, BLEU, a joint
+        accuracy by turn) are not here.
+    """
+
+    turns: dict[str, pa.Table]
+    parts: dict[Column, Parts]
+
+
+def read_rows(outcome: Outcome, columns: Iterable[Column]) -> Rows | None:
+    """Reads the rows of an outcome. None where it has none.
+
+    Args:
+      outcome: the folder.
+      columns: whose sums are wanted.
+
+    Raises:
+      InputError: rows that cannot be read.
+    """
+    wanted = [column for column in columns if outcome.values.get(column) is not None]
+    metrics = sorted({column.metric for column in wanted})
+    table = _read(outcome, metrics)
+    if table is None:
+        return None
+    sums = _sums(table, outcome.task, [metric for metric in metrics if metric in table.column_names])
+    if SENSITIVITY in metrics:
+        sums |= _coefficients(table, outcome)
+    parts: dict[Column, Parts] = {}
+    for column in wanted:
+        members = [column]
+        if column.set == VARIANTS and column.metric != SENSITIVITY:
+            members = [msgspec.structs.replace(column, set=name) for name in outcome.variants]
+        found = tuple(sums.get(member, {}) for member in members)
+        if _is_mean(found, outcome.values[column]):
+            parts[column] = found
+    return Rows(_turns(table), parts)
+
+
+def _is_mean(parts: Parts, value: float | None) -> bool:
+    """Whether the rows average to the number."""
+    found = [(math.fsum(total for total, _ in sums.values()), sum(n for _, n in sums.values())) for sums in parts]
+    if value is None or not found or not all(rows for _, rows in found):
+        return False
+    mean = math.fsum(total / rows for total, rows in found) / len(found)
+    return math.isclose(mean, value, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
+    """``rows.parquet``, or all Parquet files below ``rows``, of the sets of the outcome."""
+    folder = as_path(outcome.path)
+    single = folder / "rows.parquet"
+    paths = [single] if single.is_file() else sorted(folder.glob("rows/**/*.parquet"))
+    wanted = {*_KEYS, *_FRAMES, *metrics, JGA}
+    tables = []
+    for path in paths:
+        try:
+            with path.open("rb") as handle:
+                file = pq.ParquetFile(handle)
+                table = file.read([name for name in file.schema_arrow.names if name in wanted])
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"cannot be read as Parquet: {error}", path) from None
+        lacking = [name for name in _KEYS if name not in table.column_names]
+        if lacking:
+            raise InputError(f"has no column {lacking[0]!r}: these are no rows of 'parapet evaluate'", path)
+        tables.append(table)
+    if not tables:
+        return None
+    table = pa.concat_tables(tables)
+    # What has no sets has one whose name is empty.
+    return table.filter(pc.is_in(table["set"], pa.array(["", *outcome.sets])))
+
+
+def _sums(table: pa.Table, task: str, metrics: Sequence[str]) -> dict[Column, Sums]:
+    """The sums of metrics by dialogue, for each set, all sets together, and each group of services."""
+    found: dict[Column, Sums] = {}
+    groups = [name for name in ("seen", "original_service") if name in table.column_names]
+    for metric in metrics:
+        rows = table.filter(pc.is_valid(table[metric]))
+        for group in [None, *groups]:
+            keys = ["set", "dialogue_id", *([group] if group else [])]
+            grouped = _grouped(rows, keys, [(metric, "sum"), (metric, "count")])
+            for name, dialogue, *of, total, n in zip(*(column.to_pylist() for column in grouped.columns), strict=True):
+                column = Column(task, name, metric, _group(of[0]) if of else WHOLE)
+                found.setdefault(column, {})[dialogue] = (total, n)
+                if not of:
+                    together = found.setdefault(Column(task, ALL, metric), {})
+                    before = together.get(dialogue, (0.0, 0))
+                    together[dialogue] = (before[0] + total, before[1] + n)
+    return found
+
+
+def _grouped(table: pa.Table, keys: list[str], aggregations: list[tuple[str, str]]) -> pa.Table:
+    """One row a key, in order of the keys; on one thread, for sums of floats depend on the order."""
+    grouped = pa.TableGroupBy(table, keys, use_threads=False).aggregate(aggregations)
+    columns = [*keys, *(f"{name}_{function}" for name, function in aggregations)]
+    return grouped.select(columns).sort_by([(key, "ascending") for key in keys])
+
+
+def _group(value: bool | str) -> str:
+    return value if isinstance(value, str) else SEEN if value else UNSEEN
+
+
+def _turns(table: pa.Table) -> dict[str, pa.Table]:
+    grouped = _grouped(table, list(_KEYS), [("turn", "count")]).rename_columns([*_KEYS, "rows"])
+    names = pc.unique(grouped["set"]).to_pylist()
+    return {name: grouped.filter(pc.equal(grouped["set"], name)).drop_columns(["set"]) for name in names}
+
+
+def _coefficients(table: pa.Table, outcome: Outcome) -> dict[Column, Sums]:
+    """The coefficients of variation over the variants by dialogue, as ``parapet.evaluation.dst.sensitivity`` has them.
+
+    Nothing where the variants do not have the same frames.
+    """
+    if not {*_FRAMES, JGA} <= set(table.column_names) or len(outcome.variants) < 2:
+        return {}
+    order = [("dialogue_id", "ascending"), ("turn", "ascending"), ("frame", "ascending")]
+    of_sets = [table.filter(pc.equal(table["set"], name)).sort_by(order) for name in outcome.variants]
+    common = set.intersection(*(set(pc.unique(of["dialogue_id"]).to_pylist()) for of in of_sets))
+    of_sets = [of.filter(pc.is_in(of["dialogue_id"], pa.array(sorted(common)))) for of in of_sets]
+    keys = [of.select(["dialogue_id", "turn", "frame"]).combine_chunks() for of in of_sets]
+    if any(not one.equals(keys[0]) for one in keys[1:]):
+        return {}
+    values = np.stack([of[JGA].to_numpy(zero_copy_only=False).astype(float) for of in of_sets])
+    dialogues, services = keys[0]["dialogue_id"].to_pylist(), of_sets[0]["original_service"].to_pylist()
+    if outcome.options.get("unit") == "turn":
+        turns = list(zip(dialogues, keys[0]["turn"].to_pylist(), strict=True))
+        starts = [i for i, turn in enumerate(turns) if i == 0 or turn != turns[i - 1]]
+        # A frame without a value does not count, a turn of such frames has none.
+        joint = np.multiply.reduceat(np.nan_to_num(values, nan=1.0), starts, axis=1)
+        known = np.add.reduceat(~np.isnan(values), starts, axis=1) > 0
+        values = np.where(known, joint, np.nan)
+        dialogues, services = [dialogues[i] for i in starts], [services[i] for i in starts]
+    original = table.filter(pc.equal(table["set"], ORIGINAL))
+    is_seen = dict(zip(original["original_service"].to_pylist(), original["seen"].to_pylist(), strict=True))
+    found: dict[Column, Sums] = {}
+    for dialogue, service, value in zip(dialogues, services, _variation(values, outcome), strict=True):
+        if not math.isnan(value):
+            for group in (WHOLE, *([_group(is_seen[service])] if service in is_seen else []), service):
+                sums = found.setdefault(Column(outcome.task, VARIANTS, SENSITIVITY, group), {})
+                total, n = sums.get(dialogue, (0.0, 0))
+                sums[dialogue] = total + value, n + 1
+    return found
+
+
+def _variation(values: NDArray[np.float64], outcome: Outcome) -> list[float]:
+    """Of (variant, frame) the sample standard deviation over the mean; NaN where it does not count."""
+    mean = values.mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = values.std(axis=0, ddof=1) / mean
+    wrong_throughout = 0.0 if outcome.options.get("zero") == "zero" else math.nan
+    of_frames: list[float] = np.where(mean == 0, wrong_throughout, found).tolist()
+    return of_frames
+
+
+def check_same_turns(rows: Mapping[str, Rows], paths: Mapping[str, str]) -> None:
+    """Raises InputError where two systems were scored on different turns of a set.
+
+    Args:
+      rows: of each system, of one task, read for the sets that all have.
+      paths: their folders, for the message.
+    """
+    (first, mine), *others = rows.items()
+    for name, theirs in others:
+        for of in sorted(mine.turns.keys() | theirs.turns.keys()):
+            one, other = mine.turns.get(of), theirs.turns.get(of)
+            if one is not None and other is not None and one.equals(other):
+                continue
+            ours, them = _listed(one), _listed(other)
+            only = [f"{len(a - b):,} only for {who!r}" for a, b, who in ((ours, them, first), (them, ours, name))]
+            dialogue, turn, _ = min(ours ^ them)
+            reason = f"different turns{f' of set {of!r}' if of else ''} were scored: {', '.join(only)}; the first is "
+            hint = f"turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues"
+            raise InputError(reason + hint, paths[name])
+
+
+def _listed(turns: pa.Table | None) -> set[tuple[Any, ...]]:
+    return set() if turns is None else set(zip(*(column.to_pylist() for column in turns.columns), strict=True))

@@ -1,0 +1,93 @@
+"""Folders as ``parapet evaluate`` writes them, small enough to check by hand."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from parapet.evaluation.writing import rows_bytes
+
+JGA = "joint_goal_accuracy"
+KEYS = [("a", "d0", 0), ("a", "d1", 0), ("b", "d0", 2)]
+SERVICES = ("Inns_1", "Cabs_1")  # the first is seen
+
+
+def intents(
+    folder: Path, metrics: Mapping[str, Any], right: Sequence[float | None], keys: Any = KEYS, **options: Any
+) -> str:
+    """What ``evaluate --task intent`` writes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    (folder / "rows.parquet").write_bytes(rows_bytes(keys, {"accuracy": right}))
+    (folder / "run.json").write_text(json.dumps({"pipeline": "evaluate_intent", "options": options, "files": {}}))
+    return str(folder)
+
+
+def intent_metrics(a: float, b: float, both: float, f1: float | None = 0.5) -> dict[str, Any]:
+    """Metrics of two sets, a and b."""
+    values = {"#ALL": both, "a": a, "b": b, "#MEAN": (a + b) / 2}
+    return {name: {"accuracy": value, "macro_f1": f1} for name, value in values.items()}
+
+
+def groups(folder: Path, task: str, metrics: Mapping[str, Any], **options: Any) -> str:
+    """What a task without rows writes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    (folder / "run.json").write_text(json.dumps({"pipeline": f"evaluate_{task}", "options": options}))
+    return str(folder)
+
+
+def states(folder: Path, sets: Mapping[str, Sequence[float]], examples: Sequence[Any] = (), **options: Any) -> str:
+    """What ``evaluate --task dst`` writes: of each set the joint goal accuracy of its frames.
+
+    Frame i is of dialogue i // 2, and by turns of a service that train has and one that it has not.
+    """
+    variants = [name for name in sets if name[0] == "v" and name[1:].isdigit()]
+    numbers: dict[str, Any] = {"sets": {}}
+    for name, values in sets.items():
+        suffix = name[1:] if name in variants else ""
+        rows = [
+            {"set": name, "dialogue_id": f"d{i // 2}", "turn": 2 * (i % 2), "frame": 0,
+             "service": SERVICES[i % 2] + suffix, "original_service": SERVICES[i % 2], "seen": i % 2 == 0, JGA: value}
+            for i, value in enumerate(values)
+        ]  # fmt: skip
+        (folder / "rows" / name).mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows), folder / "rows" / name / "dialogues_001.parquet")
+        metrics = {key: {JGA: mean(values[at])} for key, at in _groups(suffix).items()}
+        metrics["Inns"] = metrics["#SEEN_SERVICES"]  # the domain, which is no service
+        numbers["sets"][name] = {"metrics": metrics, "intervals": {}}
+    if len(variants) > 1:
+        table, average = {}, {}
+        for key, at in _groups("").items():
+            average[key] = {JGA: mean([mean(sets[name][at]) for name in variants])}
+            table[key] = {"schema_sensitivity": sensitivity([sets[name][at] for name in variants])}
+        numbers["variants"] = {"names": variants, "average": average, "table": table}
+    (folder / "metrics.json").write_text(json.dumps(numbers["sets"]["original"]["metrics"]))
+    (folder / "robustness.json").write_text(json.dumps(numbers))
+    (folder / "examples.json").write_text(json.dumps(list(examples)))
+    (folder / "run.json").write_text(json.dumps({"pipeline": "evaluate_dst", "options": options}))
+    return str(folder)
+
+
+def _groups(suffix: str) -> dict[str, slice]:
+    seen, unseen = slice(0, None, 2), slice(1, None, 2)
+    return {
+        "#ALL_SERVICES": slice(None), "#SEEN_SERVICES": seen, "#UNSEEN_SERVICES": unseen,
+        SERVICES[0] + suffix: seen, SERVICES[1] + suffix: unseen,
+    }  # fmt: skip
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def sensitivity(variants: Sequence[Sequence[float]]) -> float:
+    """SGD-X, equation 1, in plain Python; frames that are wrong under all variants are dropped."""
+    columns = [column for column in zip(*variants, strict=True) if any(column)]
+    return mean([statistics.stdev(column) / mean(column) for column in columns])

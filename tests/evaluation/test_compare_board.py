@@ -1,0 +1,278 @@
+"""Leaderboards: what stands in them, which differences are tested, and the files and sections that are made of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from compare_folders import JGA, groups, intent_metrics, intents, mean, sensitivity, states
+
+from parapet.evaluation.compare.leaderboard import Board, SignificanceConfig, leaderboard, read_board, read_systems
+from parapet.evaluation.compare.page import grid, headings, notes, page_of, sections, tiles
+from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS
+from parapet.evaluation.compare.tables import board_json, escaped, latex, table_files
+from parapet.schemas.errors import InputError
+from parapet.transforms.report import Dots, Table
+
+# RADDLE, Table 2: joint goal accuracy and Combined of six sets, joint goal accuracy and intent accuracy on unseen
+# entities, joint goal accuracy and F1 out of domain.
+RADDLE_SETS = ("original", "paraphrase", "simple", "typos", "verbose", "SR-30")
+GPT_2 = "40.52 67.36 31.36 62.72 28.82 59.44 22.31 54.15 30.40 54.16 31.41 65.95 28.28 51.29 47.37 83.86"
+SOLOIST = "53.17 76.13 40.27 64.89 37.18 63.61 22.73 57.77 38.21 65.71 36.81 70.48 69.05 96.98 56.28 96.18"
+
+
+def board_of(
+    systems: dict[str, list[str]], *metrics: str, baselines: dict[str, str] | None = None, replicates: int = 99
+) -> Board:
+    return leaderboard(read_systems(systems, metrics), SignificanceConfig(baselines or {}, "0", replicates))
+
+
+def table(board: Board, title: str) -> Table:
+    return next(one for one in sections(board) if isinstance(one, Table) and one.title == title)
+
+
+def raddle(folder: Path, printed: str) -> list[str]:
+    row = [float(value) for value in printed.split()]
+    goals = {name: {JGA: row[2 * i] / 100} for i, name in enumerate(RADDLE_SETS)}
+    goals |= {"unseen": {JGA: row[12] / 100}, "ood-50": {JGA: row[14] / 100}}
+    responses = {
+        name: {"combined": row[2 * i + 1], "inform": 0.5, "success": 0.4, "bleu": 10.0}
+        for i, name in enumerate(RADDLE_SETS)
+    }
+    return [
+        groups(folder / "dst", "dst", goals),
+        groups(folder / "response", "response", responses),
+        groups(folder / "intent", "intent", {"unseen": {"accuracy": row[13] / 100, "macro_f1": 0.1}}),
+        groups(folder / "ood", "ood", {"ood-50": {"f1": row[15] / 100, "fpr95": 0.2}}),
+    ]
+
+
+def test_the_average_is_raddles(tmp_path: Path) -> None:
+    board = board_of({"GPT-2": raddle(tmp_path / "gpt", GPT_2), "Soloist": raddle(tmp_path / "soloist", SOLOIST)})
+    averages = {name: round(number.value or 0, 2) for name, number in board.average.items()}
+    assert averages == {"Soloist": 59.09, "GPT-2": 47.46}
+    assert sum(column.in_average for column in board.columns) == 16
+    whole = grid(board)
+    assert whole.headings == ["original", "typos", "verbose", "simple", "paraphrase", "SR-30", "unseen", "ood-50"]
+    assert [block.title for block in whole.blocks] == [
+        "Average", "Joint goal accuracy (dst)", "Combined (response)", "Inform (response)", "Success (response)",
+        "BLEU (response)", "Accuracy (intent)", "Macro-F1 (intent)", "F1 (ood)",
+    ]  # fmt: skip
+    shown = table(board, "Systems by set, of 100")
+    at = {(block, row[0]): row for i, row in enumerate(shown.rows)
+          for block in [max((j, name) for j, name in shown.groups.items() if j <= i)[1]]}  # fmt: skip
+    assert at["Average", "Soloist"] == ["Soloist", "59.1", *[""] * 8]
+    assert at["Joint goal accuracy (dst)", "GPT-2"][2:4] == ["40.5", "22.3\n-44.9%"]
+    assert at["Combined (response)", "GPT-2"][-2:] == ["", ""]
+    assert at["F1 (ood)", "Soloist"][-1] == "96.2"
+
+
+def numbers(seed: int, right: float, n: int = 40) -> list[float]:
+    drawn = random.Random(seed)
+    return [float(drawn.random() < right) for _ in range(n)]
+
+
+@pytest.fixture(scope="module")
+def trackers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Two systems: fine-tuned, and pre-trained as well."""
+    folder = tmp_path_factory.mktemp("trackers")
+    rates = {"ft": (0.6, 0.35, 0.2, 0.3), "pt": (0.75, 0.7, 0.6, 0.4)}
+    names = ("original", "v1", "v2", "typos")
+    example = {
+        "drop": 1.0, "order": 1, "dialogue_id": "d0", "turn": 0, "utterance": "<b>hi</b>", "service": "Inns_1",
+        "variant": "v2", "variant_service": "Inns_12", "accuracy": 1.0, "variant_accuracy": 0.0,
+        "slots": [{"original": "city", "original_description": "", "variant": "town", "variant_description": "",
+                   "reference": "Bonn", "predicted": "Bonn", "predicted_variant": ""}],
+    }  # fmt: skip
+    return {
+        name: [
+            states(folder / name, {one: numbers(i, rate) for i, (one, rate) in enumerate(zip(names, of, strict=True))},
+                   [example])
+        ]
+        for name, of in rates.items()
+    }  # fmt: skip
+
+
+def test_states_with_variants(trackers: dict[str, list[str]], tmp_path: Path) -> None:
+    board = board_of(trackers, baselines={"pt": "ft"}, replicates=999)
+    assert board.systems == ["pt", "ft"]
+    values = {(one.system, one.set, one.group, one.metric): one for one in board.values}
+    variants = [numbers(1, 0.35), numbers(2, 0.2)]
+    assert values["ft", VARIANTS, "all", JGA].value == pytest.approx(mean([mean(of) for of in variants]))
+    assert values["ft", VARIANTS, "all", SENSITIVITY].value == pytest.approx(sensitivity(variants))
+    assert values["ft", VARIANTS, "seen", JGA].value == pytest.approx(mean([mean(of[::2]) for of in variants]))
+    for one in board.values:
+        assert None not in (one.value, one.low, one.high), one
+        assert sorted([one.low, one.value, one.high]) == [one.low, one.value, one.high]
+    # The average is over the four sets, not over what is computed from them.
+    assert board.average["ft"].value == pytest.approx(
+        100 * mean([mean(numbers(i, rate)) for i, rate in enumerate((0.6, 0.35, 0.2, 0.3))])
+    )
+    tests = {one.column: one for one in board.tests}
+    assert {(one.first, one.second) for one in board.tests} == {("pt", "ft")}
+    goals = [f"dst/{name}/{JGA}" for name in ("original", "v1", "v2", VARIANTS, "typos")]
+    assert list(tests) == [*goals, f"dst/{VARIANTS}/{SENSITIVITY}", "average"]
+    of_variants = tests[f"dst/{VARIANTS}/{JGA}"]
+    assert of_variants.p < 0.01
+    assert of_variants.interval is not None
+    assert of_variants.interval[0] > 0
+    assert of_variants.difference == pytest.approx(
+        100 * ((values["pt", VARIANTS, "all", JGA].value or 0) - mean([mean(of) for of in variants]))
+    )
+    assert tests[f"dst/{VARIANTS}/{SENSITIVITY}"].difference < 0
+    (tmp_path / "leaderboard.json").write_bytes(board_json(board))
+    again = read_board(str(tmp_path / "leaderboard.json"))
+    assert again == board
+    assert sections(again) == sections(board)
+    assert table_files(again) == table_files(board)
+
+
+def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
+    board = board_of(trackers, baselines={"pt": "ft"})
+    titles = [section.title for section in sections(board)]
+    assert titles == [
+        "Joint goal accuracy, of 100", "Differences from the baseline", "Systems by column",
+        "Seen and unseen services, of 100", "Joint goal accuracy over v1–v2 of seen and unseen services",
+        "Joint goal accuracy by service, of 100", "Significance",
+        "Frames for which a variant's wording costs most: pt", "Frames for which a variant's wording costs most: ft",
+    ]  # fmt: skip
+    first = table(board, "Joint goal accuracy, of 100")
+    assert first.columns == ["system", "mean", "original", "v1", "v2", "v1–v2", "schema sensitivity", "typos"]
+    assert [row[0] for row in first.rows] == ["pt", "ft"]
+    value, interval, drop = first.rows[0][5].split("\n")
+    original = float(first.rows[0][2].split("\n")[0])
+    assert float(drop.rstrip("%")) == pytest.approx(100 * (float(value) / original - 1), abs=0.2)
+    assert "–" in interval
+    assert {(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (0, 6)} <= set(first.best)  # low sensitivity is good
+    against = table(board, "Differences from the baseline")
+    assert against.rows[0][0] == "pt\nagainst ft"
+    difference, _, relative = against.rows[0][5].split("\n")
+    assert float(difference) == pytest.approx(float(value) - float(first.rows[1][5].split("\n")[0]), abs=0.11)
+    assert relative.endswith("%")
+    groups_of = table(board, "Seen and unseen services, of 100")
+    assert groups_of.groups == {0: "seen services", 2: "unseen services"}
+    dots = [one for one in sections(board) if isinstance(one, Dots)][1].dots
+    assert [(dot.label, dot.group) for dot in dots] == [
+        ("pt", "seen services"), ("pt", "unseen services"), ("ft", "seen services"), ("ft", "unseen services")
+    ]  # fmt: skip
+    services = table(board, "Joint goal accuracy by service, of 100")
+    assert [row[0] for row in services.rows] == ["Cabs_1", "Inns_1"]
+    assert services.columns[1:4] == ["pt original", "pt v1–v2", "pt sensitivity"]
+
+
+def test_one_system(trackers: dict[str, list[str]]) -> None:
+    board = board_of({"ft": trackers["ft"]})
+    assert board.tests == []
+    assert board.settings.replicates == 99
+    first = table(board, "Joint goal accuracy, of 100")
+    assert len(first.rows) == 1
+    assert first.best == []
+    assert [tile.label for tile in tiles(board)] == ["average", "original", "v1–v2", "schema sensitivity"]
+    assert "Significance" not in [section.title for section in sections(board)]
+    assert b"ft by set" in page_of(board)
+
+
+def test_files(trackers: dict[str, list[str]]) -> None:
+    board = board_of(trackers)
+    files = table_files(board)
+    assert set(files) == {"table.csv", "table.parquet", "table.tex", "table.md"}
+    rows = list(csv.DictReader(io.StringIO(files["table.csv"].decode())))
+    assert list(rows[0]) == ["system", "task", "set", "group", "metric", "value", "low", "high"]
+    parquet = pq.read_table(io.BytesIO(files["table.parquet"])).to_pylist()
+    assert len(rows) == len(parquet) == len(board.values) + 2
+    for text, row in zip(rows, parquet, strict=True):
+        assert {key: value for key, value in text.items() if key in ("system", "task", "set", "group", "metric")} == {
+            key: row[key] for key in ("system", "task", "set", "group", "metric")
+        }
+        assert [float(text[key]) for key in ("value", "low", "high")] == [row[key] for key in ("value", "low", "high")]
+    assert {row["group"] for row in parquet} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
+    assert [(row["system"], row["metric"], row["value"]) for row in parquet[-2:]] == [
+        (name, "average", board.average[name].value) for name in ("pt", "ft")
+    ]
+    lines = files["table.md"].decode().splitlines()
+    assert lines[2] == "| system | mean | original | v1 | v2 | v1–v2 | schema sensitivity | typos |"
+    assert lines[4].startswith("| pt | **")
+    tex = files["table.tex"].decode()
+    assert tex.splitlines()[1] == r"\begin{tabular}{lrrrrrrr}"
+    assert tex.count(r"\\") == 3
+    assert r"pt & \textbf{" in tex
+    assert "v1--v2" in tex
+
+
+def test_what_is_not_a_mean_of_rows(tmp_path: Path) -> None:
+    systems = {
+        "one": [intents(tmp_path / "one", intent_metrics(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0])],
+        "two": [intents(tmp_path / "two", intent_metrics(1.0, 1.0, 1.0, 0.7), [1.0, 1.0, 1.0])],
+    }
+    board = board_of(systems)
+    assert board.systems == ["two", "one"]
+    assert {name: number.value for name, number in board.average.items()} == {"one": 75.0, "two": 100.0}
+    assert [(one.first, one.second, one.column, one.difference) for one in board.tests] == [
+        ("two", "one", "intent/a/accuracy", 50.0), ("two", "one", "intent/b/accuracy", 0.0),
+        ("two", "one", "average", 25.0),
+    ]  # fmt: skip
+    assert board.tests[1].p == board.tests[1].p_holm == 1.0
+    assert notes(board) == ["Not tested, because they are not means over rows of dialogues: a macro-F1, b macro-F1."]
+    assert list(headings(board).values()) == ["average", "a accuracy", "b accuracy", "a macro-F1", "b macro-F1"]
+    by_name = {(one.system, one.set, one.metric): (one.value, one.low) for one in board.values}
+    assert by_name["one", "a", "macro_f1"] == (0.5, None)
+    assert by_name["one", "a", "accuracy"] == (0.5, 0.0)
+    assert board_of(systems, replicates=0).tests == []
+
+
+def test_where_low_is_good_and_what_is_requested(tmp_path: Path) -> None:
+    path = groups(tmp_path / "one", "ood", {"#ALL": {"f1": 0.8, "fpr95": 0.1, "bleu": 30.0}})
+    board = board_of({"one": [path], "two": [path]}, "f1", "fpr95", "bleu")
+    assert [column.in_average for column in board.columns] == [True, False, True]
+    assert board.average["one"].value == 55.0
+    assert board.systems == ["one", "two"]
+    assert page_of(board).count(b"Systems next to each other") == 1
+
+
+def test_a_number_that_is_not_defined(tmp_path: Path) -> None:
+    values = {"a": None, "b": 0.1, "c": 0.1}
+    systems = {name: [groups(tmp_path / name, "ood", {"#ALL": {"f1": value}})] for name, value in values.items()}
+    board = board_of(systems)
+    assert board.systems == ["b", "c", "a"]
+    assert [row[1] for row in table(board, "F1, of 100").rows] == ["10.0", "10.0", "–"]
+
+
+def test_hostile_names(tmp_path: Path) -> None:
+    name, evil = "=<script>|x\\input{a}", '"><img src=x onerror=1>|`$&%#_{}~^\\'
+    keys = [(evil, "d0", 0), ("b", "d0", 0)]
+    metrics: dict[str, Any] = {group: {"accuracy": 1.0} for group in ("#ALL", evil, "b")}
+    systems = {one: [intents(tmp_path / str(i), metrics, [1.0, 1.0], keys)] for i, one in enumerate([name, "b"])}
+    board = board_of(systems)
+    files = table_files(board)
+    html = page_of(board)
+    assert b"<script>" not in html
+    assert b"<img" not in html
+    assert b"<script>" not in files["table.md"]
+    assert rb"&lt;script&gt;\|x" in files["table.md"]
+    assert any(row["system"] == "'" + name for row in csv.DictReader(io.StringIO(files["table.csv"].decode())))
+    assert r"=\textless{}script\textgreater{}\textbar{}x\textbackslash{}input\{a\} & " in latex(board)
+    assert escaped('$&%#_{}~^\\[*é漢"') == (
+        r"\$\&\%\#\_\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}{[}{*}é?" + '"'
+    )
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
+def test_no_board(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "leaderboard.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"this is no leaderboard\.json"):
+        read_board(str(tmp_path / "leaderboard.json"))
+    with pytest.raises(InputError, match="there is no such file"):
+        read_board(str(tmp_path / "none.json"))
+
+
+def test_the_board_is_json_of_its_own(trackers: dict[str, list[str]]) -> None:
+    found = json.loads(board_json(board_of(trackers)))
+    assert found["variants"] == {"dst": ["v1", "v2"]}
+    assert found["values"][0]["set"] == "original"
+    assert found["examples"]["ft"][0]["utterance"] == "<b>hi</b>"
