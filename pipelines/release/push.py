@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import EXIT_FAILURE, StrictParser, counted, run_checked, say
+from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
+from parapet.pipelines.flags import INPUT, StrictParser
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ EXAMPLE = """\
 
 NOTE = """\
 The token is read from HF_TOKEN, or from where 'hf auth login' has put it; it must be able to write.
+
 exit status: 0 where the version is on the Hub, 1 where it is not, 2 for wrong usage, without a token or the extra."""
 
 
@@ -43,13 +45,13 @@ class Config(msgspec.Struct, frozen=True):
 def parser() -> StrictParser:
     """The command line."""
     flags = StrictParser("release push", DESCRIPTION, EXAMPLE, NOTE)
-    flags.add_argument("release", metavar="PATH", help="NAME/VERSION, or NAME for its newest version; a local folder")
-    flags.add_argument("--repo", metavar="OWNER/NAME", help="of the Hub (default: 'hub' of release.toml)")
-    flags.add_argument("--private", action="store_true", help="create the repository as private (default: public)")
-    flags.add_argument("--dry_run", action="store_true", help="show what would be uploaded; upload nothing")
-    flags.add_argument(
-        "--endpoint", metavar="URL", default="", help="of another Hub (default HF_ENDPOINT, or https://huggingface.co)"
-    )
+    flags.group(INPUT)("release", metavar="PATH", help="NAME/VERSION, or NAME for its newest version; a local folder")
+    add = flags.group("the Hub")
+    add("--repo", metavar="OWNER/NAME", help="dataset repository (default: 'hub' of release.toml)")
+    add("--private", action="store_true", help="create the repository as private (default: public)")
+    add("--dry_run", action="store_true", help="show what would be uploaded; upload nothing")
+    text = "address of another Hub (default: HF_ENDPOINT, or https://huggingface.co)"
+    add("--endpoint", rare=True, metavar="URL", default="", help=text)
     return flags
 
 
