@@ -114,7 +114,6 @@ OUT/predictions/intent.jsonl or ood.jsonl."""
             output=args.output,
             options=options_of(args, OPTIONS, learning_rate=rate, device=device),
             inputs=corpus.files,
-            progress=not args.quiet,
             packages=("torch",),
             checkpoint=args.checkpoint,
             config=config,

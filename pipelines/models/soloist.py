@@ -94,7 +94,6 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
             output=args.output,
             options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "warmup", "consistency"), device=device),
             inputs=inputs,
-            progress=not args.quiet,
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,
             config=config,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -108,6 +108,8 @@ class Job(inference.Job[int, Turns, Classifier], frozen=True, kw_only=True):
       threshold: turns with this score or more are out of domain; None for scores without a decision.
       reference: the files.
     """
+
+    unit: ClassVar[str] = "turns"
 
     task: str
     threshold: float | None
