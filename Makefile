@@ -61,10 +61,10 @@ $(VENV)/.docs: setup.py | $(BIN)/python
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.demo
-	$(BIN)/parapet demo --output demo-output
+	$(BIN)/parapet suite sample --output demo-output
 
 demo-core: $(VENV)/.core
-	$(BIN)/parapet demo --core --output demo-output
+	$(BIN)/parapet suite sample --output demo-output
 
 lint: style types
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 # The commands by purpose, each with its summary.
 GROUPS = {
-    "try it": {
-        "demo": "run every stage on the bundled sample, and open its pages",
+    "run a whole evaluation": {
+        "suite": "sets, systems and scores in one table, from one file",
     },
     "collect paraphrases": {
         "hits": "pages and tasks on which crowd workers paraphrase",
@@ -50,7 +50,7 @@ GROUPS = {
         "compare": "a leaderboard of systems, with significance tests",
     },
     "publish": {
-        "release": "build, verify, compare and push versioned datasets",
+        "release": "build, verify and compare versioned datasets",
     },
     "help": {
         "doctor": "what is installed and set up here, and what is missing",

@@ -16,7 +16,7 @@ them. Without a corpus, a command uses the bundled sample.
 """
 EXAMPLE = """
 example:
-  parapet demo --output demo-output
+  parapet suite sample --output sample
   parapet perturb typos --sgd my_corpus --output my_typos
   parapet evaluate --task dst --help
 

@@ -83,7 +83,7 @@ def test_help_is_complete_and_loads_nothing_heavy(command: str) -> None:
     arguments = [*command.split(), "--help"]
     told = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True).stdout
     assert told.endswith("loaded: []\n")
-    assert f"parapet {command} " in told.partition("example:")[2] if command else "parapet demo --output" in told
+    assert f"parapet {command} " in told.partition("example:")[2] if command else "parapet suite sample" in told
 
 
 def test_metrics_need_no_torch() -> None:

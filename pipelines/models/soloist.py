@@ -31,6 +31,7 @@ from parapet.pipelines.models.family import (
     read_sets,
 )
 from parapet.pipelines.sets import add_sets
+from parapet.schemas.layout import as_path, is_there
 
 LEAST = {"max_length": 8}
 
@@ -94,6 +95,7 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
             output=args.output,
             options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "warmup", "consistency"), device=device),
             inputs=inputs,
+            progress=not args.quiet,
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,
             config=config,
@@ -112,7 +114,7 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the sets. Raises InputError for what cannot work."""
-        from parapet.evaluation.sets import open_reference
+        from parapet.evaluation.sets import ORIGINAL, RELEASE
 
         check_numbers(args)
         check_range(args, "top_p")
@@ -125,7 +127,8 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
 
         check(args.model)
         plan = plan_sets(args)
-        corpus = str(open_reference(plan.reference)[0])
+        released = is_there(as_path(plan.reference) / RELEASE)
+        corpus = str(as_path(plan.reference) / "sgd" / ORIGINAL) if released else plan.reference
         read_source(corpus, plan.split, args.knowledge_base)
         job = job_of(
             Job,

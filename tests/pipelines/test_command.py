@@ -38,7 +38,7 @@ def _logging_as_it_was():
         (["statistics", "--output", "OUT", "--varaints", "x"], 2, "unknown flag --varaints: did you mean --variants?"),
         (["compose", "--output", "OUT", "--schemas", "/no"], 2, "/no: --schemas: there is no such file or folder"),
         (["compose", "--output", "OUT", "--reviewers", __file__, __file__], 2, "two different sheets"),
-        (["demo", "--output", "gs://bucket/out"], 2, "the demo writes to a local folder"),
+        (["suite", "sample", "--output", "gs://bucket/out"], 2, "a suite writes to a local folder"),
         (["compose", "--output", "OUT", "--responses", __file__], 1, "no assignment could be read"),
         (["compose", "--output", "OUT*"], 2, "Beam reads them as patterns"),
         (

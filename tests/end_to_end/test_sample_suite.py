@@ -1,4 +1,4 @@
-"""``parapet demo``, and the way from a shortfall to a top-up."""
+"""``parapet suite sample``, and the way from a shortfall to a top-up."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import csv
 import json
 import re
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from two_workers import THOROUGH
 
-from parapet.pipelines import demo as command
-from parapet.pipelines.demo_reuse import RECORD, Made
 from parapet.pipelines.main import main
-from parapet.schemas.distribution import install_line
 
 ROOT = Path(__file__).parents[2]
 # Speech and training take more than all else together; their pages' examples run in test_docs.py.
-CORE = [] if THOROUGH else ["--core"]
+CORE = [] if THOROUGH else ["--skip", "sets/speech_errors", "models/tiny_dst"]
 
 
 class Links(HTMLParser):
@@ -42,7 +38,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
-        assert main(["demo", *CORE, "--output", str(out), "--quiet"]) == 0
+        assert main(["suite", "sample", *CORE, "--output", str(out), "--quiet"]) == 0
     return out, ""
 
 
@@ -79,52 +75,13 @@ def test_the_demos_numbers(demo: tuple[Path, str]) -> None:
 def test_a_second_run_makes_only_what_is_not_there(demo: tuple[Path, str], capsys) -> None:
     before = {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()}
     (demo[0] / "statistics" / "report.html").unlink()
-    assert main(["demo", *CORE, "--output", str(demo[0])]) == 0
-    assert {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()} == before
-    told = capsys.readouterr().out.splitlines()
-    stages = {line.split()[1]: after.strip() for line, after in pairwise(told) if re.match(r"\[\d+/\d+\] ", line)}
-    assert len(stages) == (20 if THOROUGH else 17)
-    assert [name for name, after in stages.items() if after != "unchanged"] == ["statistics:"]
-    assert told[-1].split()[0] == str(demo[0] / "index.html")
-
-
-def test_what_is_changed_is_made_again(tmp_path: Path) -> None:
-    def ask(stage: str, *flags: str) -> bool:
-        made.before("first", [], [])
-        return made.before(stage, flags, ["page.html"])
-
-    (tmp_path / "second").mkdir()
-    (tmp_path / "second" / "page.html").write_text("")
-    made = Made(tmp_path)
-    assert not ask("second", "--seed", "1")
-    made.now("second")
-    made = Made(tmp_path)
-    assert ask("second", "--seed", "1")
-    made = Made(tmp_path)
-    assert not ask("second", "--seed", "2")
-    made = Made(tmp_path)
-    assert not ask("second", "--seed", "1")  # whoever was cut off while it was made
-    (tmp_path / RECORD).write_text("{")
-    assert not Made(tmp_path).before("first", [], [])
-
-
-def test_without_an_extra_its_stage_is_left_out(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setitem(command.EXTRAS, "speech", "a_package_that_nobody_has")
-    args, _ = command.parser().parse(["--output", str(tmp_path)])
-    left = [stage.pipeline for stage in command._possible(args)]
-    every = [stage.pipeline for stage in command.stages(str(tmp_path))]
-    assert left == [name for name in every if name != "speech_errors"]
-    assert capsys.readouterr().out == f"without speech_errors: {install_line('speech')} adds it\n"
-
-
-def test_the_core_scores_the_key_words_instead_of_a_model(tmp_path: Path, capsys) -> None:
-    args, _ = command.parser().parse(["--core", "--output", str(tmp_path)])
-    left = command._possible(args)
-    assert {"speech_errors", "train", "predict"}.isdisjoint(stage.pipeline for stage in left)
-    (scored,) = (stage for stage in left if stage.pipeline == "evaluate")
-    assert "parapet.evaluation.dst.baseline:Keywords" in scored.flags
-    assert "--predictions" not in scored.flags
-    assert capsys.readouterr().out == ""
+    assert main(["suite", "sample", *CORE, "--output", str(demo[0])]) == 0
+    after = {p.relative_to(demo[0]): p.read_bytes() for p in demo[0].rglob("*") if p.is_file()}
+    assert {path: data for path, data in after.items() if path.parts[0] != ".suite"} == {
+        path: data for path, data in before.items() if path.parts[0] != ".suite"
+    }
+    steps = 25 if THOROUGH else 21
+    assert f"1 step run, {steps - 1} unchanged: " in capsys.readouterr().out
 
 
 def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: Path, tmp_path: Path) -> None:
@@ -143,7 +100,7 @@ def test_every_file_that_the_pages_name_is_made(demo: tuple[Path, str], sample: 
     named = {path for text in pages.values() for path in re.findall(r"\bOUT/(\w[\w./]*\w)", text)}
     named -= {"NAME/VERSION", "SET", "rows/SET/dialogues_001.parquet"} | (set() if THOROUGH else {"predictions"})
     assert "responses.parquet" in named
-    outputs = [path for folder in (demo[0], tmp_path) for path in folder.iterdir() if path.is_dir()]
+    outputs = [demo[0], *(path.parent for folder in (demo[0], tmp_path) for path in folder.rglob("run.json"))]
     assert not [path for path in sorted(named) if not any((out / path).exists() for out in outputs)]
     files = [path.name for path in (tmp_path / "reviewed").iterdir() if path.is_file()]
     assert not [name for name in files if f"`OUT/{name}`" not in pages["compose.md"]]
@@ -182,6 +139,6 @@ def test_a_bad_shortfall_is_told_by_row(text: str, said: str, tmp_path: Path, ca
 def test_without_a_place_for_the_key_there_is_no_traceback(tmp_path: Path, monkeypatch, capfd) -> None:
     monkeypatch.delenv("PARAPET_WORKER_KEY")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/none")
-    assert main(["demo", "--core", "--output", str(tmp_path / "out")]) == 1
+    assert main(["suite", "sample", *CORE, "--output", str(tmp_path / "out")]) == 2
     assert capfd.readouterr().err.splitlines()[-1].endswith("set PARAPET_WORKER_KEY instead")
     assert not (tmp_path / "out").exists()

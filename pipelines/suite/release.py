@@ -1,0 +1,96 @@
+"""The ``release.toml`` of a suite: what the file's ``[release]`` has, and everything that the suite makes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from parapet.pipelines.suite.suite_file import SAMPLE
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+
+if TYPE_CHECKING:
+    from parapet.pipelines.suite.suite_file import SuiteFile
+
+LICENCE_FILE = "release_licence.txt"
+# Of a release whose licence nobody gave: nobody shall take its absence for a permission.
+_NO_LICENCE = "LicenseRef-not-given"
+_NO_LICENCE_TEXT = (
+    "No licence was given for this dataset. It is made from another corpus, whose terms apply: do not publish it\n"
+    'before you have named a licence in the file of the suite ([release] licence = "...") and built it again.\n'
+)
+
+
+def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], made: Iterable[str]) -> dict[str, str]:
+    """``release.toml``, and the licence's text where none was given: path to content.
+
+    Args:
+      suite: the file.
+      sets: name to folder of what is released besides the original; ``@STEP/path`` is relative to ``release.toml``.
+      made: steps of the suite, of which the audit and the statistics are released, too.
+
+    Raises:
+      InputError: ``[release]`` has no name or no version.
+    """
+    given = dict(suite.release or {})
+    for key in ("name", "version"):
+        if not given.get(key):
+            raise suite.error(f"give the release a {key}", f"release.{key}")
+    files = {}
+    if not given.get("licence"):
+        given["licence"] = "CC0-1.0" if suite.corpus.sgd == SAMPLE else _NO_LICENCE
+        if given["licence"] == _NO_LICENCE:
+            given["licence_file"] = LICENCE_FILE
+            files[LICENCE_FILE] = _NO_LICENCE_TEXT
+    given.setdefault("description", suite.description or f"Robustness sets of the suite {suite.title}.")
+    given.setdefault("authors", [{"name": "Unnamed"}])
+    corpus = str(sample_root()) if suite.corpus.sgd == SAMPLE else str((suite.folder / suite.corpus.sgd).absolute())
+    corpora = [{"path": corpus, "name": "original", "kind": "original"}]
+    for name, root in sets:
+        own = root.startswith("@")  # release.toml lies in the folder of the steps
+        path = root[1:] if own else root if "://" in root else str((suite.folder / root).absolute())
+        if name == "variants":
+            corpora.append({"path": path, "kind": "variants"})
+        else:
+            corpora.append({"path": path, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
+    steps = list(made)
+    given.setdefault("corpora", corpora)
+    if "compose" in steps:
+        given.setdefault("audits", [{"path": "compose"}])
+    if "statistics" in steps:
+        given.setdefault("statistics", [{"path": "statistics", "name": "table_1"}])
+    return {"release.toml": "\n".join(_toml(given)) + "\n", **files}
+
+
+def _toml(table: dict[str, object]) -> list[str]:
+    """A table as TOML; lists of tables last."""
+    lists = {key: value for key, value in table.items() if _is_tables(value)}
+    try:
+        lines = [f"{key} = {_value(value)}" for key, value in table.items() if key not in lists]
+    except TypeError as error:
+        raise InputError(str(error), "release") from None
+    for key, tables in lists.items():
+        assert isinstance(tables, list)
+        for entry in tables:
+            lines += ["", f"[[{key}]]", *(f"{name} = {_value(value)}" for name, value in entry.items())]
+    return lines
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    raise TypeError(f"a value of {type(value).__name__} is not expected here")

@@ -1,0 +1,314 @@
+"""Running the steps of a suite: side by side, in processes that are forked from one which has imported Beam already.
+
+A step runs its command as a terminal would, with its messages in ``OUT/.suite/logs/STEP.log``. Steps end with the
+suite: each has a thread that waits for the suite's end of a pipe to close, which a SIGKILL does as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from parapet.pipelines.progress import Display
+from parapet.pipelines.suite.options import command_line
+from parapet.pipelines.suite.state import FOLDER, State, write
+from parapet.pipelines.suite.steps import Graph, Step, without
+from parapet.schemas.errors import InputError
+
+_PRELOADED = ["apache_beam", "pyarrow.parquet", "jinja2", "parapet.pipelines.command", "parapet.pipelines.progress"]
+_POLL = 0.25  # seconds between looks at what runs
+_PATIENCE = 10.0  # seconds that steps have to end after Ctrl-C
+
+DONE, UNCHANGED, FAILED, BLOCKED, STOPPED = "done", "unchanged", "failed", "blocked", "stopped"
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a step.
+
+    Attributes:
+      status: ``done``, ``unchanged``, ``failed``, ``blocked`` (a step that it needs failed), or ``stopped``.
+      reason: why it failed: the last line of its log; or what it waited for.
+      warnings: of its command.
+      seconds: that it took.
+    """
+
+    status: str
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class Shown(Display):
+    """Shows what happens to the steps: the running ones with how far they are, a line for each that has ended.
+
+    A context manager.
+
+    Args:
+      title: of the suite.
+      total: the number of steps.
+    """
+
+    def __init__(self, title: str, total: int) -> None:
+        super().__init__(title, total)
+
+    def ended(self, step: Step, outcome: Outcome) -> None:
+        """A step has ended, or need not run."""
+        for warning in outcome.warnings:
+            logging.warning("%s: %s", step.name, warning)
+        if outcome.status == DONE:
+            self.finish(step.name, f"{step.name}: {outcome.seconds:.1f} s")
+            return
+        self.finish(step.name)
+        if outcome.status == FAILED:
+            logging.error("%s failed: %s", step.name, outcome.reason)
+
+
+class _Running(NamedTuple):
+    step: Step
+    process: BaseProcess
+    events: Connection
+    alive: Connection  # closes with the suite
+    begun: float
+
+
+@contextlib.contextmanager
+def locked(output: Path) -> Iterator[None]:
+    """Keeps other suites from this output folder. Raises InputError where one is at work there."""
+    folder = output / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as suite, (folder / "steps.lock").open("w") as steps:
+        try:
+            fcntl.flock(suite, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError("another suite is writing to this folder: wait for it, or stop it", output) from None
+        fcntl.flock(steps, fcntl.LOCK_EX)  # steps of a suite that was killed end within a moment
+        fcntl.flock(steps, fcntl.LOCK_UN)
+        yield
+
+
+def warm_up() -> None:
+    """Starts the process from which steps are forked: it imports Beam while the suite is checked."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
+    forkserver.ensure_running()
+
+
+class Runner:
+    """Runs the steps of a graph.
+
+    Args:
+      graph: the steps.
+      state: of the output folder.
+      folder: where relative paths of the options start.
+      runner_flags: flags of Beam's own, for the steps that run on Beam.
+      jobs: how many run at a time.
+      shown: shows what happens.
+      seconds: an estimate for each step: the longest chains start first.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        state: State,
+        folder: Path,
+        runner_flags: Sequence[str],
+        jobs: int,
+        shown: Shown,
+        seconds: Mapping[str, float],
+    ) -> None:
+        self.graph, self.state, self.folder, self.runner_flags = graph, state, folder, runner_flags
+        self.jobs, self.shown = jobs, shown
+        self.outcomes: dict[str, Outcome] = {}
+        self._running: dict[str, _Running] = {}
+        self._length = _chains(graph, seconds)
+        self._context = multiprocessing.get_context("forkserver")
+
+    def run(self, names: Sequence[str]) -> dict[str, Outcome]:
+        """Runs steps, each once those that it needs are done. Gives what became of each."""
+        todo = [name for name in self.graph.steps if name in set(names)]
+        try:
+            while todo or self._running:
+                todo = self._start(todo)
+                if self._running:
+                    self._look()
+        except KeyboardInterrupt:
+            self._stop()
+            for name in [*self._running, *todo]:
+                self.outcomes.setdefault(name, Outcome(STOPPED))
+            raise
+        return self.outcomes
+
+    def _start(self, todo: list[str]) -> list[str]:
+        """Starts what can be started; gives the rest."""
+        left = []
+        for name in sorted(todo, key=lambda name: -self._length[name]):
+            step = self.graph.steps[name]
+            before = [self.outcomes.get(one) for one in self.graph.needs[name]]
+            bad = [
+                one for one in sorted(self.graph.needs[name]) if one in self.outcomes and not _good(self.outcomes[one])
+            ]
+            if None in before or len(self._running) >= self.jobs:
+                left.append(name)
+                continue
+            remaining = without(step, bad) if bad else step
+            if remaining is None:
+                self._end(step, Outcome(BLOCKED, f"needs {bad[0]}"))
+            else:
+                step = remaining
+                fingerprint = self.state.fingerprint(step, self.folder)
+                if self.state.is_current(step, fingerprint):
+                    self._end(step, Outcome(UNCHANGED))
+                else:
+                    self._fork(step, fingerprint)
+        return left
+
+    def _fork(self, step: Step, fingerprint: str) -> None:
+        command = command_line(step, self.state.output, self.runner_flags)
+        self.state.started(step, fingerprint, command)
+        for path, content in step.files.items():
+            write(self.state.output / path, content.encode("utf-8", "surrogateescape"))
+        events, to_parent = self._context.Pipe(duplex=False)
+        in_child, alive = self._context.Pipe(duplex=False)
+        log = self.state.folder / "logs" / f"{step.name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        lock = str(self.state.folder / "steps.lock")
+        arguments = (command, dict(os.environ), str(self.folder), str(log), lock, to_parent, in_child)
+        process = self._context.Process(target=_run_step, args=arguments, name=step.name)
+        process.start()
+        to_parent.close()
+        in_child.close()
+        self._running[step.name] = _Running(step, process, events, alive, time.monotonic())
+        self.shown.start(step.name)
+
+    def _look(self) -> None:
+        """Waits for a moment, and takes what the running steps report."""
+        wait([one.process.sentinel for one in self._running.values()], _POLL)
+        for running in list(self._running.values()):
+            with contextlib.suppress(EOFError, OSError):
+                while running.events.poll():
+                    self.shown.update(running.step.name, running.events.recv())
+            if running.process.exitcode is not None:
+                self._ended(running)
+
+    def _ended(self, running: _Running) -> None:
+        del self._running[running.step.name]
+        running.process.join()
+        running.events.close()
+        running.alive.close()
+        log = self.state.folder / "logs" / f"{running.step.name}.log"
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+        warnings = tuple(line.removeprefix("warning: ") for line in lines if line.startswith("warning: "))
+        seconds = time.monotonic() - running.begun
+        if running.process.exitcode == 0:
+            self.state.finished(running.step, seconds)
+            self._end(running.step, Outcome(DONE, "", warnings, seconds))
+        else:
+            self._end(running.step, Outcome(FAILED, _reason(lines, running.process.exitcode), warnings, seconds))
+
+    def _end(self, step: Step, outcome: Outcome) -> None:
+        self.outcomes[step.name] = outcome
+        self.shown.ended(step, outcome)
+
+    def _stop(self) -> None:
+        """Ends the running steps as Ctrl-C would, and those that do not end by force."""
+        for how, patience in ((signal.SIGINT, _PATIENCE), (signal.SIGKILL, _PATIENCE)):
+            for running in self._running.values():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(running.process.pid or 0, how)
+            end = time.monotonic() + patience
+            for running in self._running.values():
+                running.process.join(max(end - time.monotonic(), 0.01))
+
+
+def _good(outcome: Outcome | None) -> bool:
+    return outcome is None or outcome.status in (DONE, UNCHANGED)
+
+
+def _chains(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:
+    """Of each step how long it takes with the longest chain of steps that wait for it."""
+    length: dict[str, float] = {}
+    for name in reversed(graph.steps):
+        waiting = [length[other] for other, needs in graph.needs.items() if name in needs and other in length]
+        length[name] = seconds.get(name, 1.0) + max(waiting, default=0.0)
+    return length
+
+
+def _reason(lines: Sequence[str], status: int | None) -> str:
+    """Why a step failed: the last error of its log."""
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    if errors:
+        return errors[-1]
+    if status is not None and status < 0:
+        return f"ended by {signal.Signals(-status).name}" + (": out of memory?" if status == -signal.SIGKILL else "")
+    return next((line for line in reversed(lines) if line.strip()), f"ended with status {status}")
+
+
+def _run_step(
+    command: list[str],
+    environment: dict[str, str],
+    folder: str,
+    log: str,
+    lock: str,
+    events: Connection,
+    alive: Connection,
+) -> None:
+    """Runs a command in a process of its own; ends with its status."""
+    os.setsid()  # it and what it starts are one group: the suite ends them together
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=_end_with_suite, args=(alive,), daemon=True).start()
+    held: IO[str] = open(lock, "w")  # noqa: SIM115 (held until the process ends)
+    fcntl.flock(held, fcntl.LOCK_SH)
+    with open(log, "w", encoding="utf-8") as handle:
+        os.dup2(handle.fileno(), 1)
+        os.dup2(handle.fileno(), 2)
+    sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", buffering=1, closefd=False) for number in (1, 2))  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(environment)  # that of the process from which it was forked may be older
+    os.chdir(folder)
+    from parapet.pipelines import progress
+
+    progress.sink = _sender(events)
+    status = 1
+    try:
+        status = int(importlib.import_module(f"parapet.pipelines.{command[0]}").run(command[1:]))
+    except KeyboardInterrupt:
+        print("error: stopped", file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # whatever threads a broken-off pipeline has left
+
+
+def _sender(events: Connection) -> Callable[[Any], None]:
+    lock = threading.Lock()
+
+    def send(event: Any) -> None:
+        with lock, contextlib.suppress(OSError):
+            events.send(event)
+
+    return send
+
+
+def _end_with_suite(alive: Connection) -> None:
+    """Waits for the end of the suite, and ends this process with all that it has started."""
+    with contextlib.suppress(EOFError, OSError):
+        alive.recv()
+    os.killpg(0, signal.SIGKILL)

@@ -1,0 +1,372 @@
+"""``parapet suite``: the graph of a file, what is made again, failures, kills, results."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from two_workers import THOROUGH
+
+from parapet.pipelines.main import main
+from parapet.pipelines.suite.checks import total_seconds
+from parapet.pipelines.suite.options import command_line, lacks, sets_of
+from parapet.pipelines.suite.report import _beside, _pointed
+from parapet.pipelines.suite.state import FOLDER, State
+from parapet.pipelines.suite.steps import Graph, make_graph, owner, without
+from parapet.pipelines.suite.suite_file import read_suite
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import sample_root
+
+# A set that fails while it runs: the sample has not half as many foreign utterances as a rate of 0.9 takes.
+SMALL = """
+title = "Small <suite>"
+[corpus]
+sgd = "corpus"
+[[sets]]
+perturbation = "typos"
+[[sets]]
+perturbation = "verbose"
+name = "wordy"
+env = [0.5]
+[[systems]]
+name = "keywords"
+model = "parapet.evaluation.dst.baseline:Keywords"
+[[tables]]
+title = "Published"
+source = "a paper"
+columns = ["original", "typos"]
+[[tables.rows]]
+name = "keywords"
+published = [50.0, nan]
+ours = "@scores/keywords/robustness.json#/sets/{column}/metrics/#ALL_SERVICES/joint_goal_accuracy"
+scale = 100
+[[tables.rows]]
+name = "theirs"
+published = [70.0, 60.0]
+needs = "a checkpoint of theirs"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a corpus of the sample's test split, and a suite file."""
+    (tmp_path / "corpus").mkdir()
+    for split in ("train", "test"):
+        shutil.copytree(sample_root() / split, tmp_path / "corpus" / split)
+    (tmp_path / "small.toml").write_text(SMALL, encoding="utf-8")
+    return tmp_path
+
+
+def graph_of(path: Path, *settings: str) -> Graph:
+    return make_graph(read_suite(str(path), settings), sets_of, lacks)
+
+
+def run(folder: Path, *flags: str, output: str = "out") -> int:
+    return main(["suite", str(folder / "small.toml"), "--output", str(folder / output), *flags])
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """The files of an output, but for the suite's own state: it has times."""
+    files = (path for path in folder.rglob("*") if path.is_file() and FOLDER not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def append_to(folder: Path, text: str) -> None:
+    path = folder / "small.toml"
+    path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
+
+
+def test_the_steps_of_a_file(folder: Path) -> None:
+    append_to(folder, '[variants]\nresponses = ["@sample/crowd/names.csv"]\nrewrite = { max_bad = "30%" }\n')
+    append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')
+    graph = graph_of(folder / "small.toml")
+    scored = {"compose", "rewrite", "sets/typos", "sets/wordy"}
+    assert {name: set(needs) for name, needs in graph.needs.items()} == {
+        "compose": set(),
+        "rewrite": {"compose"},
+        "statistics": {"compose"},
+        "sets/typos": set(),
+        "sets/wordy": set(),
+        "scores/keywords/dst": scored - {"compose"},
+        "comparison": {"scores/keywords/dst"},
+        "release": scored | {"statistics"},
+    }
+    assert [(one.name, one.root) for one in graph.sets] == [
+        ("typos", "@sets/typos/typos"),
+        ("wordy", "@sets/wordy/verbose"),
+        ("wordy-env1", "@sets/wordy/verbose-env1"),
+    ]
+    assert command_line(graph.steps["scores/keywords/dst"], Path("/out")) == [
+        *("evaluate", "--task", "dst", "--reference=corpus", "--split=test", "--variants=/out/rewrite"),
+        *("--sets", "typos=/out/sets/typos/typos", "wordy=/out/sets/wordy/verbose"),
+        *("wordy-env1=/out/sets/wordy/verbose-env1", "--model=parapet.evaluation.dst.baseline:Keywords"),
+        *("--system=keywords", "--output", "/out/scores/keywords/dst"),
+    ]
+    assert command_line(graph.steps["sets/wordy"], Path("/out"))[:2] == ["perturb", "verbose"]
+    assert "--env=0.5" in command_line(graph.steps["sets/wordy"], Path("/out"))
+    assert command_line(graph.steps["rewrite"], Path("/out"))[-4:] == [
+        *("--variants=/out/compose", "--max_bad=30%", "--output", "/out/rewrite"),
+    ]
+
+
+def test_inputs_globs_and_each(folder: Path) -> None:
+    for name in ("b.txt", "a.txt"):
+        (folder / name).write_text("1 hello\thi\n", encoding="utf-8")
+    append_to(
+        folder,
+        """
+[inputs]
+chats = ""
+[[steps]]
+pipeline = "evaluate ranking"
+name = "rank-{task}"
+each = [{ task = "a" }, { task = "b" }]
+reference = "@chats/{task}*.txt"
+predictions = "@chats"
+needs = "chats: --set inputs.chats=DIR"
+""",
+    )
+    assert [one.name for one in graph_of(folder / "small.toml").left_out] == ["rank-a", "rank-b"]
+    graph = graph_of(folder / "small.toml", f"inputs.chats={folder}")
+    assert graph.steps["rank-a"].options == {"reference": [f"{folder}/a.txt"], "predictions": str(folder)}
+    assert not graph.left_out
+
+
+def test_a_system_is_trained_predicts_and_is_scored(folder: Path) -> None:
+    append_to(
+        folder, '[[systems]]\nname = "tiny"\ntrain = { model = "tiny_dst", epochs = 1, predict = { batch_size = 2 } }\n'
+    )
+    graph = graph_of(folder / "small.toml")
+    assert graph.needs["scores/tiny/dst"] >= {"predictions/tiny/dst", "sets/typos"}
+    assert graph.needs["predictions/tiny/dst"] >= {"models/tiny/dst", "sets/typos"}
+    train = command_line(graph.steps["models/tiny/dst"], Path("/out"))
+    assert train == ["train", "tiny_dst", "--train", "corpus", "--epochs=1", "--output", "/out/models/tiny/dst"]
+    predict = command_line(graph.steps["predictions/tiny/dst"], Path("/out"))
+    assert {"--model=/out/models/tiny/dst", "--batch_size=2", "typos=/out/sets/typos/typos"} <= set(predict)
+    assert "--predictions=/out/predictions/tiny/dst/predictions" in command_line(
+        graph.steps["scores/tiny/dst"], Path("/out")
+    )
+
+
+def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder: Path) -> None:
+    append_to(
+        folder,
+        """
+[[systems]]
+name = "theirs"
+predictions = ""
+train = { model = "t5dst", checkpoint = "" }
+needs = "--set systems.theirs.predictions=DIR"
+""",
+    )
+    graph = graph_of(folder / "small.toml")
+    assert [(one.name, one.reason) for one in graph.left_out] == [("scores/theirs/dst", "predictions is not given")]
+    graph = graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}")
+    assert graph.systems == ["keywords", "theirs"]
+
+
+def test_references_name_the_longest_step() -> None:
+    steps = ["sets/typos", "scores/ours/dst", "compose"]
+    assert owner("sets/typos/typos-env1", steps) == "sets/typos"
+    assert owner("scores/ours", steps) == "scores/ours/dst"
+    assert owner("scores/ours/robustness.json", steps) == "scores/ours/dst"
+    assert owner("composed", steps) is None
+
+
+def test_a_step_goes_on_without_what_failed(folder: Path) -> None:
+    graph = graph_of(folder / "small.toml")
+    scores = without(graph.steps["scores/keywords/dst"], ["sets/wordy"])
+    assert scores is not None
+    assert scores.options["sets"] == {"typos": "@sets/typos/typos"}
+    assert without(graph.steps["comparison"], ["scores/keywords/dst"]) is None
+
+
+def test_time_is_the_longest_chain_or_the_work_of_the_cores(folder: Path) -> None:
+    graph = graph_of(folder / "small.toml")
+    seconds = {"sets/typos": 10.0, "sets/wordy": 20.0, "scores/keywords/dst": 5.0, "comparison": 1.0}
+    assert total_seconds(graph, seconds, 2) == 26.0
+    assert total_seconds(graph, seconds, 1) == 36.0
+
+
+def test_numbers_beside_those_of_a_paper(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "numbers.json").write_text('{"x": [{"y/z": 0.5, "none": null, "text": "1"}]}')
+    assert _pointed("@a/numbers.json#/x/0/y~1z", tmp_path) == 0.5
+    for missing in ("x/0/none", "x/0/text", "x/1/y", "w", "x/0/y~1z/deeper"):
+        assert _pointed(f"@a/numbers.json#/{missing}", tmp_path) is None
+    assert _pointed("@b/numbers.json#/x", tmp_path) is None
+    assert _beside(52.04, 50.0, 1) == "52.0\npaper 50.0, +2.0"
+    assert _beside(None, 50.0, 1) == "–\npaper 50.0"
+    assert _beside(49.0, None, 0) == "49"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a suite that has run once. Tests must leave its output as it is."""
+    folder = tmp_path_factory.mktemp("made")
+    for split in ("train", "test"):
+        shutil.copytree(sample_root() / split, folder / "corpus" / split)
+    (folder / "small.toml").write_text(SMALL, encoding="utf-8")
+    assert run(folder, "--quiet") == 0
+    return folder
+
+
+def test_the_results(made: Path) -> None:
+    out = made / "out"
+    with (out / "table.csv").open(newline="", encoding="utf-8") as handle:
+        rows = {(row["set"], row["metric"]): row for row in csv.DictReader(handle) if row["group"] == "all"}
+    accuracy = json.loads((out / "scores/keywords/dst/metrics.json").read_text())["#ALL_SERVICES"][
+        "joint_goal_accuracy"
+    ]
+    row = rows["original", "joint_goal_accuracy"]
+    assert float(row["value"]) == pytest.approx(accuracy)
+    assert float(row["low"]) <= accuracy <= float(row["high"])
+    assert {"original", "typos", "wordy", "wordy-env1"} <= {name for name, _ in rows}
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "Small &lt;suite&gt;" in page
+    assert "Small <suite>" not in page
+    assert f"{100 * accuracy:.1f}" in page
+    assert "a checkpoint of theirs" in page
+    assert 'href="sets/typos/report.html"' in page
+    assert "parapet perturb verbose --sgd=corpus --split=test --env=0.5 --output OUT/sets/wordy" in page
+    manifest = json.loads((out / "run.json").read_text())
+    assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
+    assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
+
+
+def test_again_nothing_runs(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = content(made / "out")
+    assert run(made) == 0
+    assert "0 steps run, 4 unchanged" in capsys.readouterr().out
+    assert content(made / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("change", "again"),
+    [
+        ("option", 3),  # the set, scores, comparison
+        ("input", 4),
+        ("output", 1),  # the same bytes as before: what comes after is unchanged
+        ("code", 4),
+        ("state", 4),
+    ],
+)
+def test_what_has_changed_is_made_again(
+    change: str,
+    again: int,
+    made: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(made, tmp_path / "copy")
+    folder = tmp_path / "copy"
+    if change == "option":
+        text = (folder / "small.toml").read_text(encoding="utf-8")
+        (folder / "small.toml").write_text(text.replace('"typos"\n', '"typos"\nseed = "2"\n', 1), encoding="utf-8")
+    elif change == "input":
+        path = folder / "corpus/test/dialogues_001.json"
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))[:-1]), encoding="utf-8")
+    elif change == "output":
+        (folder / "out/sets/typos/report.html").unlink()
+    elif change == "code":
+        monkeypatch.setattr("parapet.pipelines.suite.state.code_sha256", lambda: "other code")
+    else:
+        (folder / "out" / FOLDER / "state.json").write_text("{", encoding="utf-8")
+    assert run(folder, "--dry_run") == 0
+    assert "would run" in capsys.readouterr().out
+    assert run(folder) == 0
+    assert f"{again} step{'s' * (again > 1)} run, {4 - again} unchanged" in capsys.readouterr().out
+
+
+def test_a_failed_step_leaves_the_others_done(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    append_to(folder, '[[sets]]\nperturbation = "ood"\nrates = [0.9]\n')
+    append_to(folder, '[[steps]]\npipeline = "few_shot"\nsgd = "@sets/ood/ood-90"\n')
+    assert run(folder) == 1
+    told = capsys.readouterr()
+    assert "sets/ood failed: " in told.err
+    assert "not run, because they need what failed: few_shot" in told.err
+    page = (folder / "out/index.html").read_text(encoding="utf-8")
+    assert "What is missing" in page
+    assert ".suite/logs/sets/ood.log" in page
+    with (folder / "out/table.csv").open(newline="", encoding="utf-8") as handle:
+        assert {"typos", "wordy"} <= {row["set"] for row in csv.DictReader(handle)}
+    text = (folder / "small.toml").read_text(encoding="utf-8")
+    (folder / "small.toml").write_text(
+        text.replace("rates = [0.9]", "rates = [0.1]").replace("ood-90", "ood-10"), encoding="utf-8"
+    )
+    assert run(folder, "--only", "scores/*", "comparison") == 0
+    with (folder / "out/table.csv").open(newline="", encoding="utf-8") as handle:
+        assert "ood-10" in {row["set"] for row in csv.DictReader(handle)}
+
+
+def test_only_and_skip(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(folder, "--only", "sets/typos", "--dry_run") == 0
+    assert "1 step would run" in capsys.readouterr().out
+    assert run(folder, "--skip", "sets/wordy", "--dry_run") == 0
+    told = capsys.readouterr()
+    assert "sets/wordy" not in told.out
+    assert "sets/wordy is left out: --skip names it" in told.err
+    for flag in ("--only", "--skip"):
+        assert run(folder, flag, "sets/typoes") == 2
+        assert f"{flag}: unknown step 'sets/typoes': did you mean 'sets/typos'?" in capsys.readouterr().err
+    assert not (folder / "out").exists()
+
+
+def test_two_suites_cannot_write_to_one_folder(made: Path, tmp_path: Path) -> None:
+    from parapet.pipelines.suite.running import locked
+
+    with locked(tmp_path), pytest.raises(InputError, match="another suite is writing"), locked(tmp_path):
+        pass
+
+
+def start(folder: Path, output: str, **options: Any) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "parapet", "suite", str(folder / "small.toml"), "--output", str(folder / output)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+def test_killed_at_any_moment_and_run_again(made: Path, tmp_path: Path) -> None:
+    """The outputs end in the same bytes, and nothing of the killed run is left running."""
+    shutil.copytree(made / "corpus", tmp_path / "corpus")
+    shutil.copy(made / "small.toml", tmp_path)
+    expected = content(made / "out")
+    generator = random.Random(23)
+    for _ in range(20 if THOROUGH else 3):
+        process = start(tmp_path, "out")
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.communicate(timeout=generator.uniform(0.5, 4.0))
+        process.kill()
+        process.wait()
+        if content(tmp_path / "out") == expected:
+            break
+    assert run(tmp_path, "--quiet") == 0
+    assert content(tmp_path / "out") == expected
+
+
+def test_ctrl_c_stops_the_steps_and_says_how_to_go_on(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "corpus", tmp_path / "corpus")
+    shutil.copy(made / "small.toml", tmp_path)
+    process = start(tmp_path, "out")
+    logs = tmp_path / "out" / FOLDER / "logs"
+    while process.poll() is None and not any(logs.rglob("*.log")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "stopped; run it again to go on" in told
+    assert "Traceback" not in told
+    lock = (tmp_path / "out" / FOLDER / "steps.lock").open("w")
+    import fcntl
+
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no step holds it
+    assert os.getpid()
