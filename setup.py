@@ -38,6 +38,8 @@ GOOGLE = ["google-cloud-translate>=3.28,<4"]
 MODELS = ["safetensors>=0.5,<1", "torch>=2.6,<2.14"]
 LOCAL = [*MODELS, "ctranslate2>=4.5,<5", "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
 # eSpeak NG is under the GPL, version 3: nothing of it is in what Parapet publishes but sound.
+# 1.31 is the first that datasets 5 and transformers 5 take.
+HUB = ["huggingface_hub>=1.31,<3"]
 HEARING = ["jiwer>=4,<5", "num2words>=0.5.13,<0.6", "numpy>=1.26,<3", "scipy>=1.13,<2", "soundfile>=0.13,<0.15"]
 SPEECH = [*HEARING, "espeakng-loader>=0.2.4,<0.3", "pocketsphinx>=5.0.4,<5.2"]
 AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
@@ -60,6 +62,7 @@ TEST = [
     *MTURK,
     *SPEECH,
     *AZURE,
+    *HUB,
     "datasets>=3,<6",
     "gcp-storage-emulator>=2024,<2027",
     "hypothesis>=6.100,<7",
@@ -137,6 +140,7 @@ setup(
         "docs": DOCS,
         "gcp": GCP,
         "google": GOOGLE,
+        "hub": HUB,
         "lint": LINT,
         "local": LOCAL,
         "models": MODELS,

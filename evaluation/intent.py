@@ -1,4 +1,7 @@
-"""Intents: predictions beside the reference's, scored by accuracy and macro-F1, by set and by intent."""
+"""Intents: predictions beside the reference's, scored by accuracy and macro-F1, by set and by intent.
+
+The reference is JSON lines, or corpora, whose user turns have active intents.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
-from parapet.evaluation.lines import ALL, Key, Keyed, check_same, group_label, groups_of, read_keyed, with_mean
+from parapet.evaluation.intent_items import Item, ItemKey, Items, read_intents, read_items, read_sets
+from parapet.evaluation.lines import ALL, group_label, groups_of, with_mean
+from parapet.evaluation.sets import Sources
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import text
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
 
@@ -27,29 +29,6 @@ TERMS = {
     "All": "All items together, whatever their set.",
     "Mean": "The unweighted mean over the sets.",
 }
-
-
-class Reference(Keyed, kw_only=True):
-    """A row of the reference."""
-
-    label: str
-    utterance: str = ""
-
-
-class Prediction(Keyed, kw_only=True):
-    """A row of the predictions; where it has a label too, no reference is needed."""
-
-    predicted: str
-    label: str | UnsetType = UNSET
-    utterance: str = ""
-
-
-class Item(msgspec.Struct, frozen=True):
-    """An utterance with its intent, and the predicted one."""
-
-    label: str
-    predicted: str
-    utterance: str
 
 
 class IntentScores(msgspec.Struct, frozen=True):
@@ -79,12 +58,13 @@ class GroupDetails(msgspec.Struct, frozen=True):
     most_confused: list[Confusion]
 
 
-class Intent(Task[dict[Key, Item]], frozen=True, kw_only=True):
+class Intent(Task[Items], frozen=True, kw_only=True):
     """``parapet evaluate --task intent``.
 
     Attributes:
       predictions: JSON lines with ``predicted``; and ``label`` if there is no reference.
       reference: JSON lines with ``label``.
+      sources: instead, a corpus, or JSON lines for each of several sets; ``predictions`` may then be a folder.
       intents: a text file with an intent a line; there may be no others.
     """
 
@@ -92,35 +72,44 @@ class Intent(Task[dict[Key, Item]], frozen=True, kw_only=True):
 
     predictions: str
     reference: str | None = None
+    sources: Sources | None = None
     intents: str | None = None
 
     def inputs(self) -> dict[str, str | None]:
-        """The files."""
-        return {"predictions": self.predictions, "reference": self.reference, "intents": self.intents}
+        """The files and corpora."""
+        sources = self.sources.inputs() if self.sources else {"reference": self.reference}
+        return {"predictions": self.predictions, **sources, "intents": self.intents}
 
-    def read(self) -> dict[Key, Item]:
+    def read(self) -> Items:
         """The items by key."""
-        return read_items(self.predictions, self.reference, self.intents)
+        intents = read_intents(self.intents) if self.intents else None
+        if self.sources:
+            return read_sets(self.predictions, self.sources, intents)
+        return Items(read_items(self.predictions, self.reference, intents))
 
-    def score(self, inputs: dict[Key, Item], stage: Stage) -> Result:
+    def score(self, inputs: Items, stage: Stage) -> Result:
         """Accuracy and macro-F1."""
-        metrics, details = evaluate(inputs)
-        keys = sorted(inputs)
-        items = [inputs[key] for key in keys]
+        metrics, details = evaluate(inputs.items)
+        keys = sorted(inputs.items)
+        items = [inputs.items[key] for key in keys]
+        texts: dict[str, list[str | None]] = {
+            "label": [item.label for item in items],
+            "predicted": [item.predicted for item in items],
+            "utterance": [item.utterance for item in items],
+        }
+        if inputs.unit == "frame":
+            texts["service"] = [key[3] for key in keys]
         rows = rows_bytes(
-            keys,
-            {"accuracy": [float(item.label == item.predicted) for item in items]},
-            {
-                "label": [item.label for item in items],
-                "predicted": [item.predicted for item in items],
-                "utterance": [item.utterance for item in items],
-            },
+            [key[:3] for key in keys], {"accuracy": [float(item.label == item.predicted) for item in items]}, texts
         )
+        ignored = text.counted(inputs.without_state, "prediction")
+        sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
         return Result(
-            files=files_of(metrics, details, rows, report(inputs, metrics, details)),
+            files=files_of(metrics, details, rows, report(inputs.items, metrics, details)),
             summary=_summary(metrics, details),
-            options={},
+            options={"split": self.sources.split, "unit": inputs.unit, **sets} if self.sources else {},
             counts={"items": len(items)},
+            warnings=[f"{ignored} of user turns without a state: not scored"] if inputs.without_state else (),
         )
 
 
@@ -134,52 +123,7 @@ def _summary(metrics: Metrics, details: Mapping[str, GroupDetails]) -> list[str]
     return lines
 
 
-def read_items(predictions: str, reference: str | None, intents: str | None) -> dict[Key, Item]:
-    """The items by key; the arguments are those of :class:`Intent`.
-
-    Raises:
-      InputError: items missing, twice, or in one file alone; no label, two that differ, one that is none of the
-        intents.
-    """
-    predicted = read_keyed(predictions, Prediction)
-    labels = read_keyed(reference, Reference) if reference else {}
-    if reference:
-        check_same(labels, predicted, predictions)
-    known = read_intents(intents) if intents else None
-    items = {}
-    for key, (number, row) in predicted.items():
-        line = f"line {number}"
-        if not reference and row.label is UNSET:
-            raise InputError("has no label: give it here, or give --reference", predictions, line)
-        at, label = (labels[key][0], labels[key][1].label) if reference else (number, str(row.label))
-        if reference and row.label not in (UNSET, label):
-            raise InputError(f"the label is {row.label!r} here and {label!r} in the reference", predictions, line)
-        for name, path, place in ((label, reference or predictions, at), (row.predicted, predictions, number)):
-            if not name.strip():
-                raise InputError("an intent is empty", path, f"line {place}")
-            if known is not None and name not in known:
-                raise InputError(f"{name!r} is none of the intents in {intents}", path, f"line {place}")
-        utterance = labels[key][1].utterance if reference else ""
-        items[key] = Item(label, row.predicted, utterance or row.utterance)
-    return items
-
-
-def read_intents(path: str) -> frozenset[str]:
-    """The intents of a file, one a line. Raises InputError where there are none."""
-    place = as_path(path)
-    if not is_there(path) or not place.is_file():
-        raise InputError("there is no such file", path)
-    try:
-        lines = place.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 at byte {error.start}", path) from None
-    intents = frozenset(line.strip() for line in lines if line.strip())
-    if not intents:
-        raise InputError("there are no intents in it", path)
-    return intents
-
-
-def evaluate(items: Mapping[Key, Item]) -> tuple[Metrics, dict[str, GroupDetails]]:
+def evaluate(items: Mapping[ItemKey, Item]) -> tuple[Metrics, dict[str, GroupDetails]]:
     """(``metrics.json``, ``details.json``) of the items."""
     metrics: Metrics = {}
     details = {}
@@ -244,7 +188,7 @@ def most_confused(counts: Mapping[tuple[str, str], int], most: int = MOST_CONFUS
     return sorted(wrong, key=lambda pair: (-pair.items, pair.label, pair.predicted))[:most]
 
 
-def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, GroupDetails]) -> Report:
+def report(items: Mapping[ItemKey, Item], metrics: Metrics, details: Mapping[str, GroupDetails]) -> Report:
     """The report: by set, by intent, what is most confused, some wrong items."""
     everything, of_all = details[ALL], metrics[ALL]
     by_set = [

@@ -32,6 +32,7 @@ class Keyed(msgspec.Struct, kw_only=True):
     turn: int | UnsetType = UNSET
 
 
+AnyKey = TypeVar("AnyKey", bound=tuple[str, ...] | tuple[str, str, int] | tuple[str, str, int, str])
 AnyRow = TypeVar("AnyRow")
 Row = TypeVar("Row", bound=Keyed)
 
@@ -125,9 +126,9 @@ def check_same(reference: Iterable[Key], predictions: Mapping[Key, tuple[int, An
         raise InputError(f"there is no prediction for {named(missing[0])}{more}", path)
 
 
-def groups_of(keys: Iterable[Key]) -> dict[str, list[Key]]:
-    """The groups that are scored: ``#ALL``, and each set that has a name; keys sorted."""
-    groups: dict[str, list[Key]] = {ALL: []}
+def groups_of(keys: Iterable[AnyKey]) -> dict[str, list[AnyKey]]:
+    """The groups that are scored: ``#ALL``, and each set that has a name; keys, which begin with the set, sorted."""
+    groups: dict[str, list[AnyKey]] = {ALL: []}
     for key in sorted(keys):
         groups[ALL].append(key)
         if key[0]:
@@ -136,14 +137,17 @@ def groups_of(keys: Iterable[Key]) -> dict[str, list[Key]]:
 
 
 def with_mean(groups: Mapping[str, Mapping[str, float | None]]) -> dict[str, dict[str, float | None]]:
-    """The groups' metrics, and with several sets ``#MEAN``, the unweighted mean over sets, None where one lacks it."""
+    """The groups' metrics, and with several sets ``#MEAN``, the unweighted mean of a metric over the sets that have it.
+
+    It is None where the metric is not defined for one of them.
+    """
     sets = [metrics for name, metrics in groups.items() if name != ALL]
     result = {name: dict(metrics) for name, metrics in groups.items()}
     if len(sets) > 1:
-        result[MEAN] = {name: _mean([metrics.get(name) for metrics in sets]) for name in groups[ALL]}
+        result[MEAN] = {name: _mean([metrics[name] for metrics in sets if name in metrics]) for name in groups[ALL]}
     return result
 
 
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if len(known) == len(values) else None
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None

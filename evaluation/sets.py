@@ -13,8 +13,10 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from parapet.evaluation.lines import read_lines
+from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
+from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.folders import find_variants
 
 ORIGINAL = "original"
@@ -62,7 +64,7 @@ def find_sets(sources: Sources) -> list[SetRoot]:
     Raises:
       InputError: a folder is not there, a variant is missing, or two sets have one name.
     """
-    reference, released = _opened(sources.reference)
+    reference, released = open_reference(sources.reference)
     variants = {}
     if sources.variants is not None:
         variants = find_variants(sources.variants, sources.wanted)
@@ -86,7 +88,7 @@ def find_sets(sources: Sources) -> list[SetRoot]:
     return roots
 
 
-def _opened(root: str) -> tuple[Path, dict[str, Path]]:
+def open_reference(root: str) -> tuple[Path, dict[str, Path]]:
     """The corpus of a reference, and the variants that a release has beside it."""
     path = as_path(root)
     if not is_there(path / RELEASE):
@@ -96,6 +98,19 @@ def _opened(root: str) -> tuple[Path, dict[str, Path]]:
         raise InputError("the release has no sgd/original: give --reference a corpus", root, "--reference")
     variants = {name: folder for name, folder in folders.items() if name[:1] == "v" and name[1:].isdigit()}
     return folders[ORIGINAL], variants
+
+
+def read_dialogues(root: str | Path, split: str) -> Iterator[tuple[str, Dialogue]]:
+    """The dialogues of a split, each with the path of its file, in the order of paths.
+
+    Raises:
+      InputError: a file or dialogue that cannot be read; no such split.
+    """
+    for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
+        for position, _, _, dialogue in dialogues_of(file):
+            if isinstance(dialogue, InputError):
+                raise InputError(dialogue.reason, file.path, f"[{position}] {dialogue.where}")
+            yield file.path, dialogue
 
 
 def parse_sets(values: Sequence[str]) -> dict[str, str]:

@@ -106,8 +106,10 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
 
     from parapet.transforms import files
     from parapet.transforms.augment.augmenting import Augment
+    from parapet.transforms.progress import expect_dialogues
 
     files.prepare(config.info.output, config.info.pipeline)
+    expect_dialogues(config.plan.files)
     _ = pipeline | "Dialogue files" >> beam.Create(config.plan.files) | "Sets" >> Augment(config.plan, config.info)
 
 

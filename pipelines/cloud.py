@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from parapet.schemas.errors import InputError
+
+METRICS_EVERY = 20.0  # seconds between two questions for the metrics of a job
 
 # What Beam logs of each state that a job comes to.
 STATE_MESSAGE = "Job %s is in state %s"
@@ -42,8 +46,13 @@ def check(options: Any, output: str, inputs: Iterable[tuple[str, str]]) -> None:
             raise InputError("Dataflow's workers cannot see it: a gs:// path, please", f"{flag} {path}")
 
 
-def wait(job: Any, options: Any) -> str:
+def wait(job: Any, options: Any, show: Callable[[int, str], object]) -> str:
     """Waits for a Dataflow job, and says where to watch it; gives the state in which it ended.
+
+    Args:
+      job: the result of Beam.
+      options: Beam's ``PipelineOptions``.
+      show: is called from time to time with how many of what are done.
 
     Raises:
       RuntimeError: the job failed, or was cancelled; with its last error.
@@ -55,10 +64,44 @@ def wait(job: Any, options: Any) -> str:
     name, region, project = job.job_id(), given["region"], given["project"]
     logging.info("job %s: https://console.cloud.google.com/dataflow/jobs/%s/%s?project=%s", name, region, name, project)
     try:
-        return str(job.wait_until_finish())
+        with _counting(job, show):
+            return str(job.wait_until_finish())
     except DataflowRuntimeException as error:
         said = str(error).partition("Error:\n")[2]
         raise RuntimeError(f"job {name} ended in state {job.state}: {said}") from None
     except KeyboardInterrupt:
         cancel = f"gcloud dataflow jobs cancel {name} --region={region} --project={project}"
         raise KeyboardInterrupt(f"job {name} goes on without this command; to stop it: {cancel}") from None
+
+
+@contextmanager
+def _counting(job: Any, show: Callable[[int, str], object]) -> Iterator[None]:
+    """Shows the job's counter of dialogues, or of files, while the block runs."""
+    stopped = threading.Event()
+
+    def count() -> None:
+        while not stopped.wait(METRICS_EVERY):
+            try:
+                done = counters_of(job)
+            except Exception as error:  # of the network, for one: the job runs all the same
+                logging.debug("no metrics: %s", error)
+                continue
+            if units := [unit for unit in ("dialogues", "files") if done.get(unit)]:
+                show(done[units[0]], units[0])
+
+    thread = threading.Thread(target=count, name="metrics", daemon=True)  # a question may take long
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+
+
+def counters_of(result: Any) -> dict[str, int]:
+    """The counters of a run, each summed over steps."""
+    counters: dict[str, int] = {}
+    for metric in result.metrics().query()["counters"]:
+        if metric.key.metric.namespace == "parapet":
+            name = metric.key.metric.name
+            counters[name] = counters.get(name, 0) + int(metric.result)
+    return dict(sorted(counters.items()))

@@ -9,6 +9,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 Config = TypeVar("Config")  # of a command: what its check makes of the flags, typed
 
+# Flags with which a terminal gets no live display.
+_NO_DISPLAY = re.compile(r"(?<!\S)(--quiet|-h|--help\S*|--log[_-]format[= ]json)(?!\S)")
 _WORKER_OPTIONS = "PIPELINE_OPTIONS_FILE"
 
 EXIT_FAILURE = 1
@@ -97,16 +100,18 @@ def _run(
     act: Callable[[Config, argparse.Namespace], int | None],
     stopped: str,
 ) -> int:
-    configure_logging("text", quiet=True)  # Beam warns while it is imported to look up its flags
     try:
-        args, rest = parser.parse(argv)
+        with starting(parser.prog, argv):
+            args, rest = parser.parse(argv)
+            args.runner_flags = rest
+            configure_logging(args.log_format, args.quiet)
+            check_there(parser, args)
+            config = check(args)
     except SystemExit as stop:
         return int(stop.code or 0)
-    args.runner_flags = rest
-    configure_logging(args.log_format, args.quiet)
-    try:
-        check_there(parser, args)
-        config = check(args)
+    except KeyboardInterrupt:
+        logging.error("stopped before anything was done")
+        return EXIT_FAILURE
     except InputError as error:
         logging.error("%s", error)
         return EXIT_FAILURE if isinstance(error, UserCodeError) else EXIT_USAGE
@@ -126,6 +131,16 @@ def _run(
             return _failed(error)
         logging.error("stopped; %s", stopped)
     return EXIT_FAILURE
+
+
+@contextmanager
+def starting(title: str, argv: Sequence[str] | None) -> Iterator[None]:
+    """Shows that a command starts, before its flags are known: what it imports to check them may take seconds."""
+    configure_logging("text", quiet=True)  # Beam warns while it is imported to look up its flags
+    progress.live_wanted = not _NO_DISPLAY.search(" ".join(sys.argv[1:] if argv is None else argv))
+    with progress.running(title) as run:
+        run.stage("starting")
+        yield
 
 
 def say(line: str) -> None:
@@ -217,7 +232,7 @@ def run_pipeline(
     # Beam's default looks for a Prism binary to download before it falls back to this runner.
     standard.runner = standard.runner or "FnApiRunner"
     started = time.monotonic()
-    with _calm_workers(), progress.running(title):
+    with _calm_workers(), progress.running(title) as run:
         try:
             if cloud.on_dataflow(options):
                 cloud.check(options, args.output, inputs)
@@ -229,17 +244,13 @@ def run_pipeline(
         if options.get_all_options().get("template_location"):
             logging.info("wrote the template %s", options.get_all_options()["template_location"])
             return None
-        state = cloud.wait(result, options) if cloud.on_dataflow(options) else result.wait_until_finish()
+        state = cloud.wait(result, options, run.count) if cloud.on_dataflow(options) else result.wait_until_finish()
     if state not in (None, "DONE"):
         raise RuntimeError(f"the runner ended in state {state}")
-    counters: dict[str, int] = {}
-    for metric in result.metrics().query()["counters"]:
-        if metric.key.metric.namespace == "parapet":
-            name = metric.key.metric.name
-            counters[name] = counters.get(name, 0) + int(metric.result)
-    summary = ", ".join(f"{name} {n:,}" for name, n in sorted(counters.items()))
+    counters = cloud.counters_of(result)
+    summary = ", ".join(f"{name} {n:,}" for name, n in counters.items())
     logging.info("done in %.1f s%s", time.monotonic() - started, f": {summary}" if summary else "")
-    return dict(sorted(counters.items()))
+    return counters
 
 
 @contextmanager
@@ -266,7 +277,7 @@ def _calm_workers() -> Iterator[None]:
 
 def configure_logging(log_format: str, quiet: bool) -> None:
     """Messages to stderr: ours from INFO on; PARAPET_DEBUG=1 shows all, Beam's too."""
-    handler = progress.MessageHandler(sys.stderr)
+    handler = progress.MessageHandler()
     handler.addFilter(_no_chatter)
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     level = logging.ERROR if quiet else logging.INFO

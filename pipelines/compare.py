@@ -63,6 +63,9 @@ def parser() -> StrictParser:
         action="store_true",
         help="compare what all systems were scored on, without a warning about the rest",
     )
+    what.add_argument(
+        "--all", action="store_true", help="show what only some systems were scored on, too; the others have no average"
+    )
     what.add_argument("--strict", action="store_true", help="refuse systems that were not scored on the same sets")
     add("--replicates", type=int, default=10_000, metavar="N", help="replicates of the tests; 0: none (default 10000)")
     add("--seed", default="0", help="of the tests: any text (default 0)")
@@ -83,8 +86,8 @@ def task(args: argparse.Namespace) -> Compare:
     return Compare(
         systems=systems,
         metrics=tuple(args.metrics),
-        common=args.common,
-        strict=args.strict,
+        sets="all" if args.all else "strict" if args.strict else "common",
+        quiet=args.common,
         settings=SignificanceConfig(_baselines(args.baseline, systems), args.seed, args.replicates),
     )
 

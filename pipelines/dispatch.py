@@ -50,7 +50,7 @@ GROUPS = {
         "compare": "a leaderboard of systems, with significance tests",
     },
     "publish": {
-        "release": "build, verify and compare versioned datasets",
+        "release": "build, verify, compare and push versioned datasets",
     },
     "help": {
         "doctor": "what is installed and set up here, and what is missing",

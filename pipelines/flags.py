@@ -17,6 +17,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, NoReturn
 
+from parapet.pipelines import progress
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path
@@ -143,6 +144,12 @@ class StrictParser(argparse.ArgumentParser):
         if hidden and not rare:
             parts.append(f"'{self.prog} --help-all' shows {hidden} more flag{'s' * (hidden > 1)}.")
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """As argparse has it; the message is above a live display."""
+        if message:
+            progress.write(message)
+        sys.exit(status)
 
     def error(self, message: str) -> NoReturn:
         """Exits with status 2 and one line that says what to do."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.command import check_apart, run_command, say_summary, warn_dead_letters
+from parapet.pipelines.command import check_apart, run_command, say_summary, starting, warn_dead_letters
 from parapet.pipelines.dispatch import spelling
 from parapet.pipelines.flags import Parser, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
@@ -158,7 +158,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         print(usage(), end="")
         return 0 if argv[:1] in (["-h"], ["--help"]) else 2
     try:
-        perturbation = class_of(argv[0])
+        with starting(f"parapet perturb {argv[0]}", argv):  # a perturbation may import much
+            perturbation = class_of(argv[0])
     except InputError as error:
         print(f"parapet perturb: {error}", file=sys.stderr)
         return 2

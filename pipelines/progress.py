@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from parapet.transforms.progress import VARIABLE
 
@@ -136,7 +136,7 @@ class Display:
                 transient=True,
                 redirect_stdout=sys.stdout.isatty(),  # the same terminal; what goes elsewhere stays there
             )
-            self._live.start()
+            self._live.start(refresh=True)
         else:
             self._thread = threading.Thread(target=self._keep_beating, name="heartbeat", daemon=True)
             self._thread.start()
@@ -157,6 +157,8 @@ class Display:
         """Adds a step."""
         with self._lock:
             self.steps[step] = _Step(self.clock())
+        if self.live:
+            self._live.refresh()
 
     def update(self, step: str, event: Event) -> None:
         """Takes down how far a step is."""
@@ -229,16 +231,25 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
 
 
-class MessageHandler(logging.StreamHandler[Any]):
-    """Writes messages to a stream; above the live display, while there is one."""
+def write(text: str) -> None:
+    """Writes to ``sys.stderr``; above the live display, while there is one."""
+    console = _console
+    if console is None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    else:
+        console.out(text, end="", highlight=False)  # as it is: neither wrapped nor coloured
+
+
+class MessageHandler(logging.Handler):
+    """Writes messages to ``sys.stderr``; above the live display, while there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a message."""
-        console = _console
-        if console is None:
-            super().emit(record)
-        else:
-            console.out(self.format(record), highlight=False)  # as it is: neither wrapped nor coloured
+        try:
+            write(self.format(record) + "\n")
+        except Exception:
+            self.handleError(record)
 
 
 class Run:
@@ -247,7 +258,7 @@ class Run:
     def __init__(self, show: Callable[[Event], None], path: str) -> None:
         self.show, self.path = show, path
         self.event = Event("", 0, None, "")
-        self._counts: dict[str, dict[str, list[int]]] = {}  # stage -> unit -> done, total
+        self._counts: dict[tuple[str, str], list[int]] = {}  # (stage, unit) -> done, total
         self._read = 0
         self._shown: Event | None = None
         self._lock = threading.RLock()
@@ -259,6 +270,18 @@ class Run:
             self.event = Event(name, 0, None, "")
             self.poll()
 
+    def count(self, done: int, unit: str) -> None:
+        """Shows how many of the main stage are done, where workers cannot append to the file: on other machines."""
+        with self._lock:
+            self._counts.setdefault(("", unit), [0, 0])[0] = done
+            self._count("", unit)
+            self.poll()
+
+    def _count(self, stage: str, unit: str) -> None:
+        done, total = self._counts[stage, unit]
+        # What a worker did again for one that died is counted twice.
+        self.event = Event(stage, min(done, total) if total else done, total or None, unit)
+
     def poll(self) -> None:
         """Reads what was done since, and shows it."""
         with self._lock:
@@ -269,12 +292,11 @@ class Run:
             self._read += len(data)
             for record in data.decode().splitlines():
                 done, total, unit, stage = record.split("\t")
-                counts = self._counts.setdefault(stage, {}).setdefault(unit, [0, 0])
+                counts = self._counts.setdefault((stage, unit), [0, 0])
                 counts[0] += int(done)
                 counts[1] += int(total)
                 if int(done):
-                    # What was tried again is counted twice.
-                    self.event = Event(stage, min(counts[0], counts[1] or counts[0]), counts[1] or None, unit)
+                    self._count(stage, unit)
             if self.event != self._shown:
                 self._shown = self.event
                 self.show(self.event)
@@ -283,6 +305,9 @@ class Run:
 @contextmanager
 def running(title: str) -> Iterator[Run]:
     """Shows how far a command is while the block runs: on the terminal, in messages, or to :data:`sink`."""
+    if sink is None and not live_wanted and not logging.getLogger().isEnabledFor(logging.INFO):
+        yield Run(lambda _: None, os.devnull)
+        return
     with tempfile.NamedTemporaryFile(prefix="parapet-progress-") as counts:
         before = os.environ.get(VARIABLE)
         os.environ[VARIABLE] = counts.name

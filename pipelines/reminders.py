@@ -74,11 +74,13 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
+    from parapet.transforms.progress import expect
     from parapet.transforms.reminders import corpus
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
 
     info = RunInfo("reminders", config.output, config.options())
     files.prepare(config.output, info.pipeline)
+    expect(sum(config.sizes.values()), "dialogues")
     shards = pipeline | "Shards" >> beam.Create(config.shards())
     digests = shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.FlatMap(corpus.digests_of, config.seed)
     attempts = (

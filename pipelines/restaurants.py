@@ -122,11 +122,13 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
+    from parapet.transforms.progress import expect
     from parapet.transforms.restaurants import corpus, statistics
     from parapet.transforms.runs import FinishRun, RunInfo, WriteEach
 
     info = RunInfo("restaurants", config.output, config.options())
     files.prepare(config.output, info.pipeline)
+    expect(sum(shard.dialogues for shard in config.shards()), "dialogues")
     write = WriteEach(
         corpus.write_shard, others=(corpus.SEEN, corpus.SIGNATURES), setup=partial(corpus.Simulator, config)
     )

@@ -18,12 +18,31 @@ SETS = "perturbed sets: typos=varied/typos SR-10=heard/SR-10"
 
 
 def add_sets(
-    parser: StrictParser, *, reference: str = REFERENCE, variants: str | None = VARIANTS, sets: str = SETS
+    parser: StrictParser,
+    *,
+    reference: str = REFERENCE,
+    split: str = "",
+    variants: str | None = VARIANTS,
+    sets: str = SETS,
+    from_predictions: bool = False,
 ) -> None:
-    """Adds the flags; the texts are those of their help. Without ``variants`` there are no flags for them."""
-    add_reference(parser, reference)
-    add_split(parser)
+    """Adds the flags; the texts are those of their help.
+
+    Args:
+      parser: the command's.
+      reference: what it may be.
+      split: of what.
+      variants: what they are; None for no flags for them.
+      sets: what they are.
+      from_predictions: whether without a reference the labels in the predictions are used, not the sample.
+    """
     add = parser.group(INPUT)
+    if from_predictions:
+        text = f"{reference} (default: the labels in the predictions)"
+        add("--reference", metavar="PATH", reads=True, help=text)
+    else:
+        add_reference(parser, reference)
+    add_split(parser, text=split)
     if variants is not None:
         add("--variants", metavar="DIR", reads=True, help=variants)
         add_variant(parser)

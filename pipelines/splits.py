@@ -66,8 +66,10 @@ def _build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms import files
+    from parapet.transforms.progress import expect_dialogues
     from parapet.transforms.splits.split import WriteSplit
 
+    expect_dialogues(config.files)
     files.prepare(config.run.output, config.split.name)
     _ = pipeline | "Dialogue files" >> beam.Create(config.files) | "Split" >> WriteSplit(config.split, config.run)
 

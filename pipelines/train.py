@@ -60,8 +60,10 @@ def act(training: Training) -> None:
         say(f"{model}: the model is in {output}")
         return
     from parapet.evaluation.models.training import clear_state, log_bytes, train
+    from parapet.pipelines.progress import running
 
-    trained = train(training.config, training.learner, output, header, training.progress)
+    with running(f"parapet train {model}"):
+        trained = train(training.config, training.learner, output, header)
     best = trained.best
     epochs = counted(best.epoch, "epoch")
     result = {"epoch": best.epoch, "epochs": len(trained.log), "dev": best.dev, **trained.result}

@@ -24,6 +24,7 @@ from parapet.transforms.files import WriteFiles, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.perturbation import CHANGES, Analysis, Detailed, Perturbation, Perturbed, analysis_of, checked
 from parapet.transforms.perturbed_corpus import table_of_rows
+from parapet.transforms.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 from parapet.transforms.set_files import SetFiles
@@ -56,9 +57,11 @@ class PerturbCorpus(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Pipeline to one element, the manifest of the run."""
+        expect_dialogues(self.corpus.files)
         analysis = Analysis()
         if self.perturbation.needs_analysis():
             analyzed = self.corpus.files if self.analyzed is None else self.analyzed
+            expect_dialogues(analyzed, ANALYSIS)
             analysis = pipeline | "Analyzed files" >> beam.Create(analyzed) | "Analyze" >> _Analyze(self.perturbation)
         if analysis.states is None:
             elements = pipeline | "Dialogue files" >> beam.Create([(file, {}) for file in self.corpus.files])
@@ -154,7 +157,7 @@ class _FileOfSets:
         counts.add("files")
         with ExitStack() as stack:
             files = SetFiles(self.output, self.folders.values(), self.file.relative, stack)
-            for item in self.perturbation.items(self.file):
+            for item in tracked(self.perturbation.items(self.file), "dialogues"):
                 counts.add("dialogues")
                 try:
                     if item.error is not None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 VARIABLE = "PARAPET_PROGRESS"  # the environment variable that names the file; worker processes inherit it
 
+ANALYSIS = "analysis"  # the stage before the dialogues of a corpus are perturbed
+
+_ID = b'"dialogue_id"'
 _EVERY = 0.1  # seconds between two records of a loop
 
 Each = TypeVar("Each")
@@ -55,19 +58,30 @@ def tracked(items: Iterable[Each], unit: str, stage: str = "") -> Iterator[Each]
         advance(done, unit, stage)
 
 
-def expect_dialogues(files: Iterable[DialogueFile], stage: str = "") -> None:
+def expect_dialogues(files: Iterable[DialogueFile | str], stage: str = "") -> None:
     """Adds the dialogues of some files to what a stage will do, unless a file is in a bucket: reading it takes long."""
-    if VARIABLE not in os.environ or any("://" in file.path for file in files):
+    if VARIABLE not in os.environ:
         return
     total = 0
     for file in files:
-        with suppress(OSError):  # whoever reads its dialogues will say so
-            content = file.content
-            if content is None:
-                with open(file.path, "rb") as handle:
-                    content = handle.read()
-            total += content.count(b'"dialogue_id"')
+        path, content = (file, None) if isinstance(file, str) else (file.path, file.content)
+        if content is not None:
+            total += content.count(_ID)
+        elif "://" in path:
+            return
+        else:
+            total += _count_ids(path)
     expect(total, "dialogues", stage)
+
+
+def _count_ids(path: str) -> int:
+    """A hundredth of the time that it takes to do anything with the dialogues."""
+    total, end = 0, b""
+    with suppress(OSError), open(path, "rb") as file:  # whoever reads its dialogues will report it
+        while chunk := file.read(2**18):
+            total += (end + chunk).count(_ID)
+            end = chunk[1 - len(_ID) :]
+    return total
 
 
 def _append(done: int, total: int, unit: str, stage: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Literal
 
 import msgspec
 
@@ -27,6 +28,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 
 AVERAGE = "average"
+Sets = Literal["common", "all", "strict"]
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -156,21 +158,22 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
     Attributes:
       systems: name to folders that ``parapet evaluate`` wrote.
       metrics: the columns, as :func:`columns_of` has them.
-      common: no warning about what only some systems were scored on.
-      strict: an error if there is such a thing.
+      sets: which tasks and sets are compared: those that all systems have, all, or those that all have and an error
+        if there are others.
+      quiet: no warning about what is left out.
     """
 
     name = "compare"
 
     systems: dict[str, list[str]]
     metrics: tuple[str, ...] = ()
-    common: bool = False
-    strict: bool = False
+    sets: Sets = "common"
+    quiet: bool = False
     settings: SignificanceConfig = SignificanceConfig()
 
     def read(self) -> Systems:
         """Reads the results. Raises InputError where they cannot be compared."""
-        return read_systems(self.systems, self.metrics, self.strict)
+        return read_systems(self.systems, self.metrics, self.sets)
 
     def score(self, inputs: Systems, stage: Stage) -> Result:
         """The leaderboard."""
@@ -187,35 +190,38 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
                 "columns": [column.name for column in inputs.columns],
                 **msgspec.structs.asdict(self.settings),
             },
-            warnings=[] if self.common else [f"left out: {line}" for line in board.left_out],
+            warnings=[] if self.quiet else [f"left out: {line}" for line in board.left_out],
         )
 
 
-def read_systems(systems: Mapping[str, Sequence[str]], metrics: Sequence[str] = (), strict: bool = False) -> Systems:
+def read_systems(systems: Mapping[str, Sequence[str]], metrics: Sequence[str] = (), sets: Sets = "common") -> Systems:
     """Reads what ``parapet evaluate`` wrote of some systems.
 
     Args:
       systems: name to folders, of one task each.
       metrics: the columns, as :func:`columns_of` has them.
-      strict: whether tasks and sets that some systems lack are an error.
+      sets: which tasks and sets are compared.
 
     Raises:
       InputError: they cannot be compared, or there is no such metric.
     """
-    outcomes, left_out = shared({name: [read_outcome(path) for path in paths] for name, paths in systems.items()})
-    if strict and left_out:
+    read = {name: [read_outcome(path) for path in paths] for name, paths in systems.items()}
+    outcomes, left_out = shared(read, sets == "all")
+    if sets == "strict" and left_out:
         more = f" (and {len(left_out) - 1:,} more differences)" if left_out[1:] else ""
         raise InputError(f"the systems were not scored on the same sets: {left_out[0]}{more}", "--systems")
-    columns = columns_of([_merged(outcome) for outcome in zip(*outcomes.values(), strict=True)], metrics)
+    by_task: dict[str, dict[str, Outcome]] = {}
+    for name, of in outcomes.items():
+        for outcome in of:
+            by_task.setdefault(outcome.task, {})[name] = outcome
+    columns = columns_of([_merged(list(of_task.values())) for of_task in by_task.values()], metrics)
     wanted = [column for of in outcomes.values() for column in _with_groups(columns, of)]
     parts: dict[str, dict[Column, Parts]] = {name: {} for name in outcomes}
-    for of_task in zip(*outcomes.values(), strict=True):
-        rows = {name: read_rows(one, wanted) for name, one in zip(outcomes, of_task, strict=True)}
-        known = {name: one for name, one in rows.items() if one is not None}
-        if len(known) == len(rows):
-            check_same_turns(known, {name: one.path for name, one in zip(outcomes, of_task, strict=True)})
-        for name, one in known.items():
-            parts[name] |= one.parts
+    for of_task in by_task.values():
+        rows = {name: found for name, one in of_task.items() if (found := read_rows(one, wanted)) is not None}
+        check_same_turns(rows, of_task)
+        for name, found in rows.items():
+            parts[name] |= found.parts
     averaged = [column for column in columns if _is_averaged(column, frozenset(metrics))]
     return Systems(outcomes, columns, averaged, parts, left_out)
 
@@ -250,7 +256,6 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
     ranked = sorted(averages, key=lambda name: (averages[name].value is None, -(averages[name].value or 0.0), name))
     testable = [column for column in systems.columns if all(column in of for of in systems.parts.values())]
     tested = testable if settings.replicates and len(ranked) > 1 else []
-    first = systems.outcomes[ranked[0]]
     return Board(
         ranked,
         [
@@ -261,7 +266,7 @@ def leaderboard(systems: Systems, settings: SignificanceConfig) -> Board:
         {name: averages[name] for name in ranked},
         _tests(ranked, systems, tested, settings) if tested else [],
         settings,
-        {outcome.task: list(outcome.variants) for outcome in first if len(outcome.variants) > 1},
+        {one.task: list(one.variants) for of in systems.outcomes.values() for one in of if len(one.variants) > 1},
         systems.left_out,
         {name: list(one.examples) for name in ranked for one in systems.outcomes[name] if one.examples},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -31,6 +31,7 @@ MOST_SYSTEMS = 8  # of a chart: shapes and colours of more are hard to distingui
 EXAMPLES = 4  # of a system
 _LABELS = {JGA: "joint goal accuracy", "f1": "F1", "macro_f1": "macro-F1", "bleu": "BLEU", "sgsacc": "SGSAcc",
            "auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}  # fmt: skip
+_TASKS = {"intent": "intent", "ood": "out-of-domain"}
 
 TERMS = {
     "Mean": "The unweighted mean over the sets of a row.",
@@ -72,6 +73,18 @@ def metric_label(metric: str) -> str:
     return _LABELS.get(metric, metric.replace("_", " "))
 
 
+def full_label(board: Board, task: str, metric: str) -> str:
+    """A metric with its task where there are several tasks: ``intent accuracy``, ``out-of-domain F1``."""
+    tasks = {column.task for column in board.columns}
+    label = metric_label(metric)
+    if len(tasks) < 2 or metric in (JGA, SENSITIVITY):
+        return label
+    if task in _TASKS:
+        return f"{_TASKS[task]} {label}"
+    clash = {column.task for column in board.columns if column.metric == metric} - {task}
+    return f"{label} of {task}" if clash else label
+
+
 def set_label(board: Board, task: str, name: str) -> str:
     """A set as pages name it: the mean over v1 to v5 is ``v1–v5``."""
     if name != VARIANTS:
@@ -82,14 +95,12 @@ def set_label(board: Board, task: str, name: str) -> str:
 
 def headings(board: Board) -> dict[str, str]:
     """What pages call the columns, as short as it can be without being ambiguous, by name."""
-    tasks = {column.task for column in board.columns}
-    metrics = {column.metric for column in board.columns if column.metric != SENSITIVITY}
+    metrics = {(column.task, column.metric) for column in board.columns if column.metric != SENSITIVITY}
     found = {AVERAGE: "average"}
     for each in board.columns:
-        parts = [each.task] if len(tasks) > 1 else []
-        parts += [each.group] if each.group != WHOLE else []
+        parts = [each.group] if each.group != WHOLE else []
         parts += [set_label(board, each.task, each.set)] if each.metric != SENSITIVITY else []
-        parts += [metric_label(each.metric)] if len(metrics) > 1 or each.metric == SENSITIVITY else []
+        parts += [full_label(board, each.task, each.metric)] if len(metrics) > 1 or each.metric == SENSITIVITY else []
         found[each.column.name] = " ".join(parts)
     return found
 
@@ -105,10 +116,15 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
     of_rows = [column for column in there if column not in beside]
     keys = sorted({(column.set, "") for column in of_rows} | {(column.set, SENSITIVITY) for column in beside},
                   key=lambda key: (set_order(key[0]), key[1]))  # fmt: skip
+
+    def value(name: str, column: Column) -> Value | None:
+        lacking = Value(name, column.task, column.set, group, column.metric, None) if column in there else None
+        return values.get((name, column), lacking)
+
     blocks = []
     for task, metric in dict.fromkeys((column.task, column.metric) for column in of_rows):
         rows = [
-            [values.get((name, Column(task, at, extra or metric, group))) if not extra or metric == JGA else None
+            [value(name, Column(task, at, extra or metric, group)) if not extra or metric == JGA else None
              for at, extra in keys]
             for name in board.systems
         ]  # fmt: skip
@@ -131,9 +147,8 @@ def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
 
 
 def _block_title(board: Board, task: str, metric: str) -> str:
-    tasks = {column.task for column in board.columns}
-    label = metric_label(metric)
-    return f"{label[:1].upper()}{label[1:]}{f' ({task})' if len(tasks) > 1 else ''}"
+    label = full_label(board, task, metric)
+    return label[:1].upper() + label[1:]
 
 
 def _mean(row: Sequence[Value | None]) -> Number:
@@ -218,8 +233,10 @@ def _with_interval(mean: Number) -> str:
 
 def _cell(value: Value | None, row: Sequence[Value | None]) -> str:
     """The number, and in small print its interval and its change against the original."""
-    if value is None or value.value is None:
-        return "–" if value is not None else ""
+    if value is None:
+        return ""
+    if value.value is None:
+        return "–"
     lines = [shown(value.metric, value.value)]
     if value.low is not None and value.high is not None:
         lines.append(f"{shown(value.metric, value.low)}–{shown(value.metric, value.high)}")
@@ -268,34 +285,41 @@ def _baselines(board: Board) -> list[Table]:
     if not board.settings.baselines:
         return []
     tests = {(test.first, test.second, test.column): test for test in board.tests}
+    single = len(set(board.settings.baselines.values())) == 1
     rows: list[list[str]] = []
     bold: list[tuple[int, int]] = []
     groups: dict[int, str] = {}
     whole = grid(board)
+
+    def add(row: list[str], value: float | None, other: float | None, test: PairedTest | None) -> None:
+        """A cell of the row that comes next."""
+        bold.extend([(len(rows), len(row))] if test is not None and test.p_holm < 0.05 else [])
+        row.append(_gap(value, other, test))
+
     for block in whole.blocks:
         if len(whole.blocks) > 1:
             groups[len(rows)] = block.title
         at = dict(zip(block.systems, zip(block.means, block.numbers, strict=True), strict=True))
-        for name in board.systems:
-            if name not in board.settings.baselines:
-                continue
+        for name in [name for name in board.systems if name in board.settings.baselines]:
             baseline = board.settings.baselines[name]
             (mean, numbers), (other_mean, others) = at[name], at[baseline]
-            cells = [f"{name}\nagainst {baseline}"]
+            row = [name if single else f"{name}\nagainst {baseline}"]
             if whole.with_mean:
-                cells.append(_gap(mean.value, other_mean.value, None))
+                is_average = block.metric == AVERAGE or len(whole.blocks) == 1
+                test = tests.get((name, baseline, AVERAGE)) if is_average else None
+                add(row, mean.value, other_mean.value, test)
             for one, other in zip(numbers, others, strict=True):
                 if one is None or other is None or one.value is None or other.value is None:
-                    cells.append("–" if one is not None else "")
+                    row.append("" if one is None and other is None else "–")
                     continue
-                test = tests.get((name, baseline, one.column.name))
-                bold += [(len(rows), len(cells))] if test is not None and test.p_holm < 0.05 else []
-                cells.append(_gap(of_100(one.metric, one.value), of_100(one.metric, other.value), test))
-            rows.append(cells)
+                values = of_100(one.metric, one.value), of_100(one.metric, other.value)
+                add(row, *values, tests.get((name, baseline, one.column.name)))
+            rows.append(row)
     note = "In small print: the 95% interval, the relative change."
+    baseline = next(iter(board.settings.baselines.values()))
     return [
         Table(
-            title="Differences from the baseline",
+            title=f"Differences from {baseline}" if single else "Differences from baselines",
             note=note + (" Bold: p < 0.05 after Holm's correction." if board.tests else ""),
             columns=["system", *(["mean"] if whole.with_mean else []), *whole.headings],
             rows=rows, best=bold, groups=groups, numbers_in="leaderboard.json",
@@ -401,22 +425,30 @@ def tiles(board: Board) -> list[Tile]:
 
 def notes(board: Board) -> list[str]:
     """What must be known before the numbers are read: what was left out, what could not be tested."""
-    lacking = [headings(board)[one.column.name] for one in board.columns if not one.tested]
     found = [f"Left out: {line}." for line in board.left_out]
+    defined = Counter(value.column for value in board.values if value.value is not None)
+    lacking = [one.column for one in board.columns if not one.tested and defined[one.column] == len(board.systems)]
     if lacking and board.tests:
-        found.append(f"Not tested, because they are not means over rows of dialogues: {', '.join(lacking)}.")
+        names = ", ".join(headings(board)[column.name] for column in lacking)
+        found.append(f"Not tested, because they are not means over rows of dialogues: {names}.")
     return found
 
 
 def summary(board: Board) -> list[str]:
     """Lines for the terminal."""
-    names, values = headings(board), {(value.system, value.column): value for value in board.values}
-    lines = []
-    for name in board.systems:
-        each = ", ".join(
-            f"{names[one.column.name]} {shown(one.metric, values[name, one.column].value)}" for one in board.columns
-        )
-        lines.append(f"{name}: average {number(board.average[name].value, 1)}; {each}")
+    whole, lines = grid(board), []
+    for i, name in enumerate(board.systems):
+        averages = f"{name}: average {number(board.average[name].value, 1)}"
+        by_block = [
+            (block.title, ", ".join(
+                f"{heading} {shown(value.metric, value.value)}"
+                for heading, value in zip(whole.headings, block.numbers[i], strict=True)
+                if value is not None
+            ))
+            for block in whole.blocks
+        ]  # fmt: skip
+        lines += [f"{averages}; {by_block[0][1]}"] if len(by_block) == 1 else [averages]
+        lines += [f"  {title}: {text}" for title, text in by_block if text and len(by_block) > 1]
     if board.tests:
         clear = sum(test.p_holm < 0.05 for test in board.tests)
         lines.append(f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction")
@@ -432,7 +464,6 @@ def page_of(board: Board) -> bytes:
         headline = "Systems next to each other"
     else:
         headline = f"{board.systems[0]} leads"
-    has = {re.sub(", .*", "", what) for what in TERMS}
     report = Report(
         command="compare",
         title="Leaderboard",
@@ -441,7 +472,7 @@ def page_of(board: Board) -> bytes:
         tiles=tiles(board),
         sections=sections(board),
         notes=notes(board),
-        terms={term: meaning for term, meaning in TERMS.items() if has},
+        terms=TERMS,
         links={
             "leaderboard.json": "all numbers and tests",
             "table.csv": "a row a number, also as `table.parquet`",

@@ -135,7 +135,7 @@ def read_outcome(path: str) -> Outcome:
     task = command.removeprefix("evaluate").lstrip("_") or str(options.get("task", ""))
     if task == "dst" and (folder / "robustness.json").is_file():
         return msgspec.structs.replace(_of_dst(folder, path), options=options)
-    values, variants = _of_groups(task, _json(folder / "metrics.json"), folder / "metrics.json")
+    values, variants = _of_groups(task, _json(folder / "metrics.json"), options.get("sets"), folder / "metrics.json")
     return Outcome(task, path, values, {}, variants, options)
 
 
@@ -145,11 +145,17 @@ def _json(path: Path) -> Any:
     return parse_json(path.read_bytes(), path)
 
 
-def _of_groups(task: str, numbers: Any, path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
-    """The numbers of ``metrics.json``, and the mean over the variants where there are several."""
+def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
+    """The numbers of ``metrics.json``, and the mean over the variants where there are several.
+
+    Groups of task ``response`` that are no sets are services, over all sets.
+    """
+    sets = sets if isinstance(sets, list) else []
     groups = numbers.items() if isinstance(numbers, dict) else ()
     values = {
-        Column(task, str(group), str(metric)): value
+        Column(task, str(group), str(metric))
+        if task != "response" or group in sets or str(group).startswith("#")
+        else Column(task, ALL, str(metric), str(group)): value
         for group, metrics in groups
         for metric, value in (metrics.items() if isinstance(metrics, dict) else ())
         if value is None or _is_number(value, f"{group}/{metric}", path)
@@ -227,8 +233,14 @@ def macro_average(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
-def shared(systems: Mapping[str, Sequence[Outcome]]) -> tuple[dict[str, list[Outcome]], list[str]]:
+def shared(
+    systems: Mapping[str, Sequence[Outcome]], everything: bool = False
+) -> tuple[dict[str, list[Outcome]], list[str]]:
     """What all systems were scored on, and what is left out because some were not: a line for each.
+
+    Args:
+      systems: the outcomes of each, one a task.
+      everything: keep what only some systems were scored on.
 
     Raises:
       InputError: they share nothing, were scored in different ways, or a system has two results of a task.
@@ -241,36 +253,38 @@ def shared(systems: Mapping[str, Sequence[Outcome]]) -> tuple[dict[str, list[Out
             by_task[outcome.task][name] = outcome
     found: dict[str, list[Outcome]] = {name: [] for name in systems}
     left_out: list[str] = []
-    for task, having_it in by_task.items():
-        if len(having_it) < len(systems):
-            left_out.append(f"task {task}: {_who(having_it, systems)}")
+    for task, of_task in by_task.items():
+        if len(of_task) < len(systems) and not everything:
+            left_out.append(f"task {task}: {_who(of_task, systems)}")
             continue
-        _check_options(having_it)
-        sets = {name: set(outcome.sets) for name, outcome in having_it.items()}
-        alike = len({outcome.variants for outcome in having_it.values()}) == 1
-        for one in sorted(set().union(*sets.values()), key=set_order):
-            having = [name for name in sets if one in sets[name]]
-            if len(having) < len(sets):
-                if not one.startswith("#"):
-                    left_out.append(f"set {one} of {task}: {_who(having, systems)}")
-            elif one in (ALL, MEAN) and len({frozenset(of) for of in sets.values()}) > 1:
-                continue  # is over sets that are not the same
-            elif one == VARIANTS and not alike:
-                left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
-            else:
-                for name, outcome in having_it.items():
-                    kept = {column: value for column, value in outcome.values.items() if column.set == one}
-                    _add(found[name], outcome, kept)
+        _check_options(of_task)
+        kept = _common_sets(task, of_task, everything, left_out)
+        for name, outcome in of_task.items():
+            values = {column: value for column, value in outcome.values.items() if column.set in kept}
+            if values:
+                found[name].append(msgspec.structs.replace(outcome, values=values))
     if not all(found.values()):
-        raise InputError(f"the systems have no task and set in common: {'; '.join(left_out)}", "--systems")
+        reason = f"the systems have no task and set in common: {'; '.join(left_out)}"
+        raise InputError(f"{reason}. --all shows all numbers", "--systems")
     return found, left_out
 
 
-def _add(outcomes: list[Outcome], outcome: Outcome, values: dict[Column, float | None]) -> None:
-    """Adds the numbers of one more set to the outcomes of a system."""
-    if not outcomes or outcomes[-1].task != outcome.task:
-        outcomes.append(msgspec.structs.replace(outcome, values={}))
-    outcomes[-1].values.update(values)
+def _common_sets(task: str, outcomes: Mapping[str, Outcome], everything: bool, left_out: list[str]) -> set[str]:
+    """The sets of a task that are kept; the others are noted in ``left_out``."""
+    sets = {name: set(outcome.sets) for name, outcome in outcomes.items()}
+    alike = len({frozenset(of) for of in sets.values()}) == 1
+    kept = set()
+    for one in sorted(set().union(*sets.values()), key=set_order):
+        having = [name for name in sets if one in sets[name]]
+        if one in (ALL, MEAN) and not alike:
+            continue  # is over sets that are not the same
+        if one == VARIANTS and len({outcomes[name].variants for name in having}) > 1:
+            left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
+        elif everything or len(having) == len(sets):
+            kept.add(one)
+        elif not one.startswith("#"):
+            left_out.append(f"set {one} of {task}: {_who(having, outcomes)}")
+    return kept
 
 
 def _who(having: Iterable[str], systems: Iterable[str]) -> str:

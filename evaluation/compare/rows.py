@@ -186,25 +186,26 @@ def _variation(values: NDArray[np.float64], outcome: Outcome) -> list[float]:
     return of_frames
 
 
-def check_same_turns(rows: Mapping[str, Rows], paths: Mapping[str, str]) -> None:
+def check_same_turns(rows: Mapping[str, Rows], outcomes: Mapping[str, Outcome]) -> None:
     """Raises InputError where two systems were scored on different turns of a set.
 
     Args:
-      rows: of each system, of one task, read for the sets that all have.
-      paths: their folders, for the message.
+      rows: of each system, of one task.
+      outcomes: the same systems' outcomes.
     """
-    (first, mine), *others = rows.items()
-    for name, theirs in others:
-        for of in sorted(mine.turns.keys() | theirs.turns.keys()):
-            one, other = mine.turns.get(of), theirs.turns.get(of)
-            if one is not None and other is not None and one.equals(other):
+    firsts: dict[str, str] = {}
+    for name, theirs in rows.items():
+        for of in [*theirs.turns, *(at for at in outcomes[name].sets if at not in theirs.turns and at[:1] != "#")]:
+            first = firsts.setdefault(of, name)
+            one, other = rows[first].turns.get(of), theirs.turns.get(of)
+            if first == name or one is other is None or (one is not None and other is not None and one.equals(other)):
                 continue
             ours, them = _listed(one), _listed(other)
             only = [f"{len(a - b):,} only for {who!r}" for a, b, who in ((ours, them, first), (them, ours, name))]
             dialogue, turn, _ = min(ours ^ them)
             reason = f"different turns{f' of set {of!r}' if of else ''} were scored: {', '.join(only)}; the first is "
             hint = f"turn {turn} of dialogue {dialogue!r}. Evaluate the systems on the same dialogues"
-            raise InputError(reason + hint, paths[name])
+            raise InputError(reason + hint, outcomes[name].path)
 
 
 def _listed(turns: pa.Table | None) -> set[tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms import plugins
+from parapet.transforms.progress import advance
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -133,10 +134,12 @@ def predicted(
       InputError: it gives another number of states than asked, or something that is no state.
     """
     asked = [one for reference in references for one in examples(reference, services)]
+    last = {one.dialogue_id: i for i, one in enumerate(asked)}  # the position of each dialogue's last example
     states: list[State] = []
     for at in range(0, len(asked), batch_size):
         batch = asked[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
+        advance(sum(last[one.dialogue_id] == i for i, one in enumerate(batch, at)), "dialogues")
     found = {
         of.dialogue_id: Dialogue(of.dialogue_id, [Turn(turn.speaker, []) for turn in of.turns]) for of in references
     }

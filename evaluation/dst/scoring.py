@@ -24,6 +24,7 @@ from parapet.transforms.counts import Balance
 from parapet.transforms.files import Written, prepare, read_bytes, write_staged
 from parapet.transforms.parquet import parquet_bytes
 from parapet.transforms.plugins import recorded
+from parapet.transforms.progress import expect_dialogues, tracked
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
 
 PIPELINE = "evaluate_dst"
@@ -67,7 +68,8 @@ class ScoreFile:
             if not config.scoring.official:
                 check_known(references, predictions, path)
             frames = score_dialogues(references, predictions, of.slots(), config.scoring, path, passed_over)
-            scored[name] = list(frames)
+            # With a model it takes long to predict the states, and little to score them.
+            scored[name] = list(frames if model is not None else tracked(frames, "dialogues"))
             result.written.append(self._write(of, job.name, scored[name]))
             sums.append((name, totals.add_up(scored[name], of.seen, config.across_turn)))
             result.counts.add("frames", sum(map(len, scored[name])), set=name)
@@ -204,6 +206,7 @@ class EvaluateStates(beam.PTransform):
         """The pipeline to the manifest of the run."""
         config = self.config
         prepare(config.output, PIPELINE)
+        expect_dialogues(member.reference for job in config.plan.jobs for member in job.members)
         score = ScoreFile(config)
         # The numbers of a set, or of a dialogue file: dead letters and drawn examples there are none.
         outputs = self._jobs(pipeline) | "Score" >> WriteEach(

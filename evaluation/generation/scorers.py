@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.progress import advance, expect
 
 Pair = tuple[str, str]  # premise, hypothesis
 Judgement = tuple[float, float, float]  # entailment, neutral, contradiction: they add up to 1
@@ -81,10 +82,12 @@ class Cached:
                     self._known[pair] = filed
         # By length, so that a portion's texts are about as long.
         new.sort(key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
+        expect(len(new), "pairs", "entailment")
         for start in range(0, len(new), _PORTION):
             portion = new[start : start + _PORTION]
             self._known.update(zip(portion, self.scorer.entailment(portion), strict=True))
             self.judged += len(portion)
+            advance(len(portion), "pairs", "entailment")
             if self.path:
                 self._write(portion)
         return [self._known[pair] for pair in pairs]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import apache_beam as beam
 import msgspec
@@ -15,6 +15,7 @@ from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from parapet.evaluation.dst.files import Dialogue, parse_dialogues
 from parapet.transforms import files
+from parapet.transforms.progress import advance, expect
 
 File = TypeVar("File")
 Chunk = TypeVar("Chunk")
@@ -52,7 +53,10 @@ class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True
       device: ``auto``, ``cpu`` or ``cuda``.
       threads: of torch, in each worker.
       batch_size: what the model computes at a time.
+      unit: what is counted while it runs: the attribute of a chunk that has them.
     """
+
+    unit: ClassVar[str] = "dialogues"
 
     output: str
     model: str
@@ -68,6 +72,10 @@ class Job(msgspec.Struct, Generic[File, Chunk, Model], frozen=True, kw_only=True
     @abstractmethod
     def chunks(self, file: File) -> Iterator[Chunk]:
         """The chunks of a file, always the same ones. Raises InputError where it cannot be read."""
+
+    def size(self, chunk: Chunk) -> int:
+        """How many of ``unit`` a chunk has."""
+        return len(getattr(chunk, self.unit))
 
     @abstractmethod
     def asked(self, chunk: Chunk) -> Mapping[str, int]:
@@ -99,7 +107,7 @@ class Predict(beam.PTransform):
         chunks = (
             pipeline
             | "Files" >> beam.Create(list(job.sources()))
-            | "Read" >> beam.FlatMap(job.chunks)
+            | "Read" >> beam.FlatMap(_chunks, job)
             | "Spread" >> beam.Reshuffle()
         )
         answers = chunks | "Predict" >> RunInference(_Handler(job))
@@ -112,6 +120,12 @@ class Predict(beam.PTransform):
         asked = chunks | "Asked" >> beam.FlatMap(lambda chunk: job.asked(chunk).items())
         answered = answers | "Answered" >> beam.FlatMap(lambda answer: answer.counts.items())
         return written, (asked, answered) | "Counts" >> beam.Flatten()
+
+
+def _chunks(file: File, job: Job[File, Chunk, Any]) -> Iterator[Chunk]:
+    for chunk in job.chunks(file):
+        expect(job.size(chunk), job.unit)
+        yield chunk
 
 
 class _Handler(ModelHandler[Any, Any, Any]):
@@ -130,7 +144,9 @@ class _Handler(ModelHandler[Any, Any, Any]):
         self, batch: Sequence[Any], model: Any, inference_args: dict[str, Any] | None = None
     ) -> Iterator[Answers]:
         for chunk in batch:
-            yield self.job.answer(model, chunk)
+            answers = self.job.answer(model, chunk)
+            advance(self.job.size(chunk), self.job.unit)
+            yield answers
 
     def batch_elements_kwargs(self) -> dict[str, int]:
         return {"min_batch_size": 1, "max_batch_size": 1}

@@ -10,11 +10,9 @@ import io
 import json
 import logging
 import math
-import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -25,6 +23,7 @@ from torch import Tensor, nn
 from parapet.evaluation.models.devices import enough_memory, seed_all
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
+from parapet.transforms.progress import expect, tracked
 
 FOLDER = ".training"  # below the output folder, until the training ends
 STATE = f"{FOLDER}/state.pt"
@@ -169,7 +168,6 @@ def train(
     learner_of: Callable[[], Learner],
     output: str,
     header: Mapping[str, Any],
-    progress: bool = False,
 ) -> TrainedModel:
     """Trains a model, or resumes a training that was stopped.
 
@@ -178,7 +176,6 @@ def train(
       learner_of: makes the model with its data; new parameters are drawn from the seed.
       output: the folder that keeps the state after each epoch.
       header: what the training depends on.
-      progress: shows a progress bar on the terminal.
 
     Raises:
       InputError: a checkpoint that cannot be used, too little memory, or the state of another training.
@@ -187,15 +184,13 @@ def train(
     seed_all(config.seed, "parameters")
     with enough_memory(config.memory_hint):
         learner = learner_of()
-        trained = fit(learner, config.schedule, output, header, progress)
+        trained = fit(learner, config.schedule, output, header)
         learner.module.load_state_dict(trained.weights)
         written = learner.files()
     return TrainedModel(written, trained.log, trained.best, learner.metric, learner.result())
 
 
-def fit(
-    learner: Learner, schedule: Schedule, output: str, header: Mapping[str, Any], progress: bool = False
-) -> Trained:
+def fit(learner: Learner, schedule: Schedule, output: str, header: Mapping[str, Any]) -> Trained:
     """Trains to the end; a training that was stopped resumes after its last whole epoch and ends with the same weights.
 
     What is drawn in an epoch depends on the seed and the epoch's number alone: the generators are seeded when it
@@ -206,7 +201,6 @@ def fit(
       schedule: when to stop.
       output: the state is kept below it.
       header: what the training depends on; the state of another one is refused.
-      progress: shows a progress bar on the terminal.
 
     Raises:
       InputError: the state is damaged or of another training; the loss is not finite.
@@ -227,7 +221,7 @@ def fit(
     while not _done(log, schedule):
         number = len(log) + 1
         started = time.monotonic()
-        loss, examples = train_epoch(learner, schedule, number, progress)
+        loss, examples = train_epoch(learner, schedule, number, log[-1] if log else None)
         rate = examples / max(time.monotonic() - started, 1e-9)
         learner.module.eval()
         with torch.inference_mode():
@@ -263,13 +257,13 @@ def _done(log: list[Epoch], schedule: Schedule) -> bool:
     return best.dev >= PERFECT or len(log) >= schedule.epochs or impatient
 
 
-def train_epoch(learner: Learner, schedule: Schedule, number: int, progress: bool = False) -> tuple[float, int]:
+def train_epoch(learner: Learner, schedule: Schedule, number: int, previous: Epoch | None = None) -> tuple[float, int]:
     """Trains on all batches once.
 
     Args:
       learner, schedule: see :func:`fit`.
       number: of the epoch, from 1; what is drawn depends on it.
-      progress: shows a progress bar on the terminal.
+      previous: the epoch before, whose loss is shown.
 
     Returns:
       The mean loss, and the number of examples.
@@ -286,38 +280,25 @@ def train_epoch(learner: Learner, schedule: Schedule, number: int, progress: boo
     batches = list(learner.batches(generator))
     trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
-    with _bar(f"epoch {number}", len(batches), progress) as advance:
-        for step, batch in enumerate(batches, (number - 1) * len(batches)):
-            for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
-                group["lr"] = rate * schedule.rate(step, len(batches))
-            # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                loss = learner.loss(batch)
-            learner.optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            if schedule.clip:
-                nn.utils.clip_grad_norm_(trained, schedule.clip)
-            learner.optimiser.step()
-            total += loss.detach() * len(batch)  # read once an epoch: each reading waits for the GPU
-            examples += len(batch)
-            advance()
+    stage = f"epoch {number} of {schedule.epochs}" + (f", loss {previous.loss:.4f}" if previous else "")
+    expect(len(batches), "steps", stage)
+    for step, batch in enumerate(tracked(batches, "steps", stage), (number - 1) * len(batches)):
+        for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
+            group["lr"] = rate * schedule.rate(step, len(batches))
+        # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            loss = learner.loss(batch)
+        learner.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        if schedule.clip:
+            nn.utils.clip_grad_norm_(trained, schedule.clip)
+        learner.optimiser.step()
+        total += loss.detach() * len(batch)  # read once an epoch: each reading waits for the GPU
+        examples += len(batch)
     mean = float(total) / examples
     if not math.isfinite(mean):
         raise InputError(f"the loss is not a finite number in epoch {number}: lower it", "--learning_rate")
     return mean, examples
-
-
-@contextmanager
-def _bar(title: str, steps: int, shown: bool) -> Iterator[Callable[[], object]]:
-    if not shown or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=steps)
-        yield lambda: bar.advance(task)
 
 
 def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.lines import Key, Keyed, check_same, key_of, named, read_keyed
+from parapet.evaluation.sets import ORIGINAL, Placed, open_reference, read_dialogues, read_rows
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.layout import as_path, is_root, is_there
 from parapet.schemas.ood_turns import OOD_TURNS
 
 OOD, IN_DOMAIN = "ood", "in_domain"
@@ -57,82 +58,172 @@ class Truth(msgspec.Struct, frozen=True):
     utterance: str
 
 
-def read_turns(predictions: str, truth: Mapping[Key, Truth] | None) -> dict[Key, Turn]:
+class Truths(msgspec.Struct, frozen=True):
+    """The labels of a reference.
+
+    Attributes:
+      turns: by key.
+      in_domain: the sets that are corpora without labels: all of their turns are in-domain.
+    """
+
+    turns: dict[Key, Truth]
+    in_domain: frozenset[str] = frozenset()
+
+    @property
+    def sets(self) -> list[str]:
+        """The names of the sets; one without a name where JSON lines have none."""
+        return list(dict.fromkeys(key[0] for key in self.turns))
+
+
+def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, Turn]:
     """The turns by key.
 
     Args:
-      predictions: JSON lines.
+      predictions: JSON lines, or a folder with those of each set.
+      split: whose turns.
       truth: of the reference; None where the predictions have the labels.
 
     Raises:
       InputError: turns missing, twice or unknown; no label, another than the reference's; neither score nor label
         predicted; some with a score (or a predicted label), others without.
     """
-    rows = read_keyed(predictions, Detected)
+    rows = _predicted(predictions, split, truth)
     if truth is not None:
-        rows = _in_only_set(rows, truth, predictions)
-        check_same(truth, rows, predictions)
+        for key, placed in rows.items():
+            if key not in truth.turns:
+                raise placed.error(f"the reference has no {named(key)}")
+        check_same(truth.turns, {key: (placed.line, placed.row) for key, placed in rows.items()}, predictions)
     found = {}
-    for key, (number, row) in rows.items():
-        where = f"line {number}"
-        if truth is None and row.label is UNSET:
-            raise InputError("has no label: give it here, or give --reference", predictions, where)
-        if truth is not None and row.label is not UNSET and (row.label == OOD) != truth[key].ood:
-            raise InputError("the label is another one than in the reference", predictions, where)
+    for key, placed in rows.items():
+        row, its = placed.row, truth.turns[key] if truth is not None else None
+        if its is None and row.label is UNSET:
+            raise placed.error("has no label: give it here, or give --reference")
+        if its is not None and row.label is not UNSET and (row.label == OOD) != its.ood:
+            raise placed.error("the label is another one than in the reference")
         if row.score is UNSET and row.predicted is UNSET:
-            raise InputError("has neither a score nor a predicted label", predictions, where)
+            raise placed.error("has neither a score nor a predicted label")
         found[key] = Turn(
-            truth[key].ood if truth is not None else row.label == OOD,
+            its.ood if its is not None else row.label == OOD,
             None if row.score is UNSET else row.score,
             None if row.predicted is UNSET else row.predicted == OOD,
-            (truth[key].utterance if truth is not None else "") or row.utterance,
+            (its.utterance if its is not None else "") or row.utterance,
         )
     for name in ("score", "predicted"):
         lacking = [key for key, turn in found.items() if getattr(turn, name) is None]
         if lacking and len(lacking) < len(found):
-            reason = f"has no {name}, and other rows have one: give all of them one, or none"
-            raise InputError(reason, predictions, f"line {rows[lacking[0]][0]}")
+            raise rows[lacking[0]].error(f"has no {name}, and other rows have one: give all of them one, or none")
     return found
 
 
-def _in_only_set(
-    rows: dict[Key, tuple[int, Detected]], truth: Mapping[Key, Truth], path: str
-) -> dict[Key, tuple[int, Detected]]:
-    """Rows without a set are of the reference's only one."""
-    sets = {key[0] for key in truth}
-    if "" in sets or any(key[0] for key in rows):
+def _predicted(predictions: str, split: str, truth: Truths | None) -> dict[Key, Placed[Detected]]:
+    """The rows by key; those without a set are of the reference's only one."""
+    if as_path(predictions).is_dir():
+        if truth is None:
+            raise InputError("a folder has the predictions for sets: give --reference, too", predictions)
+        found: dict[Key, Placed[Detected]] = {}
+        names = {name or ORIGINAL: name for name in truth.sets}
+        for placed in read_rows(predictions, split, list(names), Detected):
+            try:
+                key: Key = (names[placed.set], *key_of(placed.row)[1:])
+            except InputError as error:
+                raise placed.error(error.reason) from None
+            if key in found:
+                raise placed.error(f"{named(key)} appears twice")
+            found[key] = placed
+        return found
+    rows = {
+        key: Placed(key[0], predictions, number, row)
+        for key, (number, row) in read_keyed(predictions, Detected).items()
+    }
+    if truth is None or "" in truth.sets or any(key[0] for key in rows):
         return rows
-    if len(sets) > 1:
-        raise InputError(f"the rows have no 'set', and the reference has several: {', '.join(sorted(sets))}", path)
-    (only,) = sets
-    return {(only, *key[1:]): row for key, row in rows.items()}
+    if len(truth.sets) > 1:
+        listed = ", ".join(sorted(truth.sets))
+        raise InputError(f"the rows have no 'set', and the reference has several: {listed}", predictions)
+    return {(truth.sets[0], *key[1:]): placed for key, placed in rows.items()}
 
 
-def read_truth(reference: str, split: str, sets: Sequence[str]) -> dict[Key, Truth]:
-    """The labels of a reference: a file of JSON lines, or what ``parapet ood`` wrote.
+def read_truth(reference: str, split: str, chosen: Sequence[str] = (), others: Mapping[str, str] = {}) -> Truths:
+    """The labels of a reference, and of further sets.
 
     Args:
-      reference: the file or folder.
+      reference: a file of JSON lines; what ``parapet ood`` wrote; or a corpus, all of whose turns are in-domain.
       split: of a folder.
-      sets: of a folder, such as ``ood-10``; all that there are where none is named.
+      chosen: of the sets that ``parapet ood`` wrote, such as ``ood-10``; all that there are where none is named.
+      others: further sets by name: a set that ``parapet ood`` wrote, a corpus, or JSON lines.
 
     Raises:
       InputError: nothing there, no such set or split, a file that cannot be read, a turn that appears twice.
     """
     if not is_there(reference):
         raise InputError("there is no such file or folder", reference)
-    place = as_path(reference)
-    if not place.is_dir():
+    place, roots = open_reference(reference)[0], {}
+    if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
+        roots = {name: place / name for name in _sets_of(place, chosen)}
+    elif chosen:
+        raise InputError(f"needs a folder that 'parapet ood' wrote as --reference: {chosen[0]!r}", "--sets")
+    elif place.is_dir() or others:
+        roots = {ORIGINAL: place}
+    else:
         rows = read_keyed(reference, Labelled)
-        return {key: Truth(row.label == OOD, row.utterance) for key, (_, row) in rows.items()}
-    found: dict[Key, Truth] = {}
-    for name in _sets_of(place, sets):
-        for path in _files_of(place / name / "turns", split):
-            for key, truth in _rows_of(path, name):
-                if key in found:
-                    raise InputError(f"{named(key)} appears twice", path)
-                found[key] = truth
-    return found
+        return Truths({key: Truth(row.label == OOD, row.utterance) for key, (_, row) in rows.items()})
+    for name, other in others.items():
+        if name in roots:
+            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
+        roots[name] = as_path(other)
+    turns: dict[Key, Truth] = {}
+    in_domain: set[str] = set()
+    for name, root in roots.items():
+        for path, key, truth in _turns_of(root, name, split, in_domain):
+            if key in turns:
+                raise InputError(f"{named(key)} appears twice", path)
+            turns[key] = truth
+    return Truths(turns, frozenset(in_domain))
+
+
+def _turns_of(root: Path, name: str, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
+    """(file, key, truth) of the turns of a set; adds its name to ``in_domain`` where it has no labels."""
+    if not is_there(root):
+        raise InputError("there is no such file or folder", root, "--sets")
+    if root.is_file():
+        for key, (number, row) in read_keyed(str(root), Labelled).items():
+            if key[0]:
+                reason = "has a set of its own: give all sets as --sets, or in one file"
+                raise InputError(reason, root, f"line {number}")
+            yield str(root), (name, *key[1:]), Truth(row.label == OOD, row.utterance)
+    elif _has_labels(root):
+        for path in _files_of(root / "turns", split):
+            yield from ((str(path), *row) for row in _rows_of(path, name))
+    elif is_of_ood(str(root)) and not is_root(root):
+        there = _sets_of(root, ())
+        raise InputError(f"holds the sets {', '.join(there)}: give one, {there[0]}={root / there[0]}", root, "--sets")
+    else:
+        in_domain.add(name)
+        for file, dialogue in read_dialogues(root, split):
+            for position, turn in enumerate(dialogue.turns):
+                if turn.speaker == "USER":
+                    yield file, (name, dialogue.dialogue_id, position), Truth(False, turn.utterance)
+
+
+def is_of_ood(path: str) -> bool:
+    """Whether a folder is one that ``parapet ood`` wrote: it has sets with labels of turns."""
+    place = as_path(path)
+    return place.is_dir() and any((one / "turns").is_dir() for one in place.iterdir())
+
+
+def _has_labels(root: Path) -> bool:
+    """Whether a set has labels of its turns; other perturbations have rows there, too."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = next(iter(sorted((root / "turns").rglob("*.parquet"))), None) if (root / "turns").is_dir() else None
+    if path is None:
+        return False
+    try:
+        with path.open("rb") as handle:
+            return "label" in pq.read_schema(handle).names
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"cannot be read as Parquet: {error}", path) from None
 
 
 def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:

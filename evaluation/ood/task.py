@@ -9,7 +9,7 @@ import msgspec
 
 from parapet.evaluation.lines import ALL, MEAN, Key, group_label, groups_of, with_mean
 from parapet.evaluation.ood import curves
-from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, Truth, Turn, read_truth, read_turns
+from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, Truths, Turn, read_truth, read_turns
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes, sha256_of
 from parapet.schemas.errors import InputError
@@ -40,7 +40,8 @@ TERMS = {
     "FPR95": "The share of negative turns that are taken for positive at the highest threshold that finds 95% of the "
     "positive. Low is good.",
     "All": "All turns together, whatever their set.",
-    "Mean": "The unweighted mean over the sets, as RADDLE reports OOD F1.",
+    "Mean": "The unweighted mean over the sets, as RADDLE reports OOD F1. Where a corpus without labels is among them, "
+    "all of its turns are in-domain: it counts for the accuracy only.",
 }
 
 
@@ -81,10 +82,15 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class Detections(msgspec.Struct, frozen=True):
-    """The turns by key, with their labels and scores, and the threshold if one was tuned."""
+    """The turns by key, with their labels and scores, and the threshold if one was tuned.
+
+    Attributes:
+      in_domain: sets of corpora without labels, all of whose turns are in-domain.
+    """
 
     turns: dict[Key, Turn]
     threshold: Threshold | None = None
+    in_domain: frozenset[str] = frozenset()
 
     @property
     def cut(self) -> float | None:
@@ -111,9 +117,11 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     """``parapet evaluate --task ood``.
 
     Attributes:
-      predictions: JSON lines with scores or predicted labels.
-      reference: what ``parapet ood`` wrote, or JSON lines; None where the predictions have the labels.
-      split: of a reference that is a folder; ``sets`` those that are scored, all where none is named.
+      predictions: JSON lines with scores or predicted labels, or a folder of them for each set.
+      reference: what ``parapet ood`` wrote, a corpus, or JSON lines; None where the predictions have the labels.
+      split: of a reference that is a folder.
+      sets: of what ``parapet ood`` wrote those that are scored, all where none is named.
+      others: further sets, by name.
       dev: predictions on other turns, on which a threshold is tuned; ``dev_split`` their split.
       orientation: the positive class, and that of high scores.
     """
@@ -124,40 +132,45 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     reference: str | None = None
     split: str = "test"
     sets: tuple[str, ...] = ()
+    others: dict[str, str] = msgspec.field(default_factory=dict)
     dev: str | None = None
     dev_split: str = "dev"
     orientation: Orientation = Orientation()
 
     def inputs(self) -> dict[str, str | None]:
-        """The files."""
-        return {"predictions": self.predictions, "reference": self.reference, "dev": self.dev}
+        """The files and folders."""
+        others = {f"sets/{name}": root for name, root in self.others.items()}
+        return {"predictions": self.predictions, "reference": self.reference, **others, "dev": self.dev}
 
     def read(self) -> Detections:
         """Reads the turns, and tunes the threshold. Raises InputError where that is not possible or not fair."""
         in_folder = self.reference is not None and as_path(self.reference).is_dir()
-        if self.sets and not in_folder:
-            raise InputError("needs a folder that 'parapet ood' wrote: give one with --reference", "--sets")
-        turns = read_turns(self.predictions, self._truth(self.split))
+        if self.reference is None and (self.sets or self.others):
+            raise InputError("needs a folder that 'parapet ood' wrote, or a corpus: give one as --reference", "--sets")
+        truth = self._truth(self.split)
+        turns = read_turns(self.predictions, self.split, truth)
+        in_domain = truth.in_domain if truth else frozenset()
         if not self.dev:
-            return Detections(turns)
+            return Detections(turns, in_domain=in_domain)
         if in_folder and self.dev_split == self.split:
             reason = f"--dev is of {self.dev_split} too: a threshold is not tuned on what is scored"
             raise InputError(reason, "--dev_split")
-        if not in_folder and sha256_of(as_path(self.dev)) == sha256_of(as_path(self.predictions)):
+        if not in_folder and _same(self.dev, self.predictions):
             reason = "is the same as --predictions: a threshold is not tuned on what is scored"
             raise InputError(reason, self.dev, "--dev")
         if any(turn.score is None for turn in turns.values()):
             raise InputError("the rows have no score to compare with a threshold", self.predictions)
-        dev = list(read_turns(self.dev, self._truth(self.dev_split) if in_folder else None).values())
+        of_dev = self._truth(self.dev_split) if in_folder else None
+        dev = list(read_turns(self.dev, self.dev_split, of_dev).values())
         if any(turn.score is None for turn in dev):
             raise InputError("the rows have no score to tune a threshold on", self.dev)
         threshold = tune(dev, self.orientation)
         if threshold is None:
             raise InputError(f"no turn is {self.orientation.positive}: no threshold can be tuned on it", self.dev)
-        return Detections(turns, threshold)
+        return Detections(turns, threshold, in_domain)
 
-    def _truth(self, split: str) -> dict[Key, Truth] | None:
-        return read_truth(self.reference, split, self.sets) if self.reference else None
+    def _truth(self, split: str) -> Truths | None:
+        return read_truth(self.reference, split, self.sets, self.others) if self.reference else None
 
     def score(self, inputs: Detections, stage: Stage) -> Result:
         """Precision, recall, F1 and areas, by set."""
@@ -173,9 +186,16 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
                 "high": self.orientation.high,
                 "split": self.split,
                 "dev_split": self.dev_split,
+                **({"sets": [name for name in sizes if name != ALL]} if self.others else {}),
             },
             counts={"turns": len(inputs.turns)},
         )
+
+
+def _same(dev: str, predictions: str) -> bool:
+    """Whether two files have one content."""
+    paths = as_path(dev), as_path(predictions)
+    return all(path.is_file() for path in paths) and sha256_of(paths[0]) == sha256_of(paths[1])
 
 
 def tune(turns: Sequence[Turn], orientation: Orientation) -> Threshold | None:
@@ -199,6 +219,8 @@ def evaluate(detections: Detections, orientation: Orientation) -> tuple[Metrics,
     for name, keys in groups_of(detections.turns).items():
         turns = [detections.turns[key] for key in keys]
         metrics[name] = metrics_of(turns, orientation, detections.cut)
+        if name in detections.in_domain:  # there is nothing to find
+            metrics[name] = {"accuracy": metrics[name]["accuracy"]}
         sizes[name] = GroupSize(len(turns), sum(turn.ood for turn in turns))
     return with_mean(metrics), sizes
 
@@ -242,7 +264,8 @@ def _rows(detections: Detections, orientation: Orientation) -> bytes:
 def _summary(metrics: Metrics, details: Details) -> list[str]:
     lines = []
     for name, values in metrics.items():
-        shown = ", ".join(f"{HEADINGS[metric]} {text.percent(values[metric])}" for metric in METRICS[3:])
+        metrics_shown = METRICS[3:] if "f1" in values else ("accuracy",)
+        shown = ", ".join(f"{HEADINGS[metric]} {text.percent(values[metric])}" for metric in metrics_shown)
         size = details.groups.get(name)
         lines.append(f"{name}: {shown}" + (f"; {text.counted(size.turns, 'turn')}" if size else ""))
     return [*lines, about_threshold(details)]
@@ -263,10 +286,10 @@ def about_threshold(details: Details) -> str:
 
 def report(detections: Detections, metrics: Metrics, details: Details, orientation: Orientation) -> Report:
     """The report: by set, and the turns that were furthest off."""
-    shown = [name for name in METRICS if any(values[name] is not None for values in metrics.values())]
+    shown = [name for name in METRICS if any(values.get(name) is not None for values in metrics.values())]
     sizes = details.groups
     rows = [
-        [group_label(name), *(text.percent(values[one], 2) for one in shown),
+        [group_label(name), *(text.percent(values.get(one), 2) for one in shown),
          *([f"{sizes[name].turns:,}", f"{sizes[name].ood:,}"] if name in sizes else ["", ""])]
         for name, values in metrics.items()
     ]  # fmt: skip
@@ -274,7 +297,7 @@ def report(detections: Detections, metrics: Metrics, details: Details, orientati
     sections: list[Section] = [Table(title="Sets", columns=columns, rows=rows)]
     if len(metrics) > 1:
         metric = "f1" if "f1" in shown else "auroc"
-        dots = [Dot(group_label(name), values[metric]) for name, values in metrics.items()]
+        dots = [Dot(group_label(name), values[metric]) for name, values in metrics.items() if metric in values]
         sections.append(Dots(title=f"{HEADINGS[metric]} by set", dots=dots))
     overall = metrics.get(MEAN, metrics[ALL])
     return Report(

@@ -11,13 +11,12 @@ from parapet.evaluation.lines import ALL, Key, group_label, with_mean
 from parapet.evaluation.response.goals import Goal, Response, Verdict, judge
 from parapet.evaluation.response.multiwoz import read_entities, read_reference
 from parapet.evaluation.response.sgd import Reference, reference_of
-from parapet.evaluation.sets import ORIGINAL, Placed, Sources, find_sets, read_rows
+from parapet.evaluation.sets import ORIGINAL, Placed, Sources, find_sets, read_dialogues, read_rows
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
 from parapet.transforms import text
-from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.report import Dot, Dots, Example, Examples, Line, Part, Report, Section, Table, Tile
 
 OWN = "reference"  # in place of a file: the reference's own responses
@@ -184,12 +183,7 @@ class ResponseTask(Task[Inputs], frozen=True, kw_only=True):
 
 def read_corpus_reference(root: str, split: str, knowledge_base: str | None) -> Reference:
     """The goals of a corpus, from its annotation. Raises InputError where it cannot be read."""
-    dialogues = []
-    for file in sorted(read_corpus(root, [split]).files, key=lambda file: file.path):
-        for position, _, _, dialogue in dialogues_of(file):
-            if isinstance(dialogue, InputError):
-                raise InputError(dialogue.reason, file.path, f"[{position}] {dialogue.where}")
-            dialogues.append(dialogue)
+    dialogues = [dialogue for _, dialogue in read_dialogues(root, split)]
     schemas = [schema for schema in read_root(root) if schema.split in (split, "schema")]
     entities = read_entities(knowledge_base) if knowledge_base else None
     try:

@@ -33,7 +33,7 @@ _LOUD = {
 
 def credentials() -> list[Finding]:
     """What is said of each account."""
-    return [_aws(), *_google(), _azure(), _libretranslate(), _worker_key()]
+    return [_aws(), *_google(), _azure(), _libretranslate(), _hugging_face(), _worker_key()]
 
 
 def _aws() -> Finding:
@@ -118,6 +118,19 @@ def _libretranslate() -> Finding:
     if os.environ.get(name):
         return Finding("LibreTranslate", "there", enables, f"{name} is set")
     return Finding("LibreTranslate", "missing", enables, f"{name} is not set; servers of one's own want none")
+
+
+def _hugging_face() -> Finding:
+    name, enables = "Hugging Face", "release push"
+    for variable in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if os.environ.get(variable):
+            return Finding(name, "there", enables, f"{variable} is set")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    home = os.environ.get("HF_HOME") or Path(cache) / "huggingface"
+    place = Path(os.environ.get("HF_TOKEN_PATH") or Path(home) / "token").expanduser()
+    if place.is_file() and place.stat().st_size:
+        return Finding(name, "there", enables, f"from {place}")
+    return Finding(name, "missing", enables, "no token", "set HF_TOKEN, or run: hf auth login")
 
 
 def _worker_key() -> Finding:

@@ -22,6 +22,7 @@ ENABLES = {
     "docs": "make docs (for developers)",
     "gcp": "Dataflow; gs:// paths in every pipeline",
     "google": "back_translate, language_variations: --engine google",
+    "hub": "release push",
     "lint": "make lint (for developers)",
     "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",

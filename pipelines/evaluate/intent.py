@@ -9,30 +9,42 @@ from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
 from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.sets import add_sets, sources_of
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
 
 if TYPE_CHECKING:
     from parapet.evaluation.intent import Intent
 
 DESCRIPTION = """\
-Predicted intents -> accuracy and macro-F1, by set and by intent. The active intents of dialogues in the SGD format
-are scored by '--task dst'."""
+Predicted intents -> accuracy and macro-F1, by set and by intent: of utterances, or of the user turns of corpora, whose
+active intents are the reference."""
 
 EXAMPLE = """\
   parapet evaluate --task intent --predictions intents.jsonl --output my_scores
   parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --intents intents.txt \\
-    --output my_scores"""
+    --output my_scores
+  parapet evaluate --task intent --reference my_corpus --sets typos=varied/typos --predictions my_intents \\
+    --output my_scores                  # my_intents/original/..., my_intents/typos/..."""
 
 NOTE = """\
 A row of the predictions: {"id": "7", "predicted": "book_flight"}, with "label" where there is no --reference, and "set"
-where there are several; "dialogue_id" and "turn" may be given instead of "id"."""
+where there are several; "dialogue_id" and "turn" may be given instead of "id", and are with a corpus: there a turn with
+several frames may have a row for each, with its "service"."""
 
 
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task intent", DESCRIPTION, EXAMPLE, NOTE)
     add = parser.add_argument
-    add("--predictions", required=True, metavar="FILE", help="JSON lines with 'predicted'")
-    add("--reference", metavar="FILE", help="JSON lines with 'label' (default: the labels in the predictions)")
+    text = "JSON lines with 'predicted'; or a folder with those of each set: original/, typos/, ..."
+    add("--predictions", required=True, metavar="PATH", help=text)
+    add_sets(
+        parser,
+        reference="corpus, release, or JSON lines with 'label'",
+        split="split of a corpus: train, dev or test",
+        from_predictions=True,
+    )
     add("--intents", metavar="FILE", help="all intents, one per line: any other is an error")
     add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
     return parser
@@ -42,6 +54,11 @@ def task(args: argparse.Namespace) -> Intent:
     """The task that the flags describe."""
     from parapet.evaluation.intent import Intent
 
+    in_sets = bool(args.sets or args.variants)
+    if in_sets and args.reference is None:
+        raise InputError("go with a reference: give --reference, too", "--sets, --variants")
+    if in_sets or (args.reference is not None and as_path(args.reference).is_dir()):
+        return Intent(predictions=args.predictions, sources=sources_of(args), intents=args.intents)
     return Intent(predictions=args.predictions, reference=args.reference, intents=args.intents)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser, add_split
+from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.sets import add_sets
 from parapet.schemas.layout import SPLITS
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ on what is scored; without it, the predicted labels are scored."""
 EXAMPLE = """\
   parapet evaluate --task ood --reference my_foreign_turns --split test --predictions test_turns.jsonl \\
     --dev dev_turns.jsonl --output my_scores
+  parapet evaluate --task ood --reference my_corpus --sets ood-10=my_foreign_turns/ood-10 typos=varied/typos \\
+    --predictions my_verdicts --output my_scores        # my_verdicts/original/..., my_verdicts/ood-10/...
   parapet evaluate --task ood --predictions turns.jsonl --positive in_domain --high in_domain --output my_scores"""
 
 NOTE = """\
@@ -33,15 +36,18 @@ def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task ood", DESCRIPTION, EXAMPLE, NOTE)
     add = parser.add_argument
-    add("--predictions", required=True, metavar="FILE", help="JSON lines with 'score' or 'predicted'")
-    add(
-        "--reference",
-        metavar="PATH",
-        help="a folder that 'parapet ood' wrote, or JSON lines with 'label' (default: the labels in the predictions)",
+    text = "JSON lines with 'score' or 'predicted'; or a folder with those of each set: ood-10/, ood-20/, ..."
+    add("--predictions", required=True, metavar="PATH", help=text)
+    add_sets(
+        parser,
+        reference="OUT of 'parapet ood'; a corpus, whose turns are all in-domain; or JSON lines with 'label'",
+        split="split of a folder: train, dev or test",
+        variants=None,
+        sets="sets of 'parapet ood', other corpora, or JSON lines: ood-10=foreign/ood-10; without '=' which sets of "
+        "--reference: ood-10 ood-20 (default: all)",
+        from_predictions=True,
     )
-    add_split(parser, text="with a folder: whose turns")
-    add("--sets", metavar="LIST", default="", help="with a folder: which sets, comma-separated (default: all)")
-    add("--dev", metavar="FILE", help="predictions on other turns, to tune the threshold on: the highest F1")
+    add("--dev", metavar="PATH", help="predictions on other turns, to tune the threshold on: the highest F1")
     add("--dev_split", choices=SPLITS, default="dev", help="with a folder: the split that --dev predicts (default dev)")
     add("--positive", choices=("ood", "in_domain"), default="ood", help="the class to find (default ood)")
     add("--high", choices=("ood", "in_domain"), default="ood", help="the class that high scores mean (default ood)")
@@ -52,13 +58,17 @@ def parser() -> StrictParser:
 def task(args: argparse.Namespace) -> OodDetection:
     """The task that the flags describe."""
     from parapet.evaluation.ood.task import OodDetection, Orientation
+    from parapet.evaluation.sets import parse_sets
     from parapet.transforms.corpora import listed
 
+    chosen = [value for value in args.sets if "=" not in value]
+    others = parse_sets([value for value in args.sets if "=" in value])
     return OodDetection(
         predictions=args.predictions,
         reference=args.reference,
         split=args.split,
-        sets=tuple(listed(args.sets)),
+        sets=tuple(listed(",".join(chosen))),
+        others=others,
         dev=args.dev,
         dev_split=args.dev_split,
         orientation=Orientation(args.positive, args.high),

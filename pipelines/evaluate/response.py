@@ -40,7 +40,6 @@ def parser() -> StrictParser:
     add = parser.add_argument
     add_sets(
         parser,
-        reference="corpus in the SGD format, or a release (default: the bundled sample)",
         variants="schema variants whose responses were predicted; scored as the original's",
     )
     add("--goals", metavar="FILE", help="instead of a corpus: the goals, as MultiWOZ's")

@@ -76,7 +76,6 @@ OUT/predictions/NAME.jsonl for each NAME.txt, as 'parapet evaluate --task rankin
             output=args.output,
             options={**options},
             inputs=self.inputs(args),
-            progress=False,
             files=files_of(card),
         )
 
@@ -256,7 +255,6 @@ class Net(Babi):
             output=args.output,
             options=options_of(args, (*TRAINING, *LEAST, "margin"), device=device),
             inputs=inputs,
-            progress=not args.quiet,
             packages=("torch",),
             config=config,
             learner=partial(BabiLearner, config, corpus),

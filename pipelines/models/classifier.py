@@ -25,9 +25,10 @@ from parapet.pipelines.models.family import (
     options_of,
     read_checkpoint,
 )
+from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TRAIN, as_path, sample_root, split_of_folder
+from parapet.schemas.layout import TRAIN, as_path, sample_root
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.classifier.inference import Job
@@ -50,11 +51,14 @@ with a BERT or RoBERTa of yours, or from scratch: a bag of hashed words and char
   parapet train classifier --task ood --train my_foreign_turns --output my_model
   parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""
     predict_description = """\
-A model of 'parapet train classifier' and user turns -> OUT/predictions/intent.jsonl or ood.jsonl, as 'parapet evaluate
---task intent' and '--task ood' take them."""
+A model of 'parapet train classifier' and user turns -> OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl, and so
+on for each variant and set, as 'parapet evaluate --task intent' and '--task ood' take them; of JSON lines
+OUT/predictions/intent.jsonl or ood.jsonl."""
     predict_example = """\
   parapet predict classifier --model my_model --reference my_corpus --sets typos=my_variations/typos-env1 \\
     --output my_intents
+  parapet evaluate --task intent --reference my_corpus --sets typos=my_variations/typos-env1 \\
+    --predictions my_intents/predictions --output my_scores
   parapet predict classifier --model my_model --task ood --reference my_foreign_turns --output my_scores"""
     batch = (256, "utterances")
 
@@ -110,7 +114,6 @@ A model of 'parapet train classifier' and user turns -> OUT/predictions/intent.j
             output=args.output,
             options=options_of(args, OPTIONS, learning_rate=rate, device=device),
             inputs=corpus.files,
-            progress=not args.quiet,
             packages=("torch",),
             checkpoint=args.checkpoint,
             config=config,
@@ -121,47 +124,41 @@ A model of 'parapet train classifier' and user turns -> OUT/predictions/intent.j
         """What is predicted, and of which turns."""
         add = parser.add_argument
         add("--task", choices=("intent", "ood"), help="what is predicted (default: what the model learned)")
-        text = "corpus, or what 'parapet ood' wrote, or JSON lines with 'utterance' (default: the bundled sample)"
-        add("--reference", metavar="PATH", help=text)
-        add_split(parser, text="of a folder: whose turns")
-        text = "of a corpus: dialogues under each variant's names, as 'rewrite' writes them"
-        add("--variants", metavar="DIR", help=text)
-        add("--variant", default="", metavar="LIST", help="which of them, comma-separated (default all)")
-        add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="of a corpus: further sets, under its names")
+        add_sets(
+            parser,
+            reference="corpus, OUT of 'parapet ood', or JSON lines with 'utterance'",
+            split="split of a folder: train, dev or test",
+            variants="of a corpus: dialogues under each variant's names, as 'rewrite' writes them",
+            sets="of a corpus: further sets, under its names",
+        )
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
-        from parapet.evaluation.sets import Sources, parse_sets
-        from parapet.transforms.corpora import listed
-
         check_numbers(args)
-        reference = args.reference or str(sample_root())
-        others = parse_sets(args.sets)
-        check_apart(args.output, model=args.model, reference=reference, variants=args.variants)
-        for root in others.values():
-            check_apart(args.output, sets=root)
+        check_apart(args.output, model=args.model)
+        sources = sources_of(args)
         check_device(args)
         from parapet.evaluation.models.classifier.answering import load
-        from parapet.evaluation.models.classifier.inference import Job, find
+        from parapet.evaluation.models.classifier.inference import PREDICTIONS, Job, find
 
         card, _ = load(args.model, "cpu", args.batch_size)
         task = args.task or card.task
         if task == "intent" and card.task != "intent":
             raise InputError("the model was trained on out-of-domain turns, and knows no intents", args.model, "--task")
-        split = split_of_folder(reference) or args.split
-        found = find(Sources(reference, split, args.variants, tuple(listed(args.variant)), others), task)
+        found = find(sources, task)
         for remark in found.remarks:
             logging.warning("%s", remark)
         job = job_of(Job, args, self.model, task=task, threshold=card.threshold, reference=found)
+        written = PREDICTIONS if found.in_folders else job.path_of("")
         text = f"{{n}} longer than {card.length}: the beginnings were cut off"
         note = "scores alone: the model has no threshold (--foreign); 'evaluate' tunes one with --dev"
         return Prediction(
             job=job,
-            header=_header(job, card.checkpoint, split),
+            header=_header(job, card.checkpoint, sources.split),
             inputs=[("--model", args.model), *(("--reference", path) for files in found.sources for _, path in files)],
             asked="asked",
             answered="answered",
-            outputs=(Output(job.file, "answered", "turn"),),
+            outputs=(Output(written, "answered", "turn"),),
             warnings={"too_long": ("utterance", text)},
             notes=(note,) if task == "ood" and card.threshold is None else (),
         )

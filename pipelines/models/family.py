@@ -50,7 +50,6 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
       output: the output folder.
       options: the flags that shape the content, for ``run.json``.
       inputs: the files that were read.
-      progress: whether to show a progress bar.
       packages: those whose versions the result depends on.
       checkpoint: the folder of the checkpoint that the model begins with; None for none.
       config: how it is trained; None for a model that learns nothing by epochs, which has ``files`` instead.
@@ -62,7 +61,6 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     options: dict[str, Option]
     inputs: Inputs
-    progress: bool
     packages: tuple[str, ...] = ()
     checkpoint: str | None = None
     config: TrainingConfig | None = None

@@ -108,7 +108,6 @@ file for each variant and set, as 'parapet evaluate --task generation' takes the
             output=args.output,
             options=options_of(args, (*TRAINING, *CORPORA, *LEAST), device=device),
             inputs=inputs,
-            progress=not args.quiet,
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,
             config=config,

@@ -31,7 +31,6 @@ from parapet.pipelines.models.family import (
     read_sets,
 )
 from parapet.pipelines.sets import add_sets
-from parapet.schemas.layout import as_path, is_there
 
 LEAST = {"max_length": 8}
 
@@ -95,7 +94,6 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
             output=args.output,
             options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "warmup", "consistency"), device=device),
             inputs=inputs,
-            progress=not args.quiet,
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,
             config=config,
@@ -114,7 +112,7 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the sets. Raises InputError for what cannot work."""
-        from parapet.evaluation.sets import ORIGINAL, RELEASE
+        from parapet.evaluation.sets import open_reference
 
         check_numbers(args)
         check_range(args, "top_p")
@@ -127,8 +125,7 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
 
         check(args.model)
         plan = plan_sets(args)
-        released = is_there(as_path(plan.reference) / RELEASE)
-        corpus = str(as_path(plan.reference) / "sgd" / ORIGINAL) if released else plan.reference
+        corpus = str(open_reference(plan.reference)[0])
         read_source(corpus, plan.split, args.knowledge_base)
         job = job_of(
             Job,

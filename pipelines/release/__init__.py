@@ -1,4 +1,4 @@
-"""``parapet release``: build, verify, diff and show versioned dataset releases."""
+"""``parapet release``: build, verify, diff, show and push versioned dataset releases."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ ACTIONS = {
     "verify": "a release against its own checksums, manifest, schemas and JSON: what is wrong, by file and row",
     "diff": "two releases, row by row; the version number that the difference asks for",
     "show": "what a release holds, at a glance",
+    "push": "a release to the Hugging Face Hub: verified, in one commit, tagged with its version",
 }
 
 USAGE = f"""usage: parapet release ACTION [flags]
@@ -27,6 +28,7 @@ example:
   parapet release build --config release.toml --output releases
   parapet release verify releases/my_dataset/1.0.0
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
+  parapet release push releases/my_dataset --repo ada/my_dataset --dry_run
 
 'parapet release ACTION --help' shows the flags of one.
 """

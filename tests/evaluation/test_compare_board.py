@@ -47,7 +47,7 @@ def raddle(folder: Path, printed: str) -> list[str]:
     }
     return [
         groups(folder / "dst", "dst", goals),
-        groups(folder / "response", "response", responses),
+        groups(folder / "response", "response", responses, sets=list(RADDLE_SETS)),
         groups(folder / "intent", "intent", {"unseen": {"accuracy": row[13] / 100, "macro_f1": 0.1}}),
         groups(folder / "ood", "ood", {"ood-50": {"f1": row[15] / 100, "fpr95": 0.2}}),
     ]
@@ -61,16 +61,16 @@ def test_the_average_is_raddles(tmp_path: Path) -> None:
     whole = grid(board)
     assert whole.headings == ["original", "typos", "verbose", "simple", "paraphrase", "SR-30", "unseen", "ood-50"]
     assert [block.title for block in whole.blocks] == [
-        "Average", "Joint goal accuracy (dst)", "Combined (response)", "Inform (response)", "Success (response)",
-        "BLEU (response)", "Accuracy (intent)", "Macro-F1 (intent)", "F1 (ood)",
+        "Average", "Joint goal accuracy", "Combined", "Inform", "Success", "BLEU", "Intent accuracy", "Intent macro-F1",
+        "Out-of-domain F1",
     ]  # fmt: skip
     shown = table(board, "Systems by set, of 100")
     at = {(block, row[0]): row for i, row in enumerate(shown.rows)
           for block in [max((j, name) for j, name in shown.groups.items() if j <= i)[1]]}  # fmt: skip
     assert at["Average", "Soloist"] == ["Soloist", "59.1", *[""] * 8]
-    assert at["Joint goal accuracy (dst)", "GPT-2"][2:4] == ["40.5", "22.3\n-44.9%"]
-    assert at["Combined (response)", "GPT-2"][-2:] == ["", ""]
-    assert at["F1 (ood)", "Soloist"][-1] == "96.2"
+    assert at["Joint goal accuracy", "GPT-2"][2:4] == ["40.5", "22.3\n-44.9%"]
+    assert at["Combined", "GPT-2"][-2:] == ["", ""]
+    assert at["Out-of-domain F1", "Soloist"][-1] == "96.2"
 
 
 def numbers(seed: int, right: float, n: int = 40) -> list[float]:
@@ -137,7 +137,7 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     board = board_of(trackers, baselines={"pt": "ft"})
     titles = [section.title for section in sections(board)]
     assert titles == [
-        "Joint goal accuracy, of 100", "Differences from the baseline", "Systems by column",
+        "Joint goal accuracy, of 100", "Differences from ft", "Systems by column",
         "Seen and unseen services, of 100", "Joint goal accuracy over v1–v2 of seen and unseen services",
         "Joint goal accuracy by service, of 100", "Significance",
         "Frames for which a variant's wording costs most: pt", "Frames for which a variant's wording costs most: ft",
@@ -150,8 +150,8 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     assert float(drop.rstrip("%")) == pytest.approx(100 * (float(value) / original - 1), abs=0.2)
     assert "–" in interval
     assert {(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (0, 6)} <= set(first.best)  # low sensitivity is good
-    against = table(board, "Differences from the baseline")
-    assert against.rows[0][0] == "pt\nagainst ft"
+    against = table(board, "Differences from ft")
+    assert against.rows[0][0] == "pt"
     difference, _, relative = against.rows[0][5].split("\n")
     assert float(difference) == pytest.approx(float(value) - float(first.rows[1][5].split("\n")[0]), abs=0.11)
     assert relative.endswith("%")
@@ -241,6 +241,28 @@ def test_a_number_that_is_not_defined(tmp_path: Path) -> None:
     board = board_of(systems)
     assert board.systems == ["b", "c", "a"]
     assert [row[1] for row in table(board, "F1, of 100").rows] == ["10.0", "10.0", "–"]
+
+
+def test_everything_with_dashes(tmp_path: Path, trackers: dict[str, list[str]]) -> None:
+    # RADDLE's DAMD has no results out of domain, and no average.
+    damd = [states(tmp_path / "damd", {name: numbers(i, 0.5) for i, name in enumerate(("original", "v1", "v2"))})]
+    ood = [groups(tmp_path / "ood", "ood", {"ood-10": {"f1": 0.9}})]
+    read = read_systems({"damd": damd, "ft": trackers["ft"] + ood, "detector": ood}, sets="all")
+    board = leaderboard(read, SignificanceConfig(replicates=9))
+    assert read.left_out == []
+    assert board.systems == ["ft", "damd", "detector"]
+    assert [board.average[name].value is None for name in board.systems] == [False, True, True]
+    shown = table(board, "Systems by set, of 100")
+    rows = {(i // 3, row[0]): [cell.split("\n")[0] for cell in row[1:]] for i, row in enumerate(shown.rows)}
+    assert shown.columns[1:] == ["mean", "original", "v1", "v2", "v1–v2", "schema sensitivity", "typos", "ood-10"]
+    assert rows[1, "damd"][0] == rows[1, "damd"][6] == "–"
+    assert rows[1, "damd"][7] == ""
+    assert rows[1, "detector"] == ["–"] * 7 + [""]
+    assert rows[2, "detector"] == ["90.0", *[""] * 6, "90.0"]
+    assert board.tests == []
+    other = [states(tmp_path / "other", {"original": numbers(0, 0.5, 20)})]
+    with pytest.raises(InputError, match="different turns of set 'original' were scored: 20 only for 'damd', 0 only"):
+        read_systems({"damd": damd, "other": other}, sets="all")
 
 
 def test_hostile_names(tmp_path: Path) -> None:

@@ -143,8 +143,8 @@ def test_systems_are_compared_on_what_they_share(tmp_path: Path) -> None:
         "task ood: not scored for 'b'",
     ]
     with pytest.raises(InputError, match=r"not scored on the same sets: set v3 .*\(and 4 more differences\)"):
-        read_systems({"a": [one, found], "b": [other]}, strict=True)
-    with pytest.raises(InputError, match="no task and set in common: task dst: not scored for 'b'; task ood: not"):
+        read_systems({"a": [one, found], "b": [other]}, sets="strict")
+    with pytest.raises(InputError, match=r"in common: task dst: not scored for 'b'; task ood: .*--all shows all"):
         read_systems({"a": [one], "b": [found]})
     assert read_systems({"a": [one, found]}).left_out == []
 
@@ -218,7 +218,12 @@ def test_files_that_cannot_be_read(tmp_path: Path, place: str, content: bytes, r
 
 
 def test_other_tasks_have_a_mean_over_variants(tmp_path: Path) -> None:
-    of: dict[str, Any] = {name: {"combined": value} for name, value in (("original", 80.0), ("v1", 70.0), ("v2", 50.0))}
-    outcome = read_outcome(groups(tmp_path / "one", "response", of))
+    sets = ["original", "v1", "v2"]
+    of: dict[str, Any] = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
+    of |= {"#ALL": {"combined": 65.0}, "Inns_1": {"searches": 0.5}}
+    outcome = read_outcome(groups(tmp_path / "one", "response", of, sets=sets))
     assert outcome.values[Column("response", VARIANTS, "combined")] == mean([70.0, 50.0])
     assert outcome.variants == ("v1", "v2")
+    # A service, which is no set.
+    assert outcome.values[Column("response", "#ALL", "searches", "Inns_1")] == 0.5
+    assert [column.set for column in columns_of([outcome])] == [*sets, VARIANTS]

@@ -28,6 +28,7 @@ SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "hush-aws",
     "AZURE_SPEECH_KEY": "hush-azure",
     "LIBRETRANSLATE_API_KEY": "hush-libre",
+    "HF_TOKEN": "hf_hush",
     "PARAPET_WORKER_KEY": "hush-worker-key-of-many-letters",
 }
 
@@ -36,7 +37,9 @@ SECRETS = {
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home with nothing in it, an environment without accounts, and no network."""
     for name in os.environ:
-        if name.startswith(("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "LIBRETRANSLATE_", "XDG_")):
+        if name.startswith(
+            ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "LIBRETRANSLATE_", "HF_", "HUGGING_FACE_", "XDG_")
+        ):
             monkeypatch.delenv(name)
     monkeypatch.delenv(worker_key.VARIABLE)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -196,6 +199,20 @@ def test_google_credentials(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None
         place.write_text(content, encoding="utf-8")
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(place))
         assert next(credentials._google()).state == "wrong"
+
+
+def test_the_token_of_the_hugging_face_hub(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert credentials._hugging_face().next == "set HF_TOKEN, or run: hf auth login"
+    place = bare / ".cache" / "huggingface" / "token"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    assert credentials._hugging_face().state == "missing"
+    place.write_text("hf_hush", encoding="utf-8")
+    assert credentials._hugging_face().detail == f"from {place}"
+    monkeypatch.setenv("HF_HOME", str(bare / "elsewhere"))
+    assert credentials._hugging_face().state == "missing"
+    monkeypatch.setenv("HF_TOKEN", "hf_hush")
+    assert credentials._hugging_face().detail == "HF_TOKEN is set"
 
 
 def test_the_worker_key_is_looked_at_and_not_made(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:

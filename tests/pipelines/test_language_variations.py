@@ -15,6 +15,7 @@ import pytest
 from folders import files_of
 from two_workers import TWO_PROCESSES
 
+from parapet.pipelines import progress
 from parapet.pipelines.language_variations import run as command
 from parapet.schemas.layout import sample_root
 from parapet.schemas.perturbed_turns import PERTURBED_TURNS
@@ -165,11 +166,17 @@ def test_numbers_are_those_of_the_rows(made: Path) -> None:
     assert "<script" not in page
 
 
-def test_the_same_in_any_order_on_two_processes(made: Path, root: Path, tmp_path: Path) -> None:
-    """Dialogues in another order and other files, workers in processes of their own."""
+def test_the_same_in_any_order_on_two_processes(
+    made: Path, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dialogues in another order and other files, workers in processes of their own, which report what they do."""
+    events: list[progress.Event] = []
+    monkeypatch.setattr(progress, "sink", events.append)
     dialogues = json.loads((root / "test" / "dialogues_001.json").read_bytes())
     other = write_corpus(tmp_path / "sgd", dialogues[5:][::-1], dialogues[:5])
     assert run(tmp_path / "out", "--sgd", str(other), "--quiet", *TWO_PROCESSES) == 0
+    done = {event.stage: event for event in events if event.unit}
+    assert done == {stage: (stage, len(dialogues), len(dialogues), "dialogues") for stage in ("analysis", "")}
     for kind in KINDS:
         assert rows_of(tmp_path / "out", kind) == rows_of(made, kind)
         for env in ("", "-env1", "-env2", "-env3"):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import os
-import threading
+import pty
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from parapet.pipelines import progress
 from parapet.pipelines.command import configure_logging
+from parapet.pipelines.main import main
 from parapet.pipelines.progress import Display, Event, running, step_name
 from parapet.transforms.progress import VARIABLE, advance, expect, tracked
 
@@ -118,11 +124,116 @@ def test_nobody_reads_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch, tm
     assert not gone.exists()
 
 
-def test_heartbeats_come_of_themselves(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+class FakeTerminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def screen(self) -> list[str]:
+        """The lines that it shows, without those that are empty."""
+        return [line for line in screen_of(self.getvalue()) if line]
+
+
+def test_messages_are_above_the_live_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = FakeTerminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
     configure_logging("text", quiet=False)
-    beaten = threading.Event()
-    monkeypatch.setattr(logging.getLogger().handlers[0], "flush", beaten.set)
-    monkeypatch.setattr(progress, "HEARTBEAT", 0.01)
-    with running("parapet rewrite"):
-        assert beaten.wait(30)
-    assert capsys.readouterr().err.splitlines()[0] == "parapet rewrite: 0:00 so far"
+    long = "left out: " + "[bold]a dialogue[/bold], " * 20
+    clock = Clock()
+    with Display("my_suite", 3, clock=clock) as display:
+        display.start("typos")
+        clock.now += 10
+        display.update("typos", Event("", 1000, 6000, "dialogues"))
+        logging.warning("%s", long)
+        sys.stderr.write("of a library\n")
+        with Display() as inner:  # of a command within: one is enough
+            inner.start("rewrite")
+        display.start("train")
+        *messages, overall, typos, train = terminal.screen()
+        display.finish("typos", "typos: 10 s")
+    assert messages == [f"warning: {long}".rstrip(), "of a library"]
+    assert re.fullmatch("  my_suite +[━╸╺]+ 0 of 3 steps", overall)
+    assert re.fullmatch(r". typos +[━╸╺]+ 1,000 of 6,000 dialogues, 100/s, 0:50 left +0:10", typos)
+    assert re.fullmatch(r". train +[━╸╺]+ +0:00", train)
+    assert terminal.screen() == [*messages, "typos: 10 s"]
+    assert sys.stderr is terminal
+
+
+def test_a_word_is_on_the_screen_before_anything_heavy_is_imported() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", STOPS_AT_HEAVY, "rewrite", "--variants", ".", "--output", "unused"]
+    command.append("--direct_num_workers=1")  # a flag of Beam's: its modules are asked for it
+    with subprocess.Popen(command, stderr=theirs, env={**os.environ, "TERM": "xterm"}):
+        os.close(theirs)
+        written = b""
+        with contextlib.suppress(OSError):  # nobody has the other end any more
+            while data := os.read(ours, 65536):
+                written += data
+    os.close(ours)
+    assert "parapet rewrite" in screen_of(written.decode())[0]
+
+
+STOPS_AT_HEAVY = """
+import os, sys
+class Stops:
+    def find_spec(self, name, *_):
+        if name in ("apache_beam", "numpy", "pyarrow", "spacy", "torch"):
+            os._exit(0)
+sys.meta_path.insert(0, Stops())
+from parapet.pipelines.main import main
+main(sys.argv[1:])
+"""
+
+
+def rewrite(sample: Path, out: Path, *flags: str) -> int:
+    """Three dialogue files, to the variant that the sample itself is."""
+    return main(["rewrite", "--sgd", str(sample), "--variants", str(sample), "--output", str(out), *flags])
+
+
+def test_a_run_counts_its_dialogues(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[Event] = []
+    monkeypatch.setattr(progress, "sink", events.append)
+    assert rewrite(sample, tmp_path / "out", "--quiet") == 0
+    counted = json.loads((tmp_path / "out" / "statistics.json").read_bytes())["dialogues"]
+    assert events[0] == Event("", 0, None, "")
+    assert [event for event in events if event.unit][-1] == Event("", counted, counted, "dialogues")
+
+
+def test_heartbeats_of_a_run(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT", 0.001)
+    assert rewrite(sample, tmp_path / "out", "--quiet") == 0
+    assert capfd.readouterr() == ("", "")
+    assert rewrite(sample, tmp_path / "out", "--log_format=json") == 0
+    rows = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    beats = [row for row in rows if "step" in row]
+    assert {row["step"] for row in beats} == {"parapet rewrite"}
+    assert beats[0].keys() == {
+        *("level", "logger", "message", "step", "stage", "done", "total", "unit", "rate", "seconds_left")
+    }
+    assert "message" in rows[-1]
+    assert rows[-1]["message"].startswith("done in ")
+
+
+_PARTS = re.compile(r"\x1b\[(\d*)([AK])|\x1b\[[?\d;]*[a-zA-Z]|(\r)|(\n)|([^\x1b\r\n]+)")
+
+
+def screen_of(written: str) -> list[str]:
+    """The lines that a terminal shows of what was written to it."""
+    lines, row, column = [""], 0, 0
+    for number, code, back, down, text in _PARTS.findall(written):
+        if code == "A":
+            row = max(0, row - int(number or 1))
+        elif code == "K":
+            lines[row] = "" if number == "2" else lines[row][:column]
+        elif back:
+            column = 0
+        elif down:
+            row, column = row + 1, 0
+            lines += [""] * (row + 1 - len(lines))
+        elif text:
+            lines[row] = lines[row][:column].ljust(column) + text + lines[row][column + len(text) :]
+            column += len(text)
+    return [line.rstrip() for line in lines]

@@ -100,7 +100,7 @@ def test_foreign_turns_by_the_scores_of_intents(score: str, model: Path, data: P
     assert metrics["#ALL"]["f1"] > ALL_FOREIGN + 0.15
     assert metrics["#ALL"]["auroc"] > 0.7
     threshold = json.loads((out / "model.json").read_text())["threshold"]
-    rows = rows_of(tmp_path / "out" / "predictions" / "ood.jsonl")
+    rows = rows_of(tmp_path / "out" / "predictions" / "ood-10" / "test" / "ood.jsonl")
     assert {(row["predicted"] == "ood", row["score"] >= threshold) for row in rows} == {(True, True), (False, False)}
 
 
@@ -115,7 +115,7 @@ def scored(model: Path, data: Path, folder: Path, *more: str) -> dict[str, dict[
     reference = ["--reference", str(data / "foreign")]
     flags = ["classifier", "--quiet", "--model", str(model), *reference, *more]
     assert predict([*flags, "--output", str(folder / "out")]) == 0
-    said = ["--predictions", str(folder / "out" / "predictions" / "ood.jsonl")]
+    said = ["--predictions", str(folder / "out" / "predictions")]
     assert evaluate(["--task", "ood", "--quiet", *reference, *said, "--output", str(folder / "scores")]) == 0
     metrics: dict[str, dict[str, float]] = json.loads((folder / "scores" / "metrics.json").read_text())
     assert set(metrics) == {"#ALL", "#MEAN", "ood-10", "ood-50"}
@@ -139,10 +139,10 @@ def test_a_corpus_its_variants_and_sets(sample: Path, tmp_path: Path) -> None:
     assert predict([*flags, "--output", str(tmp_path / "one")]) == 0
     assert predict([*flags, "--batch_size", "5", "--output", str(tmp_path / "two"), *TWO_WORKERS]) == 0
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
-    rows = rows_of(tmp_path / "one" / "predictions" / "intent.jsonl")
     by_set = {
         name: {
-            (row["dialogue_id"], row["turn"]): (row["predicted"], row["label"]) for row in rows if row["set"] == name
+            (row["dialogue_id"], row["turn"]): (row["predicted"], row["label"])
+            for row in rows_of(tmp_path / "one" / "predictions" / name / "test" / "intent.jsonl")
         }
         for name in ("original", "v1", "reversed")
     }
@@ -152,6 +152,13 @@ def test_a_corpus_its_variants_and_sets(sample: Path, tmp_path: Path) -> None:
     counts = json.loads((tmp_path / "one" / "run.json").read_text())["counts"]
     assert counts["turns/v1"] == 49
     assert counts["answered"] == 147
+    scores = ["--task", "intent", "--quiet", "--reference", str(sample), *flags[4:]]
+    scores += ["--predictions", str(tmp_path / "one" / "predictions")]
+    assert evaluate([*scores, "--output", str(tmp_path / "scores")]) == 0
+    metrics = json.loads((tmp_path / "scores" / "metrics.json").read_text())
+    assert set(metrics) == {"#ALL", "#MEAN", "original", "v1", "reversed"}
+    right = sum(predicted == label for predicted, label in by_set["v1"].values())
+    assert [of["accuracy"] for of in metrics.values()] == pytest.approx([right / 49] * 5)
 
 
 class Stopped(Exception):

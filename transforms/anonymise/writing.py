@@ -20,6 +20,7 @@ from parapet.transforms.babi_format import SILENCE, Exchange, dialogue_text
 from parapet.transforms.counts import Balance, CountKey, Counts, Equal, Invariant
 from parapet.transforms.dead_letters import DeadLetter, Tally, of_files
 from parapet.transforms.files import HashingWriter, staged
+from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Report, Table, Text, Tile, report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.text import counted
@@ -96,7 +97,8 @@ def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
     anonymiser = Anonymiser(config.rules)
     seen: set[str] = set()
     try:
-        for _, chat in read_chats(file, config.bots):
+        for _, chat in tracked(read_chats(file, config.bots), "chats", "names"):
+            expect(1, "chats")
             if isinstance(chat, Chat):
                 new = anonymiser.of(chat).names - seen
                 seen |= new
@@ -136,7 +138,7 @@ def _write_chats(
     suspects: HashingWriter,
 ) -> None:
     anonymiser = Anonymiser(config.rules)
-    for number, (where, chat) in enumerate(read_chats(file, config.bots), 1):
+    for number, (where, chat) in enumerate(tracked(read_chats(file, config.bots), "chats"), 1):
         result.counts.add("chats")
         if isinstance(chat, InputError):
             place = ": ".join(part for part in (where, chat.where) if part)

@@ -21,6 +21,7 @@ from parapet.transforms.augment.tables import WriteShards, batch_of, row_of, wri
 from parapet.transforms.corpora import read_file
 from parapet.transforms.counts import Balance, Counts, Invariant
 from parapet.transforms.dead_letters import Tally, dead_dialogue, dead_file, id_of, of_variants
+from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, Table, Tile, card, page
 from parapet.transforms.runs import FileResult, FinishRun, RunInfo, WriteEach
 from parapet.transforms.set_files import SetFiles
@@ -108,7 +109,7 @@ def _augment(file: DialogueFile, augmentation: Augmentation, output: str, result
     files = SetFiles(output, [of.name for of in augmentation.sets], relative, stack)
     sets_of = {label: [of.name for of in augmentation.sets if label in of.versions] for label in augmentation.labels}
     batches, ids, dialogues = [], [], 0
-    for i, (dialogue, plain) in enumerate(read_each(read_file(file), file.path)):
+    for i, (dialogue, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues")):
         dialogues += 1
         name = id_of(dialogue, i)  # before the dialogue is given those of its versions
         versions, refused = make_versions(dialogue, plain, file.name, augmentation)

@@ -22,6 +22,7 @@ from parapet.transforms.dstc2.calls import ASR, Batch, Call, Logs, Ontology, rea
 from parapet.transforms.dstc2.knowledge import Knowledge, Statement, facts_about, gathered, statements_of
 from parapet.transforms.dstc2.sgd import dialogue_of, schema_of, slots_of
 from parapet.transforms.dstc2.task6 import NO_RESULT, Round, Words, lines_of, offers_of, rounds
+from parapet.transforms.progress import expect, tracked
 from parapet.transforms.report import Examples, Report, Table, Text, Tile, dialogue_example, report_files
 from parapet.transforms.runs import FileResult
 from parapet.transforms.set_files import SetFiles
@@ -101,11 +102,12 @@ class CallBatch(msgspec.Struct, frozen=True):
 def read_batch(batch: Batch, config: Config) -> Iterator[CallBatch | TaggedOutput]:
     """Reads calls; with what they say about restaurants, (Statement, n), unless there is a knowledge base."""
     calls, dead_letters = [], []
-    for name in batch.names:
+    for name in tracked(batch.names, "calls", "reading"):
         try:
             calls.append(read_call(config.logs.folder, name, config.user == ASR))
         except InputError as error:
             dead_letters.append(_dead_letter(batch, name, error))
+    expect(len(calls), "calls")
     yield CallBatch(batch, tuple(calls), tuple(dead_letters))
     if config.knowledge is None:
         for pair in Counter(statement for call in calls for statement in statements_of(call)).items():
@@ -149,7 +151,7 @@ class Converter:
         examples = result.examples[batch.split] = []
         with ExitStack() as stack:
             files = SetFiles(self.config.output, [SET], batch.relative, stack)
-            for call in read.calls:
+            for call in tracked(read.calls, "calls"):
                 of_call = rounds(call, knowledge, self.config.seed)
                 try:
                     dialogue = dialogue_of(call, of_call, self.slots)

@@ -29,6 +29,7 @@ from parapet.transforms.ood.pool import KEPT, Utterance, check_foreign, judged, 
 from parapet.transforms.ood.sources import SourceFile, read_source, source_id
 from parapet.transforms.ood.texts import InDomain, key_of, stopwords
 from parapet.transforms.perturbation import Analysis
+from parapet.transforms.progress import ANALYSIS, tracked
 from parapet.transforms.touching import domains_of
 from parapet.transforms.user_turns import user_turns
 
@@ -67,7 +68,7 @@ def read_file(file: DialogueFile, config: Config) -> Iterator[Utterance | Tagged
     counts, elsewhere = Counts(), Counts()
     elsewhere.add("files_elsewhere")
     try:
-        for position, raw, _, dialogue in sound_dialogues(file):
+        for position, raw, _, dialogue in tracked(sound_dialogues(file), "dialogues", ANALYSIS):
             elsewhere.add("dialogues_elsewhere")
             if isinstance(dialogue, InputError):
                 elsewhere.add("left_out_elsewhere")

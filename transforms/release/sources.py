@@ -21,6 +21,7 @@ from parapet.schemas.layout import parse_json
 from parapet.schemas.release_manifest import File, InputFile
 from parapet.schemas.service import Service
 from parapet.transforms.files import join, read_bytes, whole
+from parapet.transforms.progress import advance
 from parapet.transforms.release.checks import Fault, faults_of
 from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, Plan, Source
 from parapet.transforms.release.shards import parts
@@ -87,6 +88,7 @@ class _ReadSource(beam.DoFn):
             yield TaggedOutput(COUNTS, (what, n))
         for found in faults:
             yield TaggedOutput(FAULTS, found)
+        advance(1, "files")
         Metrics.counter("parapet", "files").inc()
         Metrics.counter("parapet", "rows").inc(table.num_rows)
 

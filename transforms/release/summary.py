@@ -9,6 +9,7 @@ import msgspec
 
 from parapet.schemas.release_manifest import File, InputFile
 from parapet.transforms.files import join, read_written, whole
+from parapet.transforms.progress import expect
 from parapet.transforms.release.plan import Plan
 from parapet.transforms.release.shards import WriteShards
 from parapet.transforms.release.sources import COPIES, COUNTS, FAULTS, INPUTS, Found, ReadSources
@@ -50,6 +51,7 @@ class BuildData(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Pipeline to the summary's path."""
+        expect(len(self.plan.sources), "files")
         read = pipeline | "Sources" >> beam.Create(self.plan.sources) | "Read" >> ReadSources(self.plan, self.folder)
         shards = read.rows | "Shards" >> WriteShards(self.folder)
         files = (shards, read[COPIES]) | "All files" >> beam.Flatten()

@@ -13,6 +13,7 @@ from parapet.schemas.dialogue_files import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.progress import tracked
 from parapet.transforms.reminders.dialogue import check_dialogue, digest_of, simulate
 from parapet.transforms.reminders.goals import Goal
 from parapet.transforms.reminders.service import SCHEMA, SERVICE
@@ -126,7 +127,7 @@ def write_shard(shard: Shard, attempts: Mapping[Place, int], config: Config) -> 
     examples = result.examples[shard.split] = []
     with ExitStack() as stack:
         file = SetFiles(config.output, [shard.split], shard.name, stack)
-        for split, number in shard.places():
+        for split, number in tracked(shard.places(), "dialogues"):
             attempt = attempts.get((split, number), 0)
             dialogue, goal = simulate(config.seed, split, number, attempt)
             check_dialogue(dialogue, goal)

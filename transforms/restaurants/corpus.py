@@ -22,6 +22,7 @@ from parapet.transforms.babi_format import (
 )
 from parapet.transforms.counts import Counts
 from parapet.transforms.files import HashingWriter, staged
+from parapet.transforms.progress import tracked
 from parapet.transforms.report import report_files
 from parapet.transforms.restaurants.bot import Rules, solve
 from parapet.transforms.restaurants.config import PLUS, Config, Shard
@@ -88,7 +89,7 @@ class _Shard:
                     texts[plus] = HashingWriter(handle)
             corpora = [shard.corpus(plus) for plus in sets] if "sgd" in config.formats else []
             files = SetFiles(config.output, corpora, shard.sgd_name, stack)
-            for number in range(shard.first, shard.first + shard.dialogues):
+            for number in tracked(range(shard.first, shard.first + shard.dialogues), "dialogues"):
                 simulated = simulate(self.world, shard.task, shard.split, number)
                 self._note(number, simulated)
                 for plus in sets:

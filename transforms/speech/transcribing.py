@@ -10,15 +10,19 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.transforms.progress import advance, expect, tracked
 from parapet.transforms.seeding import stable_hash
 from parapet.transforms.speech.alignment import align
 from parapet.transforms.speech.calibrate import Calibration, Errors, calibration, check_within_reach, steps, with_levels
 from parapet.transforms.speech.transcriber import Channel, Failure, Transcriber, Transcript
-from parapet.transforms.speech.turns import Occurrence, Utterance, occurrences_of, shard_of
+from parapet.transforms.speech.turns import Occurrence, Speakers, Utterance, occurrences_of, shard_of
 
 if TYPE_CHECKING:
     from parapet.transforms.speech.setup import Setup
+
+_STAGE = "transcription"
 
 BINS, FAILED = "bins", "failed"
 
@@ -51,7 +55,7 @@ class Transcribe(beam.PTransform):
     def expand(self, files: beam.PCollection) -> Transcribed:
         """PCollection of DialogueFile to the transcripts of its turns."""
         pipeline, setup, config = files.pipeline, self.setup, self.setup.config
-        uses = files | "Spread files" >> beam.Reshuffle() | "Texts" >> beam.FlatMap(occurrences_of, setup.speakers)
+        uses = files | "Spread files" >> beam.Reshuffle() | "Texts" >> beam.FlatMap(_uses_of, setup.speakers)
         if setup.calibrated is None:
             curve, failed = uses | "Sample" >> Sample(setup.channel, config.targets, config.ratios, config.sample)
             first = (
@@ -65,6 +69,12 @@ class Transcribe(beam.PTransform):
         outcomes = uses | "Transcribe" >> TranscribeTurns(setup.channel, first)
         final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(sum_bins(outcomes[BINS])))
         return Transcribed(curve, outcomes.turns, final)
+
+
+def _uses_of(file: DialogueFile, speakers: Speakers) -> list[tuple[Utterance, Occurrence]]:
+    uses = list(occurrences_of(file, speakers))
+    expect(len(uses), "turns", _STAGE)
+    return uses
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -152,8 +162,9 @@ class _TranscribeSample(_Transcribes):
         utterances = [Utterance(voice, text) for voice, text in sorted(chosen)]
         quietest, *between, loudest = self.ratios
         curve: dict[float, tuple[int, ...]] = {}
+        expect(2 * len(utterances), "texts", "calibration")
         for ratios in ((quietest, loudest), between):
-            for utterance in utterances:
+            for utterance in tracked(utterances, "texts", "calibration"):
                 results = self.transcriber.transcribe(shard_of(utterance), [(utterance, ratios)])
                 for (_, snr), result in results.items():
                     if isinstance(result, Transcript):
@@ -224,6 +235,7 @@ class _TranscribeShard(_Transcribes):
             uses.setdefault(utterance, []).append(use)
         all_outcomes = transcribe_as_needed(self.transcriber, shard, uses, calibration)
         self.count()
+        advance(sum(map(len, uses.values())), "turns", _STAGE)
         bins: dict[int, tuple[int, ...]] = {}
         for utterance, same_text in uses.items():
             outcomes = all_outcomes[utterance]

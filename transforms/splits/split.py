@@ -18,6 +18,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of
 from parapet.transforms.counts import Counts, Invariant
 from parapet.transforms.dead_letters import dead_dialogue, dead_file, id_of, of_dialogues
+from parapet.transforms.progress import tracked
 from parapet.transforms.report import Report, card, page
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo
 from parapet.transforms.touching import Used, used_by
@@ -195,7 +196,7 @@ def take_each(
       InputError: the file cannot be read to its end; possibly after some dialogues.
     """
     result.counts.add("files")
-    for position, raw, plain, dialogue in dialogues_of(file):
+    for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
         result.counts.add("dialogues")
         try:
             if isinstance(dialogue, InputError):

@@ -17,11 +17,13 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.translation import Translation
 from parapet.transforms.files import join, read_written, whole
+from parapet.transforms.progress import advance, expect
 from parapet.transforms.refusals import Refused, Stopped
 from parapet.transforms.translation.engine import Batch, Engine
 
 DEAD = "dead"
 
+_STAGE = "translation"
 _REQUESTS_EACH = 8  # of a group: one that is slow does not hold the others up
 
 
@@ -58,6 +60,7 @@ class Translate(beam.PTransform):
 def in_groups(batches: Sequence[Batch], engine: Engine) -> list[list[Batch]]:
     """Batches in groups that one worker sends at a time; each group has a few for every request under way."""
     size = engine.parallel * _REQUESTS_EACH if engine.parallel > 1 else 1
+    expect(sum(len(batch.texts) for batch in batches), "texts", _STAGE)
     return [list(batches[i : i + size]) for i in range(0, len(batches), size)]
 
 
@@ -75,7 +78,7 @@ class _Translate(beam.DoFn):
     def process(self, batches: list[Batch]) -> Iterator[Any]:
         with ThreadPoolExecutor(self.engine.parallel) as pool:
             self._open_for(batches)
-            done = list(pool.map(self._translate, batches))
+            done = list(pool.map(self._tracked, batches))
         for outcomes, requests, codepoints in done:
             # Beam loses what threads of our own count.
             Metrics.counter("parapet", "requests").inc(requests)
@@ -94,6 +97,11 @@ class _Translate(beam.DoFn):
         ):
             self.engine.open()
             self.opened = True
+
+    def _tracked(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
+        result = self._translate(batch)
+        advance(len(batch.texts), "texts", _STAGE)
+        return result
 
     def _translate(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
         """What came of one batch, with the number of requests that it took and of codepoints that were sent."""

@@ -17,6 +17,7 @@ import msgspec
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import dialogues_of
+from parapet.transforms.progress import ANALYSIS, tracked
 from parapet.transforms.seeding import key_of, short_digest
 from parapet.transforms.user_turns import user_turns
 from parapet.transforms.variations.kinds import Config, Given, vary
@@ -55,7 +56,7 @@ def places_of_file(
     given = msgspec.structs.replace(given, **dict(zip(names, others, strict=True)))
     places: dict[str, list[bytes]] = {kind: [] for kind in kinds}
     try:
-        for position, _, _, dialogue in dialogues_of(file):
+        for position, _, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
             if isinstance(dialogue, InputError):
                 continue
             among = among_namesakes(file.relative, position)

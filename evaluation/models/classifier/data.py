@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from parapet.evaluation.active_intents import Renamed, user_turns
 from parapet.evaluation.lines import Key, Keyed, read_keyed
 from parapet.evaluation.models.examples import held_out
-from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, read_truth
-from parapet.schemas.dialogue import Dialogue, Frame, parse_dialogues
+from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood, read_truth
+from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import corpora
 from parapet.transforms.files import read_bytes
-from parapet.transforms.touching import services_in_turns
 
 INTENT = "intent"
-NONE = "NONE"  # the active intent where there is none
-
-# In a schema's words: service to intent to what it is called in another schema.
-Renamed = Mapping[str, Mapping[str, str]]
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -76,17 +72,11 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     if is_of_ood(path):
         if task != OOD:
             raise InputError("is of 'parapet ood' and has labels for --task ood: for intents give the corpus", path)
-        return (turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(path, split, []).items())
+        return (turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(path, split).turns.items())
     if task == OOD:
         raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
     return (turn for file in sorted(one.path for one in corpus.files) for turn in turns_of_corpus(file, "", {}))
-
-
-def is_of_ood(path: str) -> bool:
-    """Whether a folder is one that ``parapet ood`` wrote: it has sets with labels of turns."""
-    place = as_path(path)
-    return place.is_dir() and any((one / "turns").is_dir() for one in place.iterdir())
 
 
 def turn_of(key: Key, ood: bool, utterance: str) -> Turn:
@@ -116,37 +106,8 @@ def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
       renamed: how its intents are to be called.
     """
     for dialogue in parse_dialogues(read_bytes(path), path):
-        yield from _turns_of(dialogue, name, renamed)
-
-
-def _turns_of(dialogue: Dialogue, name: str, renamed: Renamed) -> Iterator[Turn]:
-    for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
-        if turn.speaker == "USER":
-            frame = frame_of(turn.frames, services)
-            label = (frame.state.active_intent or NONE) if frame and frame.state else ""
-            if frame:
-                label = renamed.get(frame.service, {}).get(label, label)
-            yield Turn((name, dialogue.dialogue_id, position), turn.utterance, label)
-
-
-def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None:
-    """The frame whose active intent is the turn's, or None where there is no state.
-
-    Of several services in a turn the one whose intent the user names in it; else one that the turn speaks of, and that
-    has an intent; of several the last, which is the one that the user turns to.
-
-    Args:
-      frames: of the turn; idle ones may have intents that persist.
-      services: those that the turn speaks of.
-    """
-    stated = [frame for frame in frames if frame.state]
-    return max(enumerate(stated), key=lambda one: (*_rank(one[1], services), one[0]), default=(0, None))[1]
-
-
-def _rank(frame: Frame, services: Collection[str]) -> tuple[bool, bool, bool]:
-    named = any(action.act == "INFORM_INTENT" for action in frame.actions or ())
-    active = bool(frame.state) and frame.state.active_intent not in ("", NONE)  # type: ignore[union-attr]
-    return named, frame.service in services, active
+        for turn in user_turns(dialogue, renamed):
+            yield Turn((name, dialogue.dialogue_id, turn.turn), turn.utterance, turn.intent)
 
 
 class Corpus(msgspec.Struct, frozen=True):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from parapet.evaluation.dst.sets import Plan, Set, make_plan
+from parapet.evaluation.active_intents import renamed_intents
+from parapet.evaluation.dst.sets import make_plan
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.classifier.answering import Answer, Classifier, load
-from parapet.evaluation.models.classifier.data import INTENT, Turn, is_of_ood, read_turns, turns_of_corpus
+from parapet.evaluation.models.classifier.data import INTENT, Turn, read_turns, turns_of_corpus
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.ood.reading import IN_DOMAIN, OOD
+from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood
 from parapet.evaluation.sets import ORIGINAL, Sources
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
@@ -29,12 +30,14 @@ class Reference(msgspec.Struct, frozen=True):
       split: whose turns.
       renamed: by set, how the intents of its schema are called in the original's.
       remarks: what its owner should know.
+      in_folders: whether each set's predictions are in a folder of its own: not those of JSON lines.
     """
 
     sources: list[Source]
     split: str
     renamed: dict[str, dict[str, dict[str, str]]] = {}
     remarks: list[str] = []
+    in_folders: bool = True
 
 
 def find(given: Sources, task: str) -> Reference:
@@ -55,25 +58,17 @@ def find(given: Sources, task: str) -> Reference:
     if (file or foreign) and (given.variants or given.others):
         raise InputError("go with a corpus: the reference is none", "--variants, --sets")
     if file or foreign:
-        reference = Reference([(("", path),)], given.split)
+        reference = Reference([(("", path),)], given.split, in_folders=foreign)
         if next(turns_of(reference, 0, task), None) is None:  # says at once what is wrong with it
             raise InputError(f"there are no user turns of {given.split!r} in it", path, "--reference")
         return reference
     plan = make_plan(given)
     sources = [tuple((one.set, one.reference) for one in job.members) for job in plan.jobs]
-    return Reference(sources, given.split, {name: renamed(one, plan) for name, one in plan.sets.items()}, plan.remarks)
-
-
-def renamed(one: Set, plan: Plan) -> dict[str, dict[str, str]]:
-    """Intents of a variant to their names in the original, where they have the same position."""
-    original = plan.sets[ORIGINAL].services
-    found = {}
-    for name, service in one.services.items():
-        other = original.get(plan.originals.get(name, name)) if one.kind == "variant" else None
-        if other is not None and len(other.intents) == len(service.intents):
-            pairs = zip(service.intents, other.intents, strict=True)
-            found[name] = {mine.name: its.name for mine, its in pairs if mine.name != its.name}
-    return found
+    services = plan.sets[ORIGINAL].services
+    renamed = {
+        name: renamed_intents(name, one.services, services) for name, one in plan.sets.items() if one.kind == "variant"
+    }
+    return Reference(sources, given.split, renamed, plan.remarks)
 
 
 def turns_of(reference: Reference, number: int, task: str) -> Iterator[Turn]:
@@ -114,14 +109,16 @@ class Job(inference.Job[int, Turns, Classifier], frozen=True, kw_only=True):
       reference: the files.
     """
 
+    unit: ClassVar[str] = "turns"
+
     task: str
     threshold: float | None
     reference: Reference
 
-    @property
-    def file(self) -> str:
-        """The path of the predictions below the output folder."""
-        return f"{PREDICTIONS}/{self.task}.jsonl"
+    def path_of(self, name: str) -> str:
+        """The path of a set's predictions below the output folder; those of JSON lines are in one file."""
+        folder = f"/{name}/{self.reference.split}" if self.reference.in_folders else ""
+        return f"{PREDICTIONS}{folder}/{self.task}.jsonl"
 
     def sources(self) -> Sequence[int]:
         """The numbers of the files."""
@@ -145,11 +142,14 @@ class Job(inference.Job[int, Turns, Classifier], frozen=True, kw_only=True):
     def answer(self, model: Classifier, chunk: Turns) -> Answers:
         """Rows for ``parapet evaluate``; counts them, and utterances whose beginnings were cut off."""
         answers, long = model.answers([turn.utterance for turn in chunk.turns])
-        lines = [_line(turn, answer, self) for turn, answer in zip(chunk.turns, answers, strict=True)]
-        counts = {"answered": len(lines)}
+        files: dict[str, list[bytes]] = {}
+        for turn, answer in zip(chunk.turns, answers, strict=True):
+            files.setdefault(self.path_of(turn.key[0]), []).append(_line(turn, answer, self))
+        counts = {"answered": len(chunk.turns)}
         if long:
             counts["too_long"] = long
-        return Answers([Part(self.file, (chunk.file, chunk.number), b"".join(lines))], counts)
+        order = chunk.file, chunk.number
+        return Answers([Part(path, order, b"".join(lines)) for path, lines in files.items()], counts)
 
 
 def _line(turn: Turn, answer: Answer, job: Job) -> bytes:

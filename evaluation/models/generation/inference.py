@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -118,6 +118,8 @@ class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True
       sets: whose system turns.
       reranker: chooses among candidates; None for the most likely.
     """
+
+    unit: ClassVar[str] = "turns"
 
     checkpoint: str | None
     search: Search

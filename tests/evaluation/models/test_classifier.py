@@ -15,6 +15,7 @@ from seeding import SEED
 from tiny_bert import save_bert
 from tiny_nli import save_roberta
 
+from parapet.evaluation.active_intents import frame_of
 from parapet.evaluation.models.classifier.answering import (
     KINDS,
     MODEL,
@@ -25,7 +26,7 @@ from parapet.evaluation.models.classifier.answering import (
     load,
     read_card,
 )
-from parapet.evaluation.models.classifier.data import INTENT, Corpus, Turn, frame_of, read_turns
+from parapet.evaluation.models.classifier.data import INTENT, Corpus, Turn, read_turns
 from parapet.evaluation.models.classifier.features import Hashed, Pieces, words_of
 from parapet.evaluation.models.classifier.learning import ClassifierLearner, Config, best_of
 from parapet.evaluation.models.examples import held_out

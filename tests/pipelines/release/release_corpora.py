@@ -103,8 +103,9 @@ def make(folder: Path, sample: Path) -> Path:
 
 
 def add_set(toml: Path) -> None:
-    """Adds a perturbed corpus with its rows to what :func:`make` has made."""
+    """Adds a perturbed corpus with its rows, and a repository of the Hub, to what :func:`make` has made."""
     parapet.perturb(parapet.load_corpus(toml.parent / "sgd"), "typos", seed=1).save(toml.parent / "typos")
+    edit(toml, ('title = "A small set"', 'title = "A small set"\nhub = "ada/sets"'))
     with toml.open("a") as handle:
         handle.write(SET)
 

@@ -1,0 +1,377 @@
+"""``parapet release push``, by huggingface_hub, to a Hub on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import killed
+import pyarrow as pa
+import pytest
+import release_folder as folder
+from folders import files_of
+from hub_server import ATTRIBUTES, HubServer, Repo
+from huggingface_hub import constants
+from release_corpora import Built
+
+from parapet.pipelines.main import main
+from parapet.schemas.distribution import install_line
+from parapet.transforms.release import hub as hub_module
+
+TOKEN = "hf_ada_writes"
+WRITES = {"create", "preupload", "lfs", "upload", "commit", "tag"}
+
+
+@pytest.fixture(autouse=True)
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An account of its own, in this process and in others; the client has read its settings already."""
+    for name in [name for name in os.environ if name.startswith("HF_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "hf" / "token"))
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub_module, "WAITS", (0.0, 0.0))
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    server = HubServer()
+    monkeypatch.setenv("HF_ENDPOINT", server.address)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(folder.write_release(tmp_path_factory.mktemp("push"), folder.sample_corpora(2)))
+
+
+def push(root: Path, *flags: str, repo: str = "ada/little") -> int:
+    return main(["release", "push", str(root), "--repo", repo, *flags])
+
+
+def pushed(hub: HubServer, repo: str = "ada/little") -> dict[str, bytes]:
+    """The files of the last commit, without those that every repository begins with."""
+    files = dict(hub.repos[f"datasets/{repo}"].commits[-1].files)
+    assert files.pop(".gitattributes") == ATTRIBUTES
+    return files
+
+
+def test_a_dry_run_shows_the_plan_and_uploads_nothing(
+    release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert push(release, "--dry_run", "--private") == 0
+    size = sum(len(data) for data in files_of(release).values()) / 1e6
+    assert capsys.readouterr().out.splitlines() == [
+        f"little 1.0.0 to {hub.address}/datasets/ada/little, as ada",
+        "repository: new, private",
+        f"release: 40 files, {size:.1f} MB",
+        f"files: 40 new, 0 changed, 0 unchanged, 0 to delete; {size:.1f} MB to upload",
+        "version: 1.0.0, to be tagged",
+        "a dry run: nothing was uploaded",
+    ]
+    assert (hub.steps(), hub.repos) == (["whoami", "info"], {})
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_what_arrives_is_the_release(
+    private: bool, release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert push(release, *["--private"] * private) == 0
+    is_private, commits, tags = hub.state("ada/little")
+    assert (is_private, [message for _, message, _ in commits]) == (private, ["initial commit", "little 1.0.0"])
+    assert pushed(hub) == files_of(release)
+    assert tags == {"1.0.0": commits[-1][0]}
+    said = capsys.readouterr()
+    assert f"repository: new, {'private' if private else 'public'}" in said.out
+    assert said.out.endswith(f"{hub.address}/datasets/ada/little has version 1.0.0\n")
+    assert TOKEN not in said.out + said.err
+    before = len(hub.requests)
+    assert push(release.parent) == 0  # the folder of the dataset: its newest version
+    assert not WRITES & set(hub.steps()[before:])
+    said = capsys.readouterr()
+    assert f"repository: there, {'private' if private else 'public'}" in said.out
+    assert said.out.endswith("ada/little has version 1.0.0 already, with the same content: nothing to upload\n")
+    assert hub.state("ada/little") == (is_private, commits, tags)
+
+
+def test_a_version_is_never_changed(
+    release: Path, hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert push(release, "--quiet") == 0
+    before = hub.state("ada/little")
+    other = Path(folder.write_release(tmp_path, folder.sample_corpora(1)))
+    for flags in ([], ["--dry_run"]):
+        assert push(other, *flags) == 1
+        said = capsys.readouterr()
+        assert (
+            "error: ada/little: has a version 1.0.0 already, with another content (MANIFEST.json, README.md,"
+            in said.err
+        )
+        assert "a release never changes, build the next version" in said.err
+        assert said.out == ""
+    assert hub.state("ada/little") == before
+
+
+def test_the_next_version_replaces_the_last_and_keeps_what_is_not_of_releases(
+    release: Path, hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert push(release, "--private", "--quiet") == 0
+    repo = hub.repos["datasets/ada/little"]
+    repo.add({**repo.commits[-1].files, "logo.png": b"mine"}, "a picture")
+    second = Path(folder.write_release(tmp_path, folder.sample_corpora(2), version="1.1.0", shards=1))
+    assert push(second) == 0
+    said = capsys.readouterr().out
+    assert "repository: there, private" in said
+    gone = files_of(release).keys() - files_of(second).keys()
+    assert gone
+    assert all(path.startswith("data/") for path in gone)
+    assert f"{len(gone)} to delete" in said
+    assert pushed(hub) == {**files_of(second), "logo.png": b"mine"}
+    tagged = repo.at("1.0.0")
+    assert tagged is not None
+    assert {path: tagged.files[path] for path in files_of(release)} == files_of(release)
+    # The old version is there and may be pushed again; one between them may not.
+    assert push(release, "--quiet") == 0
+    between = Path(folder.write_release(tmp_path / "between", folder.sample_corpora(1), version="1.0.1"))
+    assert push(between) == 1
+    assert "has version 1.1.0 already, which is newer than 1.0.1: push in order" in capsys.readouterr().err
+    assert repo.tags.keys() == {"1.0.0", "1.1.0"}
+
+
+def test_private_stays_private(release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]) -> None:
+    hub.repos["datasets/ada/little"] = Repo("ada", False, [])
+    hub.repos["datasets/ada/little"].add({".gitattributes": ATTRIBUTES}, "initial commit")
+    assert push(release, "--private") == 1
+    assert f"ada/little: is public: make it private at {hub.address}/datasets/ada/little/settings" in (
+        capsys.readouterr().err
+    )
+    assert not WRITES & set(hub.steps())
+    assert push(release) == 0
+    assert pushed(hub) == files_of(release)
+
+
+def test_a_release_that_is_not_right_is_not_uploaded(
+    hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = pa.schema([("a", pa.int64()), ("worker_hash", pa.string())])
+    tables = {"answers": ("row", ["a"], columns, [{"a": 1, "worker_hash": "0a1b2c"}])}
+    root = Path(folder.write_release(tmp_path, folder.sample_corpora(1), tables))
+    assert push(root) == 1
+    said = capsys.readouterr()
+    assert "'worker_hash' may identify a worker" in said.out
+    assert "in the release: nothing was uploaded" in said.err
+    assert hub.requests == []
+
+
+# With what the requests of a step are answered; the token; the status and what is said.
+REFUSALS = {
+    "a token that is none": ({}, "hf_nobody", "the token was refused: make one at http://127.0.0.1:"),
+    "a token that can only read": ({}, "hf_ada_reads", "the token of ada can only read: make one that can write at"),
+    "somebody else's token": ({}, "hf_eve_writes", "the token may not write to it: change that at http"),
+    "no right to tag": ({"tag": [403]}, TOKEN, "the token may not write to it"),
+    "the name is taken": (
+        {"create": [409]},
+        TOKEN,
+        "cannot be created: a repository of another type may",
+    ),
+    "a proxy's page": ({"whoami": ["<html>"]}, TOKEN, "the upload failed: Expecting value"),
+    "out of order": ({"whoami": [500] * 3}, TOKEN, "the Hub is out of order or busy: run the same command"),
+    "busy": ({"refs": [429] * 3}, TOKEN, "the Hub is out of order or busy"),
+    "cut off": ({"create": ["cut"] * 3}, TOKEN, "no answer: Server disconnected"),
+    "paid": ({"commit": [402]}, TOKEN, "the Hub refuses the request (status 402: fault Bearer …)"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_cannot_be_done_is_one_line(
+    case: str, release: Path, hub: HubServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.faults, token, message = REFUSALS[case]
+    monkeypatch.setenv("HF_TOKEN", token)
+    assert push(release) == 1
+    said = capsys.readouterr().err
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert "Traceback" not in said
+    assert token not in said
+    assert all(not repo.tags for repo in hub.repos.values())
+
+
+def test_nobody_is_there(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        assert push(release, "--endpoint", address) == 1
+    *tries, error = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"error: {address}: no answer: [Errno 111] Connection refused: is the network up")
+    assert [line.endswith("trying again in 0 s") for line in tries] == [True, True]
+
+
+def test_offline_is_said(
+    release: Path, hub: HubServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert push(release) == 1
+    assert capsys.readouterr().err == "error: ada/little: HF_HUB_OFFLINE is set: unset it to push\n"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(release: Path) -> object:
+    """What a Hub has after a push without faults."""
+    server = HubServer()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_TOKEN", TOKEN)
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        assert push(release, "--endpoint", server.address, "--quiet") == 0
+    server.stop()
+    return server.state("ada/little")
+
+
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        *((step, 500) for step in ("whoami", "info", "create", "tree", "preupload", "lfs", "upload", "commit", "tag")),
+        *((step, fault) for step in ("create", "upload", "commit", "tag") for fault in ("cut", "cut_after")),
+    ],
+)
+def test_what_fails_once_is_tried_again(
+    step: str,
+    fault: int | str,
+    release: Path,
+    hub: HubServer,
+    undisturbed: object,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)  # the client waits, too
+    hub.faults = {step: [fault]}
+    assert push(release, "--quiet") == 0
+    assert hub.faults[step] == []
+    assert hub.state("ada/little") == undisturbed
+
+
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [("create", "hang_after"), ("upload", "hang"), ("commit", "hang"), ("commit", "hang_after"), ("tag", "hang")],
+)
+def test_killed_and_run_again_it_ends_the_same(
+    step: str, fault: str, release: Path, hub: HubServer, undisturbed: object
+) -> None:
+    hub.faults = {step: [fault]}
+    process = killed.start(killed.command, ["release", "push", str(release), "--repo", "ada/little", "--quiet"])
+    assert hub.hanging.wait(60)
+    process.kill()
+    process.join()
+    assert not hub.state("ada/little")[2]
+    assert push(release, "--quiet") == 0
+    assert hub.state("ada/little") == undisturbed
+
+
+def test_what_somebody_else_commits_meanwhile_is_not_overwritten(
+    release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def commit(step: str) -> None:
+        if step == "preupload":
+            hub.repos["datasets/ada/little"].add({"data/theirs.parquet": b"theirs"}, "theirs")
+
+    hub.before = commit
+    assert push(release) == 1
+    assert "was changed by somebody else meanwhile: look at it, then run the same command again" in (
+        capsys.readouterr().err
+    )
+    assert [one.message for one in hub.repos["datasets/ada/little"].commits] == ["initial commit", "theirs"]
+
+
+def test_what_does_not_arrive_is_not_tagged(release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]) -> None:
+    hub.ignored, hub.notice = "report/", "no \x1b[31mtags"
+    assert push(release) == 1
+    said = capsys.readouterr().err
+    assert "has not got what was uploaded (report/index.html): is there a .gitignore in it? The version was" in said
+    assert "warning: ada/little: Warnings while validating metadata in README.md: - no \\x1b[31mtags\n" in said
+    assert not hub.repos["datasets/ada/little"].tags
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["{root}"], "--repo: say where to: OWNER/NAME, here or as 'hub' in release.toml"),
+        (["{root}", "--repo", "little"], "--repo: 'little' is not OWNER/NAME, such as ada/little"),
+        (["{root}", "--repo", "https://huggingface.co/ada/x"], "is not OWNER/NAME"),
+        (["{root}/data", "--repo", "ada/x"], "is no release"),
+        (["gs://bucket/x/1.0.0", "--repo", "ada/x"], "is not on this machine: copy the release here first"),
+        (["{root}", "--repo", "ada/x", "--endpoint", "http://example.org"], "would get the token unencrypted"),
+        (["{root}", "--repo", "ada/x", "--endpoint", "example.org"], "is no address such as https://huggingface.co"),
+        (["{root}", "--repo", "ada/x", "--endpoint", "https://a:b@example.org"], "is no address such as"),
+        (["{root}", "--repo", "ada/x", "--privat"], "unknown flag --privat: did you mean --private?"),
+    ],
+)
+def test_wrong_usage(
+    flags: list[str], message: str, release: Path, hub: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["release", "push", *(flag.format(root=release) for flag in flags)]) == 2
+    assert message in capsys.readouterr().err
+    assert hub.requests == []
+
+
+def test_without_a_token_or_the_extra(
+    release: Path, hub: HubServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    assert push(release) == 2
+    assert "set HF_TOKEN to one that can write, or run: hf auth login" in capsys.readouterr().err
+    place = Path(constants.HF_TOKEN_PATH)
+    place.parent.mkdir()
+    place.write_text(TOKEN)
+    assert push(release, "--dry_run") == 0
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    capsys.readouterr()
+    assert push(release) == 2
+    assert capsys.readouterr().err == f"error: huggingface_hub is not installed: {install_line('hub')}\n"
+
+
+READS = """
+import json, sys
+{snippet}
+streamed = load_dataset("ada/sets", "typos", split="test", revision="1.0.0", streaming=True)
+print(json.dumps([list(rows["dialogue_id"]), [row["dialogue_id"] for row in streamed], list(load_dataset("ada/sets"))]))
+"""
+
+
+def test_it_is_loaded_from_there_as_its_card_shows(
+    suite_release: Built, hub: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = suite_release.root
+    assert main(["release", "push", str(root), "--private"]) == 0  # to the repository that release.toml names
+    assert pushed(hub, "ada/sets") == files_of(root)
+    (snippet,) = [
+        code
+        for code in re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
+        if "ada/sets" in code
+    ]
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", READS.format(snippet=snippet)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    loaded, streamed, default = json.loads(told.stdout)
+    ids = {config: folder.rows_in(root / "data" / config / "test-00000-of-00001.parquet") for config in ("v1", "typos")}
+    assert loaded == [row["dialogue_id"] for row in ids["v1"]]
+    assert streamed == [row["dialogue_id"] for row in ids["typos"]]
+    assert default == ["train", "dev", "test"]
+    capsys.readouterr()
+    assert push(root, "--dry_run", repo="ada/other") == 0
+    assert "the card shows how to load it from ada/sets, not from ada/other" in capsys.readouterr().err
