@@ -69,11 +69,11 @@ def read_items(predictions: str, reference: str | None, intents: frozenset[str] 
         check_same(labels, predicted, predictions)
     items = {}
     for key, (number, row) in predicted.items():
-        placed = Placed(key[0], predictions, number, row)
+        placed = Placed(key[0], predictions, f"line {number}", row)
         if not reference and row.label is UNSET:
             raise placed.error("has no label: give it here, or give --reference")
         at, label = (labels[key][0], labels[key][1].label) if reference else (number, str(row.label))
-        _check_intent(label, intents, reference or predictions, at)
+        _check_intent(label, intents, reference or predictions, f"line {at}")
         utterance = labels[key][1].utterance if reference else ""
         items[(*key, "")] = _item(placed, label, utterance or row.utterance, {}, intents)
     return items
@@ -87,15 +87,15 @@ def _item(
     if row.label is not UNSET and renamed.get(row.label, row.label) != label:
         raise placed.error(f"the label is {row.label!r} here and {label!r} in the reference")
     predicted = renamed.get(row.predicted, row.predicted)
-    _check_intent(predicted, intents, placed.path, placed.line)
+    _check_intent(predicted, intents, placed.path, placed.where)
     return Item(label, predicted, utterance)
 
 
-def _check_intent(name: str, intents: frozenset[str] | None, path: str, line: int) -> None:
+def _check_intent(name: str, intents: frozenset[str] | None, path: str, where: str) -> None:
     if not name.strip():
-        raise InputError("an intent is empty", path, f"line {line}")
+        raise InputError("an intent is empty", path, where)
     if intents is not None and name not in intents:
-        raise InputError(f"{name!r} is none of those of --intents", path, f"line {line}")
+        raise InputError(f"{name!r} is none of those of --intents", path, where)
 
 
 class Labelled(NamedTuple):
@@ -206,7 +206,7 @@ def _of_lines(path: str) -> Iterator[tuple[tuple[str, int], UserTurn]]:
     for key, (number, row) in read_keyed(path, Reference).items():
         if key[0]:
             raise InputError("has a set of its own: give all sets as --sets, or in one file", path, f"line {number}")
-        _check_intent(row.label, None, path, number)
+        _check_intent(row.label, None, path, f"line {number}")
         yield key[1:], UserTurn(key[2], row.utterance, row.label, "", {})
 
 

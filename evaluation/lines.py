@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -116,12 +116,16 @@ def check_same(reference: Iterable[Key], predictions: Mapping[Key, tuple[int, An
     """
     expected = set(reference)
     unknown = [key for key in predictions if key not in expected]
-    missing = sorted(expected - predictions.keys())
     if unknown:
         number = predictions[unknown[0]][0]
         more = f" ({len(unknown):,} such rows)" if len(unknown) > 1 else ""
         raise InputError(f"the reference has no {named(unknown[0])}{more}", path, f"line {number}")
-    if missing:
+    check_complete(expected, predictions, path)
+
+
+def check_complete(reference: Iterable[Key], predictions: Container[Key], path: str) -> None:
+    """Raises InputError where predictions are missing; the arguments are those of :func:`check_same`."""
+    if missing := sorted(key for key in reference if key not in predictions):
         more = f"; {len(missing):,} are missing in all" if len(missing) > 1 else ""
         raise InputError(f"there is no prediction for {named(missing[0])}{more}", path)
 

@@ -6,7 +6,7 @@ Every set has a name. ``original`` is the reference; its variants are called as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -175,49 +175,69 @@ def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
 class OfSet(Protocol):
     """A row that may say which set it is of."""
 
-    set: str
+    @property
+    def set(self) -> str:
+        """The name of the set, or nothing."""
+        ...
 
 
 Row = TypeVar("Row", bound=OfSet)
 
 
 class Placed(NamedTuple, Generic[Row]):
-    """A row with its set, and where it is: a file, and a line from 1."""
+    """A row with its set, and where it is: a file, and a place in it such as ``line 7``."""
 
     set: str
     path: str
-    line: int
+    where: str
     row: Row
 
     def error(self, reason: str) -> InputError:
         """An error at this place."""
-        return InputError(reason, self.path, f"line {self.line}")
+        return InputError(reason, self.path, self.where)
 
 
 def read_rows(predictions: str, split: str, names: Sequence[str], kind: type[Row]) -> Iterator[Placed[Row]]:
-    """The predictions for all sets, of JSON lines.
+    """The predictions for all sets, of JSON lines: as :func:`read_predictions` has them."""
+
+    def lines(path: str) -> Iterator[tuple[str, Row]]:
+        return ((f"line {number}", row) for number, row in read_lines(path, kind))
+
+    return read_predictions(predictions, split, names, lines, (".jsonl",))
+
+
+def read_predictions(
+    predictions: str,
+    split: str,
+    names: Sequence[str],
+    read: Callable[[str], Iterable[tuple[str, Row]]],
+    suffixes: Sequence[str],
+) -> Iterator[Placed[Row]]:
+    """The predictions for all sets.
 
     Args:
       predictions: a folder, in which :func:`prediction_files` finds those of each set; or one file, whose rows say in
         ``set`` which set they are of, where there are several.
       split: whose dialogues.
       names: of the sets.
-      kind: of the rows.
+      read: gives the rows of a file, each with its place.
+      suffixes: of the files in a folder.
 
     Raises:
       InputError: a file that cannot be read, a set without predictions, a row of another set.
     """
     if as_path(predictions).is_dir():
         for name in names:
-            for path in prediction_files(predictions, split, name, (".jsonl",)).values():
-                for number, row in read_lines(path, kind):
+            for path in prediction_files(predictions, split, name, suffixes).values():
+                for where, row in read(path):
+                    placed = Placed(name, path, where, row)
                     if row.set not in ("", name):
-                        raise InputError(f"is of set {row.set!r}, in the files of {name!r}", path, f"line {number}")
-                    yield Placed(name, path, number, row)
+                        raise placed.error(f"is of set {row.set!r}, in the files of {name!r}")
+                    yield placed
         return
     found = set()
-    for number, row in read_lines(predictions, kind):
-        placed = Placed(row.set or names[0], predictions, number, row)
+    for where, row in read(predictions):
+        placed = Placed(row.set or names[0], predictions, where, row)
         if not row.set and len(names) > 1:
             raise placed.error(f"has no 'set', and there are several: {', '.join(names)}")
         if placed.set not in names:
@@ -226,5 +246,5 @@ def read_rows(predictions: str, split: str, names: Sequence[str], kind: type[Row
         found.add(placed.set)
         yield placed
     missing = [name for name in names if name not in found]
-    if missing:
+    if missing and len(names) > 1:
         raise InputError(f"there are no predictions of {missing[0]} in it", predictions, "--predictions")

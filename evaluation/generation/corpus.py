@@ -10,16 +10,13 @@ import msgspec
 from msgspec import UNSET
 
 from parapet.evaluation.generation.references import Act, Kind, ServiceWords, kind_of, pool_key, varied_words, words_of
+from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker
 from parapet.schemas.errors import InputError, surrogate_in
 from parapet.schemas.layout import SINGLE, read_root
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.seeding import stable_hash
-from parapet.transforms.variants.folders import find_variants
-
-ORIGINAL = "original"
-
 
 _ANY = "dontcare"  # said of a value that does not matter
 
@@ -188,13 +185,13 @@ class Corpus(msgspec.Struct, frozen=True):
     seen: frozenset[str] | None
 
 
-def read(root: str | Path, split: str, variants: str | None = None) -> Corpus:
+def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Corpus:
     """Reads a split.
 
     Args:
       root: the corpus.
       split: whose dialogues; a corpus without splits is read whole.
-      variants: a folder of schema variants, or None.
+      variants: folders of schema variants, by name.
 
     Raises:
       InputError: a file or dialogue that cannot be read, an id that appears twice, a service without a schema, no
@@ -224,9 +221,7 @@ def read(root: str | Path, split: str, variants: str | None = None) -> Corpus:
         raise InputError("no system turn has an action: there is nothing that utterances should say", root, split)
     used = {act.service for turn in turns for act in turn.acts}
     words = {ORIGINAL: {name: words_of(service) for name, service in by_name.items()}}
-    for name, place in (find_variants(variants) if variants is not None else {}).items():
-        if name == ORIGINAL:
-            raise InputError(f"a variant cannot be called {ORIGINAL!r}", place, "--variants")
+    for name, place in variants.items():
         words[name] = varied_words((by_name[one] for one in sorted(used)), read_root(place, leave_out_bad=True), name)
     train = schemas.get("train")
     seen = frozenset(service.service_name for service in train.services) if train is not None else None

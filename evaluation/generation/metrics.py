@@ -12,7 +12,7 @@ import msgspec
 from parapet.evaluation.generation.corpus import Corpus, Place
 from parapet.evaluation.generation.references import Act
 from parapet.evaluation.generation.scoring import Outcome, ScoredAct, Scores, TurnAct, Validated
-from parapet.evaluation.lines import ALL
+from parapet.evaluation.lines import ALL, with_mean
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
 
@@ -54,25 +54,62 @@ def turn_values(corpus: Corpus, acts: Iterable[ScoredAct], utterances: Mapping[P
     }
 
 
-def overall(corpus: Corpus, acts: Sequence[ScoredAct], utterances: Mapping[Place, str]) -> Numbers:
-    """The metrics of a system."""
-    of_turns = turn_values(corpus, acts, utterances).values()
-    bleu, _ = corpus_bleu([utterances[turn.place] for turn in corpus.turns], [turn.utterance for turn in corpus.turns])
+class PluginValues(msgspec.Struct, frozen=True):
+    """The values of plug-ins' metrics, for the system's utterances and for those chosen among its candidates."""
+
+    system: TurnValues = {}
+    ranked: TurnValues = {}
+
+
+class ScoredSet(msgspec.Struct, frozen=True):
+    """A set with its scores."""
+
+    corpus: Corpus
+    scores: Scores
+    plugins: PluginValues = PluginValues()
+
+
+def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
+    """The metrics of a system over some sets together; ``ranked``: of the utterances chosen among its candidates."""
+    acts: list[ScoredAct] = []
+    of_turns: list[Numbers] = []
+    pairs: list[tuple[str, str]] = []
+    plugins: dict[str, list[float | None]] = {}
+    for one in sets:
+        scores = one.scores.ranked if ranked else one.scores
+        if scores is None:
+            continue
+        acts += scores.acts
+        of_turns += turn_values(one.corpus, scores.acts, scores.utterances).values()
+        pairs += [(scores.utterances[turn.place], turn.utterance) for turn in one.corpus.turns]
+        for name, by_turn in (one.plugins.ranked if ranked else one.plugins.system).items():
+            plugins.setdefault(name, []).extend(by_turn.values())
     return {
         **accuracies(acts),
         **{name: mean(values[name] for values in of_turns) for name in ("faithful_turns", "slot_error_rate")},
-        "bleu": bleu,
+        "bleu": corpus_bleu([said for said, _ in pairs], [reference for _, reference in pairs])[0],
+        **{name: _mean_of_shares(values) for name, values in plugins.items()},
     }
 
 
-def metrics_of(corpus: Corpus, acts: Sequence[ScoredAct], utterances: Mapping[Place, str]) -> dict[str, Numbers]:
-    """The metrics of a system's utterances: of all, and SGSAcc of services seen in training and not."""
-    metrics = {ALL: overall(corpus, acts, utterances)}
-    if corpus.seen is not None:
-        for key, seen in ((SEEN, True), (UNSEEN, False)):
-            group = [one for one in acts if (one.act.service in corpus.seen) == seen]
-            if group:
-                metrics[key] = accuracies(group)
+def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
+    """The metrics of a system's utterances.
+
+    Of all together and of each set that has a name; SGSAcc of services seen in training and not; with candidates, of
+    the utterances chosen among them.
+    """
+    metrics = with_mean({ALL: overall(list(sets.values())), **{name: overall([sets[name]]) for name in sets if name}})
+    for key, seen in ((SEEN, True), (UNSEEN, False)):
+        group = [
+            act
+            for one in sets.values()
+            for act in one.scores.acts
+            if one.corpus.seen is not None and (act.act.service in one.corpus.seen) == seen
+        ]
+        if group:
+            metrics[key] = accuracies(group)
+    if any(one.scores.ranked for one in sets.values()):
+        metrics[RANKED] = overall(list(sets.values()), ranked=True)
     return metrics
 
 
@@ -224,13 +261,6 @@ class Metric(Protocol):
 ChosenMetric = tuple[plugins.Chosen, Metric]
 
 
-class PluginValues(msgspec.Struct, frozen=True):
-    """The values of plug-ins' metrics, for the system's utterances and for those chosen among its candidates."""
-
-    system: TurnValues = {}
-    ranked: TurnValues = {}
-
-
 def read_metrics(names: Sequence[str], taken: Container[str]) -> dict[str, ChosenMetric]:
     """The metrics that ``--metrics`` names, by name.
 
@@ -284,10 +314,7 @@ def _as_float(value: object) -> float | None:
         return math.nan
 
 
-def means(values: TurnValues) -> Numbers:
-    """The mean of each metric over the turns that have it; None where none has."""
-    averages: Numbers = {}
-    for name, by_turn in values.items():
-        defined = [value for value in by_turn.values() if value is not None]
-        averages[name] = math.fsum(defined) / len(defined) if defined else None
-    return averages
+def _mean_of_shares(values: Sequence[float | None]) -> float | None:
+    """The mean over the turns that have a value; None where none has."""
+    defined = [value for value in values if value is not None]
+    return math.fsum(defined) / len(defined) if defined else None

@@ -8,10 +8,11 @@ from typing import Literal
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import ORIGINAL, Corpus, Place, SystemTurn, tampered
+from parapet.evaluation.generation.corpus import Corpus, Place, SystemTurn, tampered
 from parapet.evaluation.generation.predictions import Candidate, Prediction
 from parapet.evaluation.generation.references import Act, ServiceWords, references
 from parapet.evaluation.generation.scorers import Question, Scorer, any_entailed, ask_all, best_of, entails
+from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import Stage
 
 Premise = Literal["utterance", "augmented"]

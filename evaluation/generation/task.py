@@ -11,12 +11,13 @@ from parapet.evaluation.generation import metrics as measures
 from parapet.evaluation.generation.corpus import Corpus, Place, SystemTurn
 from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, PluginValues, missing_values
+from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, missing_values
 from parapet.evaluation.generation.nli import Nli
-from parapet.evaluation.generation.predictions import REFERENCE, Prediction, read_predictions
+from parapet.evaluation.generation.predictions import REFERENCE, Prediction, predicted_variants, read_predictions
 from parapet.evaluation.generation.scorers import Cached
-from parapet.evaluation.generation.scoring import ScoredAct, Scores, evaluate
+from parapet.evaluation.generation.scoring import ScoredAct, TurnAct, Validated, evaluate
 from parapet.evaluation.lines import ALL, Key, group_label
+from parapet.evaluation.sets import ORIGINAL, Sources, find_sets
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
@@ -55,11 +56,17 @@ TERMS = {
 }
 
 
-class Inputs(msgspec.Struct, frozen=True):
-    """What is scored, and by what."""
+class SetInputs(msgspec.Struct, frozen=True):
+    """What is scored in a set."""
 
     corpus: Corpus
     predictions: dict[Place, Prediction]
+
+
+class Inputs(msgspec.Struct, frozen=True):
+    """What is scored by set, and by what; of an original without others the name is empty."""
+
+    sets: dict[str, SetInputs]
     scorer: Cached
     metrics: dict[str, ChosenMetric]
 
@@ -71,8 +78,15 @@ class ScorerName(msgspec.Struct, frozen=True):
     model: str
 
 
-class Details(msgspec.Struct, frozen=True):
-    """``details.json``."""
+class SetDetails(msgspec.Struct, frozen=True):
+    """What ``details.json`` has of a set."""
+
+    turns: int
+    coverage: measures.Coverage
+
+
+class Details(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``details.json``; ``sets`` where there are several."""
 
     scorer: ScorerName
     validation: bool
@@ -84,15 +98,16 @@ class Details(msgspec.Struct, frozen=True):
     by_service: dict[str, measures.Group]
     tampered_references: dict[str, measures.TamperedF1]
     bleu_signature: str
+    sets: dict[str, SetDetails] = {}
 
 
 class Generation(Task[Inputs], frozen=True, kw_only=True):
     """``parapet evaluate --task generation``.
 
     Attributes:
-      reference: a corpus with the acts of system turns; ``split`` whose dialogues.
-      predictions: JSON lines, a folder with dialogues, or ``reference``: the corpus's own turns.
-      variants: a folder of schema variants, or None.
+      sources: the corpora with the acts of system turns. The references of acts are tested in the words of its
+        variants, which are sets as well where predictions for them are there: of the same acts.
+      predictions: JSON lines, a folder with those of each set, or ``reference``: the corpora's own turns.
       scorer: who judges entailment; ``nli_model`` is the folder of its model, ``batch`` pairs at a time.
       cache: a file that keeps judgements for another run.
       metrics: names of plug-ins' metrics.
@@ -102,10 +117,8 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
 
     name = "evaluate_generation"
 
-    reference: str
+    sources: Sources
     predictions: str
-    split: str = "test"
-    variants: str | None = None
     scorer: Literal["lexical", "nli"] = "lexical"
     nli_model: str | None = None
     batch: int = 32
@@ -117,14 +130,29 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
     def inputs(self) -> dict[str, str | None]:
         """The folders, and the file of predictions."""
         predictions = None if self.predictions == REFERENCE else self.predictions
-        return {"reference": self.reference, "predictions": predictions, "variants": self.variants}
+        return {**self.sources.inputs(), "predictions": predictions}
 
     def read(self) -> Inputs:
-        """Reads the corpus and the predictions, and makes the scorer. Raises InputError where one of them fails."""
+        """Reads the corpora and the predictions, and makes the scorer. Raises InputError where one of them fails."""
         metrics = measures.read_metrics(self.metrics, TAKEN)
         scorer = Cached(self._scorer(), self.cache or "")
-        corpus = read_corpus(self.reference, self.split, self.variants)
-        return Inputs(corpus, read_predictions(self.predictions, self.split, corpus.turns), scorer, metrics)
+        split = self.sources.split
+        (_, path, _), *roots = find_sets(self.sources)
+        variants = {root.name: root.path for root in roots if root.kind == "variant"}
+        original = read_corpus(path, split, variants)
+        corpora = {ORIGINAL: original}
+        own_words = msgspec.structs.replace(original, words={ORIGINAL: original.words[ORIGINAL]})
+        corpora |= dict.fromkeys(predicted_variants(self.predictions, split, list(variants)), own_words)
+        for root in roots:
+            if root.kind == "other":
+                corpus = read_corpus(root.path, split)
+                seen = original.seen if corpus.seen is None else corpus.seen  # it has the original's services
+                corpora[root.name] = msgspec.structs.replace(corpus, seen=seen)
+        turns = {name: corpus.turns for name, corpus in corpora.items()}
+        predictions = read_predictions(self.predictions, split, turns)
+        named = len(corpora) > 1
+        sets = {name if named else "": SetInputs(corpora[name], predictions[name]) for name in corpora}
+        return Inputs(sets, scorer, metrics)
 
     def _scorer(self) -> Lexical | Nli:
         if self.scorer == "nli" and self.nli_model is not None:
@@ -137,85 +165,92 @@ class Generation(Task[Inputs], frozen=True, kw_only=True):
 
     def score(self, inputs: Inputs, stage: Stage) -> Result:
         """SGSAcc, slot error rate and BLEU."""
-        corpus, scorer = inputs.corpus, inputs.scorer
-        scores = evaluate(corpus, inputs.predictions, scorer, self.seed, self.validation, stage)
-        plugins = measures.plugin_values(inputs.metrics, corpus, scores)
-        metrics = metrics_of(corpus, scores, plugins)
-        details = details_of(corpus, scores, ScorerName(scorer.name, scorer.model), self.validation)
-        rows = rows_of(corpus, scores, plugins)
+        scorer, sets = inputs.scorer, {}
+        for name, one in inputs.sets.items():
+            if name:
+                stage(name)
+            scores = evaluate(one.corpus, one.predictions, scorer, self.seed, self.validation, stage)
+            sets[name] = ScoredSet(one.corpus, scores, measures.plugin_values(inputs.metrics, one.corpus, scores))
+        metrics = measures.metrics_of(sets)
+        details = details_of(sets, ScorerName(scorer.name, scorer.model), self.validation)
+        original = next(iter(sets.values())).corpus
         return Result(
-            files=files_of(metrics, details, rows, report(corpus, scores, metrics, details)),
+            files=files_of(metrics, details, rows_of(sets, list(inputs.metrics)), report(sets, metrics, details)),
             summary=_summary(metrics, details, list(inputs.metrics)),
             options={
-                "split": self.split,
-                "variants": list(corpus.words)[1:],
+                "split": self.sources.split,
+                "variants": list(original.words)[1:],
                 "scorer": scorer.name,
                 "model": scorer.model,
                 "validation": self.validation,
                 "seed": self.seed,
                 "own_turns": self.predictions == REFERENCE,
+                **({"sets": list(sets)} if len(sets) > 1 else {}),
             },
             counts={"turns": details.turns, "acts": details.coverage.acts},
             plugins=recorded(*(chosen for chosen, _ in inputs.metrics.values())),
         )
 
 
-def metrics_of(corpus: Corpus, scores: Scores, plugins: PluginValues) -> Metrics:
-    """``metrics.json``."""
-    metrics = measures.metrics_of(corpus, scores.acts, scores.utterances)
-    metrics[ALL] |= measures.means(plugins.system)
-    if scores.ranked is not None:
-        ranked = measures.overall(corpus, scores.ranked.acts, scores.ranked.utterances)
-        metrics[measures.RANKED] = {**ranked, **measures.means(plugins.ranked)}
-    return metrics
-
-
-def details_of(corpus: Corpus, scores: Scores, scorer: ScorerName, validation: bool) -> Details:
+def details_of(sets: Mapping[str, ScoredSet], scorer: ScorerName, validation: bool) -> Details:
     """``details.json``."""
-    acts = scores.acts
+    acts = [act for one in sets.values() for act in one.scores.acts]
+    checks: dict[str, list[tuple[TurnAct, Validated]]] = {}
+    for name, one in sets.items():
+        # Of the original in the words of each schema, and of other sets in its words; variants have the same acts.
+        schemas = one.scores.checks.items() if name in ("", ORIGINAL) else [(name, one.scores.checks[ORIGINAL])]
+        checks |= {schema: of for schema, of in schemas if schema not in checks}
     return Details(
         scorer=scorer,
         validation=validation,
-        turns=len(corpus.turns),
+        turns=sum(len(one.corpus.turns) for one in sets.values()),
         coverage=measures.coverage(acts),
         by_act=measures.breakdown(acts, lambda one: one.act.act),
         by_slot_type=measures.breakdown(acts, lambda one: one.act.kind),
         by_act_and_slot_type=measures.breakdown(acts, lambda one: f"{one.act.act} {one.act.kind}"),
         by_service=measures.breakdown(acts, lambda one: one.act.service),
         tampered_references={
-            name: measures.tampered_f1(checks)
-            for name, checks in scores.checks.items()
-            if any(validated.tampered is not None for _, validated in checks)
+            schema: measures.tampered_f1(of)
+            for schema, of in checks.items()
+            if any(validated.tampered is not None for _, validated in of)
         },
         bleu_signature=measures.corpus_bleu([""], [""])[1],
+        sets={
+            name: SetDetails(len(one.corpus.turns), measures.coverage(one.scores.acts))
+            for name, one in sets.items()
+            if name
+        },
     )
 
 
-def rows_of(corpus: Corpus, scores: Scores, plugins: PluginValues) -> bytes:
-    """A row for each turn, with the metrics of turns, and after it one for each of its acts."""
-    of_turns = measures.turn_values(corpus, scores.acts, scores.utterances)
-    by_turn: dict[Place, list[ScoredAct]] = {}
-    for one in scores.acts:
-        by_turn.setdefault(one.turn.place, []).append(one)
+def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
+    """A row for each turn of each set, with the metrics of turns, and after it one for each of its acts."""
     keys: list[Key] = []
     texts: dict[str, list[str | None]] = {name: [] for name in _TEXTS}
-    values: dict[str, list[float | None]] = {name: [] for name in (*_ACT_METRICS, *_TURN_METRICS, *plugins.system)}
+    values: dict[str, list[float | None]] = {name: [] for name in (*_ACT_METRICS, *_TURN_METRICS, *plugins)}
 
-    def add(place: Place, row_texts: Mapping[str, str | None], row_values: Numbers) -> None:
-        keys.append((corpus.name, *place))
+    def add(key: Key, row_texts: Mapping[str, str | None], row_values: Numbers) -> None:
+        keys.append(key)
         for name, column in texts.items():
             column.append(row_texts.get(name))
         for name, numbers in values.items():
             numbers.append(row_values.get(name))
 
-    for turn in corpus.turns:
-        place, utterance = turn.place, scores.utterances[turn.place]
-        missing = "; ".join(f"{slot}: {value}" for slot, value in missing_values(turn.acts, utterance))
-        of_plugins = {name: by_place[place] for name, by_place in plugins.system.items()}
-        row = {"kind": "turn", "values": missing or None, "utterance": utterance}
-        add(place, row, {**of_turns[place], **of_plugins})
-        for one in by_turn.get(place, ()):
-            add(place, _act_texts(one), measures.accuracies([one]))
+    for name, one in sets.items():
+        corpus, scores = one.corpus, one.scores
+        of_turns = measures.turn_values(corpus, scores.acts, scores.utterances)
+        by_turn: dict[Place, list[ScoredAct]] = {}
+        for act in scores.acts:
+            by_turn.setdefault(act.turn.place, []).append(act)
+        for turn in corpus.turns:
+            place, utterance = turn.place, scores.utterances[turn.place]
+            key = (name or corpus.name, *place)
+            missing = "; ".join(f"{slot}: {value}" for slot, value in missing_values(turn.acts, utterance))
+            of_plugins = {plugin: by_place[place] for plugin, by_place in one.plugins.system.items()}
+            row = {"kind": "turn", "values": missing or None, "utterance": utterance}
+            add(key, row, {**of_turns[place], **of_plugins})
+            for act in by_turn.get(place, ()):
+                add(key, _act_texts(act), measures.accuracies([act]))
     return rows_bytes(keys, values, texts)
 
 
@@ -252,7 +287,7 @@ def _summary(metrics: Metrics, details: Details, plugins: Sequence[str]) -> list
     return lines
 
 
-def report(corpus: Corpus, scores: Scores, metrics: Metrics, details: Details) -> Report:
+def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Details) -> Report:
     """The report, from ``metrics.json``, ``details.json`` and the acts."""
     of_all, covered, scorer = metrics[ALL], details.coverage, details.scorer
     plugins = [name for name in of_all if name not in measures.METRICS]
@@ -273,6 +308,9 @@ def report(corpus: Corpus, scores: Scores, metrics: Metrics, details: Details) -
               rows=[_check_row(name, check) for name, check in details.tampered_references.items()]),
     ]  # fmt: skip
     sections: list[Section] = [table for table in tables if table.rows]
+    if details.sets:
+        dots = [Dot(name, metrics[name]["sgsacc"]) for name in details.sets]
+        sections.insert(1, Dots(title="SGSAcc by set", dots=dots))
     if len(details.tampered_references) > 1:
         dots = [Dot(name, check.f1) for name, check in details.tampered_references.items()]
         sections.append(Dots(title="F1 on tampered references by schema", dots=dots))
@@ -284,7 +322,8 @@ def report(corpus: Corpus, scores: Scores, metrics: Metrics, details: Details) -
         title="Generated utterances",
         headline=f"{text.percent(of_all['sgsacc'])} of acts are said faithfully",
         lead=f"{text.counted(details.turns, 'system turn')} with {text.counted(covered.acts, 'act')} of "
-        f"{corpus.name or 'the corpus'}; {covered.valid:,} acts count, {text.percent(covered.share_valid)}.",
+        f"{', '.join(details.sets) or next(iter(sets.values())).corpus.name or 'the corpus'}; "
+        f"{covered.valid:,} acts count, {text.percent(covered.share_valid)}.",
         tiles=[
             Tile(f"SGSAcc ({scorer.name})", text.percent(of_all["sgsacc"], 2)),
             Tile("coverage", text.percent(covered.share_valid, 2)),
@@ -292,7 +331,7 @@ def report(corpus: Corpus, scores: Scores, metrics: Metrics, details: Details) -
             Tile("slot error rate", text.percent(of_all["slot_error_rate"], 2)),
             Tile("BLEU", text.number(of_all["bleu"], 2)),
         ],
-        sections=[*sections, *_worst(corpus, scores)],
+        sections=[*sections, *_worst(sets)],
         notes=notes,
         terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details.bleu_signature}`."},
         links=FILES,
@@ -320,31 +359,30 @@ def _check_row(name: str, check: measures.TamperedF1) -> list[str]:
     return [name, *(text.percent(share, 2) for share in shares), f"{check.acts:,}"]
 
 
-def _worst(corpus: Corpus, scores: Scores) -> list[Section]:
+def _worst(sets: Mapping[str, ScoredSet]) -> list[Section]:
     """The turns with the most unfaithful acts, then those that miss the most values."""
-    unfaithful: dict[Place, list[ScoredAct]] = {}
-    for one in scores.acts:
-        if one.outcome == "unfaithful":
-            unfaithful.setdefault(one.turn.place, []).append(one)
-
-    def faults(turn: SystemTurn) -> tuple[int, int]:
-        missing = missing_values(turn.acts, scores.utterances[turn.place])
-        return len(unfaithful.get(turn.place, ())), len(missing)
-
-    wrong = [turn for turn in corpus.turns if faults(turn) != (0, 0)]
-    worst = sorted(wrong, key=lambda turn: (*(-n for n in faults(turn)), turn.place))[:EXAMPLES]
-    if not worst:
-        return []
+    wrong: list[tuple[int, int, str, SystemTurn, list[ScoredAct]]] = []
+    for name, one in sets.items():
+        unfaithful: dict[Place, list[ScoredAct]] = {}
+        for act in one.scores.acts:
+            if act.outcome == "unfaithful":
+                unfaithful.setdefault(act.turn.place, []).append(act)
+        for turn in one.corpus.turns:
+            acts = unfaithful.get(turn.place, [])
+            n_missing = len(missing_values(turn.acts, one.scores.utterances[turn.place]))
+            if acts or n_missing:
+                wrong.append((-len(acts), -n_missing, name, turn, acts))
+    worst = sorted(wrong, key=lambda found: (*found[:2], found[3].place, found[2]))[:EXAMPLES]
     examples = []
-    for turn in worst:
-        utterance = scores.utterances[turn.place]
+    for _, _, name, turn, acts in worst:
+        utterance = sets[name].scores.utterances[turn.place]
         lines = {"before": turn.previous, "ground truth": turn.utterance, "utterance": utterance}
         shown = [Line(label, [Part(line)]) for label, line in lines.items()]
-        acts = unfaithful.get(turn.place, ())
         shown += [Line("not entailed", [Part(one.validated.reference)]) for one in acts if one.validated.reference]
         shown += [
             Line("missing value", [Part(f"{slot}: {value}")]) for slot, value in missing_values(turn.acts, utterance)
         ]
-        examples.append(Example(f"dialogue {turn.dialogue_id}, turn {turn.turn}", shown))
+        place = f"dialogue {turn.dialogue_id}, turn {turn.turn}" + (f" of {name}" if name else "")
+        examples.append(Example(place, shown))
     note = f"{len(examples):,} of {text.counted(len(wrong), 'turn')} with an error."
-    return [Examples(title="Turns with the most errors", note=note, examples=examples)]
+    return [Examples(title="Turns with the most errors", note=note, examples=examples)] if examples else []

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from parapet.evaluation.lines import Key, Keyed, check_same, key_of, named, read_keyed
+from parapet.evaluation.lines import Key, Keyed, check_complete, key_of, named, read_keyed
 from parapet.evaluation.sets import ORIGINAL, Placed, open_reference, read_dialogues, read_rows
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
@@ -92,7 +92,7 @@ def read_turns(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
         for key, placed in rows.items():
             if key not in truth.turns:
                 raise placed.error(f"the reference has no {named(key)}")
-        check_same(truth.turns, {key: (placed.line, placed.row) for key, placed in rows.items()}, predictions)
+        check_complete(truth.turns, rows, predictions)
     found = {}
     for key, placed in rows.items():
         row, its = placed.row, truth.turns[key] if truth is not None else None
@@ -132,7 +132,7 @@ def _predicted(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
             found[key] = placed
         return found
     rows = {
-        key: Placed(key[0], predictions, number, row)
+        key: Placed(key[0], predictions, f"line {number}", row)
         for key, (number, row) in read_keyed(predictions, Detected).items()
     }
     if truth is None or "" in truth.sets or any(key[0] for key in rows):

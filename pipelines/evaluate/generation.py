@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser, add_split
-from parapet.schemas.layout import sample_root
+from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.sets import add_sets, sources_of
 
 if TYPE_CHECKING:
     from parapet.evaluation.generation.task import Generation
@@ -21,6 +21,8 @@ with variants, how well true references are distinguished from tampered ones und
 EXAMPLE = """\
   parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores
   parapet evaluate --task generation --reference my_corpus --split dev --predictions reference --output upper_bound
+  parapet evaluate --task generation --reference my_corpus --variants my_variants --sets entities=unseen_entities \\
+      --predictions my_utterances --output my_scores      # my_utterances/original/..., my_utterances/v1/...
   parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --scorer nli \\
       --nli_model roberta-large-mnli --cache judgements.jsonl --output my_scores"""
 
@@ -34,15 +36,20 @@ def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task generation", DESCRIPTION, EXAMPLE, NOTE)
     add = parser.add_argument
-    add("--reference", metavar="ROOT", help="corpus with the acts of system turns (default: the bundled sample)")
-    add_split(parser)
+    add_sets(
+        parser,
+        reference="corpus with the acts of system turns, or a release",
+        variants="schema variants, DIR/v1/train/schema.json: true references against tampered ones in the words of "
+        "each; and sets of the same acts, where there are predictions for them",
+        sets="other corpora: entities=made/unseen_entities",
+    )
     add(
         "--predictions",
         required=True,
         metavar="PATH|reference",
-        help="JSON lines, a folder with SGD dialogues, or 'reference': the corpus's own turns",
+        help="JSON lines; SGD dialogues; a folder with those of each set: original/, v1/, ...; or 'reference': the "
+        "corpus's own turns",
     )
-    add("--variants", metavar="DIR", help="folder of schema variants: DIR/v1/train/schema.json")
     add("--scorer", choices=("lexical", "nli"), default="lexical", help="what judges entailment (default lexical)")
     add(
         "--nli_model", metavar="DIR", help="for --scorer nli: a folder with a classifier of text pairs, such as RoBERTa"
@@ -67,10 +74,8 @@ def task(args: argparse.Namespace) -> Generation:
     from parapet.evaluation.generation.task import Generation
 
     return Generation(
-        reference=str(args.reference or sample_root()),
+        sources=sources_of(args),
         predictions=args.predictions,
-        split=args.split,
-        variants=args.variants,
         scorer=args.scorer,
         nli_model=args.nli_model,
         batch=args.batch,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import Parser, StrictParser, add_split
+from parapet.pipelines.flags import Parser, StrictParser
 from parapet.pipelines.models.family import (
     CORPORA,
     TRAINING,
@@ -30,9 +30,10 @@ from parapet.pipelines.models.family import (
     read_checkpoint,
     read_sets,
 )
+from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there, sample_root
+from parapet.schemas.layout import as_path, is_there
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.generation.inference import Job, Reranker
@@ -63,8 +64,8 @@ class Generation(Family):
     """A T5 for system utterances."""
 
     predict_description = """\
-A model and a corpus -> an utterance for the acts of each system turn: OUT/predictions/original.jsonl, and a
-file for each variant and set, as 'parapet evaluate --task generation' takes them."""
+A model and a corpus -> an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl,
+and so on for each variant and set, as 'parapet evaluate --task generation' takes them."""
     batch = (32, "turns")
 
     def __init__(self, model: str) -> None:
@@ -77,7 +78,7 @@ file for each variant and set, as 'parapet evaluate --task generation' takes the
 {command} --reference my_corpus --candidates 5 --rerank lexical \\
       --output my_utterances
   parapet evaluate --task generation --reference my_corpus \\
-      --predictions my_utterances/predictions/original.jsonl --output my_scores"""
+      --predictions my_utterances/predictions --output my_scores"""
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """Corpora, a checkpoint, and limits."""
@@ -119,10 +120,12 @@ file for each variant and set, as 'parapet evaluate --task generation' takes the
         add = parser.add_argument
         if self.model == PREFIX_TUNED:
             add("--checkpoint", required=True, metavar="DIR", help="the T5 that it was trained with")
-        add("--reference", metavar="ROOT", help="corpus with the acts of system turns (default: the bundled sample)")
-        add_split(parser)
-        add("--variants", metavar="DIR", help="folder of schema variants: the same acts in the words of each")
-        add("--sets", nargs="+", default=[], metavar="NAME=ROOT", help="other corpora: entities=made/unseen_entities")
+        add_sets(
+            parser,
+            reference="corpus with the acts of system turns, or a release",
+            variants="folder of schema variants: the same acts in the words of each",
+            sets="other corpora: entities=made/unseen_entities",
+        )
         add("--beams", type=int, metavar="N", help="of the search (default: as many as candidates, at least 1)")
         add("--candidates", type=int, default=0, metavar="N", help="write the N best with their scores (default: none)")
         add("--rerank", choices=("lexical", "nli"), help="choose the candidate that says the most acts, by this scorer")
@@ -132,16 +135,12 @@ file for each variant and set, as 'parapet evaluate --task generation' takes the
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
-        from parapet.evaluation.sets import parse_sets
-
         check_numbers(args, {"candidates": 0, "beams": 1})
         checkpoint: str | None = getattr(args, "checkpoint", None)
-        others = parse_sets(args.sets)
         check_apart(args.output, model=args.model, checkpoint=checkpoint)
-        check_apart(args.output, reference=args.reference, variants=args.variants)
-        for flag, paths in (("also", args.also), ("sets", others.values())):
-            for path in paths:
-                check_apart(args.output, **{flag: path})
+        flags = sources_of(args)
+        for path in args.also:
+            check_apart(args.output, also=path)
         if args.beams is not None and args.beams < args.candidates:
             raise InputError(f"{args.candidates} candidates need as many beams: {args.beams} are fewer", "--beams")
         check_device(args, "transformers")
@@ -151,11 +150,11 @@ file for each variant and set, as 'parapet evaluate --task generation' takes the
         from parapet.evaluation.models.generation.inference import Job, relative_of
 
         saving.check(args.model, self.model, checkpoint)
-        sets = tuple(sources(str(args.reference or sample_root()), args.split, args.variants, others))
-        reranker = _reranker(args, [source.name for source in sets])
+        sets = tuple(sources(flags))
+        reranker = _reranker(args, [relative_of(source.name, flags.split) for source in sets])
         candidates = max(1, args.candidates) if reranker else args.candidates
         search = Search(args.batch_size, args.beams or max(1, candidates), candidates)
-        own = {"checkpoint": checkpoint, "search": search, "sets": sets, "reranker": reranker}
+        own = {"checkpoint": checkpoint, "search": search, "sets": sets, "split": flags.split, "reranker": reranker}
         job = job_of(Job, args, self.model, **own)
         read = [("--model", args.model), *(("--reference", file.path) for source in sets for file in source.files)]
         more = [
@@ -164,22 +163,21 @@ file for each variant and set, as 'parapet evaluate --task generation' takes the
             *(("--also", path) for path in args.also),
         ]
         changed = "where the reranker chose another than the most likely"
+        names = [source.name for source in sets]
+        also = {name: (f"reranked/{name}", changed) if reranker else None for name in names}
         return Prediction(
             job=job,
-            header=_header(job, args.split),
+            header=_header(job),
             inputs=read + [(flag, path) for flag, path in more if path],
             asked="turns",
             answered="said",
-            outputs=tuple(
-                Output(relative_of(name), f"said/{name}", "turn", (f"reranked/{name}", changed) if reranker else None)
-                for name in (source.name for source in sets)
-            ),
+            outputs=tuple(Output(relative_of(name, flags.split), f"said/{name}", "turn", also[name]) for name in names),
             warnings=WARNINGS,
         )
 
 
-def _reranker(args: argparse.Namespace, names: Sequence[str]) -> Reranker | None:
-    from parapet.evaluation.models.generation.inference import PREDICTIONS, Reranker, scorer_of
+def _reranker(args: argparse.Namespace, files: Sequence[str]) -> Reranker | None:
+    from parapet.evaluation.models.generation.inference import Reranker, scorer_of
 
     if (args.rerank == "nli") != (args.nli_model is not None):
         reason = "a folder with a model is needed" if args.rerank == "nli" else "goes with --rerank nli: add it"
@@ -190,25 +188,25 @@ def _reranker(args: argparse.Namespace, names: Sequence[str]) -> Reranker | None
         return None
     if args.candidates < 2 and not args.also:
         raise InputError("there is nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
-    folders = [str(as_path(folder) / PREDICTIONS) for folder in args.also]
-    for folder in folders:
-        for name in names:
-            if not is_there(as_path(folder) / f"{name}.jsonl"):
-                raise InputError(f"has no predictions of {name}: expected {name}.jsonl", folder, "--also")
-    reranker = Reranker(args.rerank, args.nli_model or "", args.batch_size, tuple(folders))
+    for folder in args.also:
+        for file in files:
+            if not is_there(as_path(folder) / file):
+                name = file.split("/")[1]
+                raise InputError(f"has no predictions of {name}: expected {file}", folder, "--also")
+    reranker = Reranker(args.rerank, args.nli_model or "", args.batch_size, tuple(args.also))
     scorer_of(reranker.scorer, reranker.folder, reranker.batch_size)
     return reranker
 
 
-def _header(job: Job, split: str) -> dict[str, object]:
+def _header(job: Job) -> dict[str, object]:
     """What ``run.json`` says besides files and counts."""
-    from parapet.evaluation.models.generation.inference import scorer_of
+    from parapet.evaluation.models.generation.inference import relative_of, scorer_of
     from parapet.evaluation.writing import sha256_of
 
     reranker = job.reranker
     scorer = scorer_of(reranker.scorer, reranker.folder, reranker.batch_size).model if reranker else None
     options = {
-        "split": split,
+        "split": job.split,
         "sets": [source.name for source in job.sets],
         "beams": job.search.beams,
         "candidates": job.search.candidates,
@@ -218,7 +216,7 @@ def _header(job: Job, split: str) -> dict[str, object]:
         **run_header(f"predict_{job.model}", options),
         "model": digest_of_model(job.folder),
         "also": [
-            {"set": source.name, "sha256": sha256_of(as_path(folder) / f"{source.name}.jsonl")}
+            {"set": source.name, "sha256": sha256_of(as_path(folder) / relative_of(source.name, job.split))}
             for folder in (reranker.others if reranker else ())
             for source in job.sets
         ],

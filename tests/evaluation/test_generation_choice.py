@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.evaluation.generation import metrics as totals
-from parapet.evaluation.generation.corpus import ORIGINAL, Corpus, Pools, SystemTurn
+from parapet.evaluation.generation.corpus import Corpus, Pools, SystemTurn
 from parapet.evaluation.generation.metrics import corpus_bleu, missing_values
 from parapet.evaluation.generation.predictions import Candidate, Prediction
 from parapet.evaluation.generation.references import Act, ServiceWords, Words
 from parapet.evaluation.generation.scorers import Judgement, Pair, Question, ask_all, entails
 from parapet.evaluation.generation.scoring import Context, Faithful, Validated, evaluate, judge, validate
 from parapet.evaluation.lines import ALL
+from parapet.evaluation.sets import ORIGINAL
 
 NEUTRAL = (0.1, 0.8, 0.1)
 CITY = ServiceWords({"city": Words("city", "the city")}, {})
@@ -172,7 +173,7 @@ def test_the_numbers_of_a_small_corpus_by_hand() -> None:
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
     # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
     assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
-    metrics = totals.metrics_of(CORPUS, scores.acts, scores.utterances)
+    metrics = totals.metrics_of({"": totals.ScoredSet(CORPUS, scores)})
     bleu = metrics[ALL].pop("bleu")
     assert metrics[ALL] == {
         "sgsacc": 1.0,

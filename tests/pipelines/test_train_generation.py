@@ -20,6 +20,7 @@ from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.transforms.checkpoints import digest
 
+FILE = Path("test", "utterances.jsonl")
 LEARNING = ["--batch_size", "10", "--patience", "50", "--max_input", "64", "--max_output", "16", "--quiet"]
 LEARNED = 0.7  # of the utterances; half are so for each act, and a T5 that learned the other way says a fifth
 OFTEN = ["--learning_rate", "0.015", "--epochs", "25", *LEARNING]
@@ -57,6 +58,10 @@ def prefixed(made: Path, tuned: Path) -> Path:
     return out
 
 
+def file_of(predictions: Path, name: str) -> Path:
+    return predictions / name / FILE
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -78,9 +83,9 @@ def right(path: Path, root: Path) -> float:
     return sum(row["utterance"] == wanted[row["dialogue_id"], row["turn"]] for row in rows) / len(rows)
 
 
-def scores(predictions: Path, reference: Path, out: Path) -> dict[str, Any]:
+def scores(predictions: Path, reference: Path, out: Path, *sets: str) -> dict[str, Any]:
     flags = ["--quiet", "--reference", str(reference), "--predictions", str(predictions), "--output", str(out)]
-    assert evaluate(["--task", "generation", *flags]) == 0
+    assert evaluate(["--task", "generation", *flags, *sets]) == 0
     found: dict[str, Any] = json.loads((out / "metrics.json").read_text())
     return found
 
@@ -99,12 +104,19 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made: Path, tuned: Pat
     given = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), *sets]
     assert predict([*given, "--output", str(tmp_path / "one")]) == 0
     said = tmp_path / "one" / "predictions"
-    assert sorted(path.name for path in said.iterdir()) == ["named.jsonl", "original.jsonl", "v1.jsonl"]
-    assert right(said / "original.jsonl", made / "toy") > LEARNED
+    assert sorted(path.name for path in said.iterdir()) == ["named", "original", "v1"]
+    assert right(file_of(said, "original"), made / "toy") > LEARNED
     # The variant's words, for the original's acts.
-    assert right(said / "v1.jsonl", made / "varied") > LEARNED
-    assert (said / "v1.jsonl").read_bytes() == (said / "named.jsonl").read_bytes()
-    assert scores(said / "original.jsonl", made / "toy", tmp_path / "s")["#ALL"]["sgsacc"] > LEARNED
+    assert right(file_of(said, "v1"), made / "varied") > LEARNED
+    assert (file_of(said, "v1")).read_bytes() == (file_of(said, "named")).read_bytes()
+    metrics = scores(said, made / "toy", tmp_path / "s", *sets)
+    assert {"original", "v1", "named", "#ALL", "#MEAN"} <= set(metrics)
+    assert metrics["original"]["sgsacc"] > LEARNED
+    # The variant says the original's acts in its own words: as a corpus of these words has them.
+    assert metrics["named"]["sgsacc"] > LEARNED
+    assert metrics["v1"]["slot_error_rate"] == metrics["named"]["slot_error_rate"]
+    alone = scores(said, made / "toy", tmp_path / "alone")
+    assert alone["#ALL"] == metrics["original"]
     # Other batches, dialogues in another order, two workers.
     turned = tmp_path / "turned"
     shutil.copytree(made / "toy", turned)
@@ -112,9 +124,9 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made: Path, tuned: Pat
     place.write_text(json.dumps(json.loads(place.read_text())[::-1]))
     again = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(turned), "--batch_size", "3", *TWO_WORKERS]
     assert predict([*again, "--output", str(tmp_path / "two")]) == 0
-    rows = rows_of(tmp_path / "two" / "predictions" / "original.jsonl")
+    rows = rows_of(tmp_path / "two" / "predictions" / "original" / FILE)
     assert [row["dialogue_id"] for row in rows[:5]] == ["05"] * 5
-    assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(said / "original.jsonl")
+    assert sorted(rows, key=lambda row: (row["dialogue_id"], row["turn"])) == rows_of(file_of(said, "original"))
 
 
 def test_prefixes_learn_predict_and_need_their_t5(
@@ -125,7 +137,7 @@ def test_prefixes_learn_predict_and_need_their_t5(
     given = ["pt_t5", "--quiet", "--model", str(prefixed), "--reference", str(made / "other")]
     out = tmp_path / "out"
     assert predict([*given, "--checkpoint", str(tuned / "checkpoint"), "--output", str(out)]) == 0
-    assert right(out / "predictions" / "original.jsonl", made / "other") > LEARNED
+    assert right(out / "predictions" / "original" / FILE, made / "other") > LEARNED
     told = refused([*given, "--checkpoint", str(made / "t5"), "--output", str(tmp_path / "no")], capsys)
     assert "--checkpoint: is not the T5 that the prefixes are for: that has the digest" in told.replace(str(made), "")
     cut = tmp_path / "cut"
@@ -174,10 +186,14 @@ def test_the_reranker_raises_sgsacc(
     found = {}
     for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items():
         assert predict([*asked, *flags, "--output", str(tmp_path / name)]) == 0
-        found[name] = scores(tmp_path / name / "predictions" / "original.jsonl", made / "toy", tmp_path / f"s-{name}")
+        found[name] = scores(
+            tmp_path / name / "predictions" / "original" / FILE,
+            made / "toy",
+            tmp_path / f"s-{name}",
+        )
     assert found["ranked"]["#ALL"]["sgsacc"] > found["plain"]["#ALL"]["sgsacc"]
     assert found["ranked"]["#ALL"] == found["ranked"]["#RANKED"] == found["plain"]["#RANKED"]
-    rows = {name: rows_of(tmp_path / name / "predictions" / "original.jsonl") for name in found}
+    rows = {name: rows_of(tmp_path / name / "predictions" / "original" / FILE) for name in found}
     assert [row["candidates"] for row in rows["plain"]] == [row["candidates"] for row in rows["ranked"]]
     counts = json.loads((tmp_path / "ranked" / "run.json").read_text())["counts"]
     differ = sum(one["utterance"] != other["utterance"] for one, other in zip(*rows.values(), strict=True))
@@ -185,7 +201,7 @@ def test_the_reranker_raises_sgsacc(
     # Two models, the best of each: what either of them says well is said.
     both = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), "--rerank", "lexical"]
     assert predict([*both, "--also", str(tmp_path / "plain"), "--output", str(tmp_path / "both")]) == 0
-    assert right(tmp_path / "both" / "predictions" / "original.jsonl", made / "toy") > LEARNED
+    assert right(tmp_path / "both" / "predictions" / "original" / FILE, made / "toy") > LEARNED
     # What cannot be.
     told = {
         "--rerank: there is nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
@@ -196,7 +212,7 @@ def test_the_reranker_raises_sgsacc(
     }
     for reason, flags in told.items():
         given = [*both[:6], *flags, "--output", str(tmp_path / "no")]
-        assert reason in refused(given, capsys).replace(f"{made / 'predictions'}: ", ""), reason
+        assert reason in refused(given, capsys).replace(f"{made}: ", ""), reason
 
 
 def refused(argv: list[str], capsys: pytest.CaptureFixture[str], status: int = 2, run: Any = predict) -> str:
@@ -219,9 +235,11 @@ def test_turns_without_acts_are_told(
     flags = ["--reference", str(bare), "--candidates", "2", "--rerank", "lexical", "--output", str(tmp_path / "out")]
     assert predict(["ft_t5", "--model", str(tuned), *flags]) == 0
     told = capsys.readouterr()
-    assert "original.jsonl: 10 turns, 0 where the reranker chose another than the most likely" in told.out
+    assert (
+        "original/test/utterances.jsonl: 10 turns, 0 where the reranker chose another than the most likely" in told.out
+    )
     assert "original: 1 turn without an act: the utterance is empty" in told.err
-    rows = rows_of(tmp_path / "out" / "predictions" / "original.jsonl")
+    rows = rows_of(tmp_path / "out" / "predictions" / "original" / FILE)
     assert rows[0] == {"dialogue_id": "00", "turn": 1, "utterance": "", "candidates": [{"utterance": "", "score": 0.0}]}
     assert any(len(row["candidates"]) > 1 for row in rows)
     place.write_text(json.dumps([{**dialogues[0], "turns": "none"}]))

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import ORIGINAL, Kinds, SystemTurn, kinds_of, read, system_turns
+from parapet.evaluation.generation.corpus import Kinds, SystemTurn, kinds_of, read, system_turns
 from parapet.evaluation.generation.references import Act, ServiceWords, references, services_of, varied_words, words_of
 from parapet.evaluation.models.examples import Examples
+from parapet.evaluation.sets import ORIGINAL, Sources, find_sets
 from parapet.schemas.dialogue import is_marker
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, read_root
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of, read_corpus
-from parapet.transforms.variants.folders import find_variants
 
 # Before a sentence that does not tell which act it is; other acts have their name.
 LEADS = {"INFORM": "", "OFFER": "How about this:", "CONFIRM": "Please confirm:"}
@@ -123,35 +124,27 @@ class TurnTemplate(msgspec.Struct, frozen=True):
     text: str
 
 
-def sources(root: str, split: str, variants: str | None, others: Mapping[str, str]) -> list[Source]:
+def sources(flags: Sources) -> list[Source]:
     """The sets, the original first.
 
     A variant has the dialogues of the original: its acts, in the variant's words.
 
-    Args:
-      root: the corpus.
-      split: whose dialogues.
-      variants: a folder of schema variants, or None.
-      others: further corpora, by name.
-
     Raises:
       InputError: something is missing, or two sets have one name.
     """
-    services, original = _source(ORIGINAL, root, split)
+    (name, path, _), *roots = find_sets(flags)
+    services, original = _source(name, path, flags.split)
     found = [original]
-    for name, place in (find_variants(variants) if variants is not None else {}).items():
-        if name == ORIGINAL:
-            raise InputError(f"a variant cannot be called {ORIGINAL!r}", place, "--variants")
-        words = varied_words(services, read_root(place, leave_out_bad=True), name)
-        found.append(Source(name, original.files, original.kinds, words))
-    for name, other in others.items():
-        if name in {one.name for one in found}:
-            raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
-        found.append(_source(name, other, split)[1])
+    for name, path, kind in roots:
+        if kind == "variant":
+            words = varied_words(services, read_root(path, leave_out_bad=True), name)
+            found.append(Source(name, original.files, original.kinds, words))
+        else:
+            found.append(_source(name, path, flags.split)[1])
     return found
 
 
-def _source(name: str, root: str, split: str) -> tuple[list[Service], Source]:
+def _source(name: str, root: Path, split: str) -> tuple[list[Service], Source]:
     schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
     files = tuple(sorted(read_corpus(root, [split]).files, key=lambda file: file.relative))
     services = services_of(schemas, split)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import ORIGINAL, Corpus, Place, Pools, SystemTurn
+from parapet.evaluation.generation.corpus import Corpus, Place, Pools, SystemTurn
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.nli import Nli
 from parapet.evaluation.generation.predictions import Candidate, Prediction
@@ -22,6 +22,7 @@ from parapet.evaluation.models.generation.data import Source, TurnTemplate, turn
 from parapet.evaluation.models.generation.decoding import Generated, Generator, Search
 from parapet.evaluation.models.generation.saving import load
 from parapet.evaluation.models.inference import Answers, Part
+from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
 
@@ -85,7 +86,7 @@ class Reranker(msgspec.Struct, frozen=True):
     Attributes:
       scorer: ``lexical`` or ``nli``.
       folder, batch_size: of ``nli``: its model, and how many pairs of texts it gets at a time.
-      others: folders of predictions whose candidates are used too.
+      others: outputs of ``parapet predict`` whose candidates are used too.
     """
 
     scorer: str
@@ -115,7 +116,7 @@ class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True
     Attributes:
       checkpoint: the T5 that the model's prefixes are for.
       search: how utterances are searched for.
-      sets: whose system turns.
+      sets: whose system turns; ``split`` of them.
       reranker: chooses among candidates; None for the most likely.
     """
 
@@ -124,6 +125,7 @@ class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True
     checkpoint: str | None
     search: Search
     sets: tuple[Source, ...]
+    split: str
     reranker: Reranker | None
 
     def sources(self) -> Sequence[SourceFile]:
@@ -168,7 +170,7 @@ class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True
             "reranked": sum(best[place] != first[place] for place in first),
         }
         named = {f"{kind}/{source.name}": n for kind, n in counts.items() if n}
-        part = Part(relative_of(source.name), (*chunk.source, chunk.number), data)
+        part = Part(relative_of(source.name, self.split), (*chunk.source, chunk.number), data)
         return Answers([part], {f"said/{source.name}": len(turns), **named})
 
     def _candidates(self, turn: SystemTurn, generated: Generated | None, source: Source) -> tuple[Candidate, ...]:
@@ -176,7 +178,8 @@ class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True
         if generated is None:
             return (Candidate("", 0.0),)
         others = self.reranker.others if self.reranker is not None else ()
-        return merged(generated.candidates, *(_others(folder, source.name, turn) for folder in others))
+        paths = (files.join(folder, relative_of(source.name, self.split)) for folder in others)
+        return merged(generated.candidates, *(_others(path, turn) for path in paths))
 
     def _line(self, turn: SystemTurn, utterance: str, candidates: Sequence[Candidate]) -> bytes:
         row: dict[str, Any] = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": utterance}
@@ -185,14 +188,13 @@ class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True
         return msgspec.json.encode(row) + b"\n"
 
 
-def _others(folder: str, name: str, turn: SystemTurn) -> tuple[Candidate, ...]:
-    path = files.join(folder, f"{name}.jsonl")
+def _others(path: str, turn: SystemTurn) -> tuple[Candidate, ...]:
     candidates = read_candidates(path).get(turn.place)
     if candidates is None:
         raise InputError(f"there is no prediction for dialogue {turn.dialogue_id!r} turn {turn.turn}", path, "--also")
     return candidates
 
 
-def relative_of(name: str) -> str:
+def relative_of(name: str, split: str) -> str:
     """The file of a set's predictions, below the output folder."""
-    return f"{PREDICTIONS}/{name}.jsonl"
+    return f"{PREDICTIONS}/{name}/{split}/utterances.jsonl"

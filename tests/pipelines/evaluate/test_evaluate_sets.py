@@ -344,3 +344,65 @@ def test_labels_that_cannot_be_read(roots: dict[str, Path], tmp_path: Path, fail
         (["--reference", foreign, *said, "--split", "dev"], "no turns of split 'dev'; there are: test"),
     ):  # fmt: skip
         assert reason in fails("ood", *flags)
+
+
+def utterances(root: Path, n_wrong: int) -> list[dict[str, Any]]:
+    """The reference's own system turns, of which the first ones say nothing of what they should."""
+    return [
+        {"dialogue_id": id_, "turn": turn, "utterance": "Hm." if i < n_wrong else of["utterance"]}
+        for i, (id_, turn, of) in enumerate(turns_of(root, "SYSTEM"))
+    ]
+
+
+def write_variant(folder: Path) -> Path:
+    """A variant of the sample's schema: other descriptions."""
+    schema = json.loads((sample_root() / "test" / "schema.json").read_bytes())
+    for service in schema:
+        service["service_name"] += "1"
+        for slot in service["slots"]:
+            slot["description"] = f"{slot['description']} please"
+    (folder / "v1" / "test").mkdir(parents=True)
+    (folder / "v1" / "test" / "schema.json").write_text(json.dumps(schema))
+    return folder
+
+
+def test_utterances(roots: dict[str, Path], tmp_path: Path, fails: Fails) -> None:
+    """Two of the original's turns say nothing, ten of the variant's, none of the sets'."""
+    n_wrong = {"original": 2, "v1": 10, "typos": 0, "ood-20": 0}
+    every = {**roots, "v1": roots["original"]}
+    for name, root in every.items():
+        write(tmp_path / "said" / name / "test" / "utterances.jsonl", utterances(root, n_wrong[name]))
+    variants = write_variant(tmp_path / "variants")
+    flags = [*named(roots), "--variants", variants, "--predictions", tmp_path / "said"]
+    metrics = evaluate("generation", tmp_path / "out", *flags)
+    assert metrics["typos"]["sgsacc"] == metrics["ood-20"]["sgsacc"] == 1
+    assert metrics["typos"]["bleu"] == pytest.approx(100)
+    assert 1 > metrics["original"]["sgsacc"] > metrics["v1"]["sgsacc"] > 0.5
+    of_sets = [metrics[name]["sgsacc"] for name in n_wrong]
+    assert metrics["#MEAN"]["sgsacc"] == pytest.approx(sum(of_sets) / 4)
+    rows = rows_of(tmp_path / "out")
+    for group in (*n_wrong, "#ALL"):  # the mean of the rows of a set is its metric
+        for metric in ("sgsacc", "slot_error_rate", "faithful_turns"):
+            values = [row[metric] for row in rows if group in (row["set"], "#ALL") and row[metric] is not None]
+            assert metrics[group][metric] == pytest.approx(sum(values) / len(values))
+    silent = {name: sum(row["utterance"] == "Hm." for row in rows if row["set"] == name) for name in n_wrong}
+    assert silent == n_wrong
+    details = json.loads((tmp_path / "out" / "details.json").read_bytes())
+    assert {name: of["turns"] for name, of in details["sets"].items()} == {**N_SYSTEM, "v1": 49}
+    assert list(details["tampered_references"]) == ["ood-20", "original", "typos", "v1"]
+    # Without predictions for it, a variant has its words tested, and is no set.
+    (tmp_path / "said" / "v1" / "test" / "utterances.jsonl").unlink()
+    (tmp_path / "said" / "v1" / "test").rmdir()
+    (tmp_path / "said" / "v1").rmdir()
+    plain = evaluate("generation", tmp_path / "plain", "--variants", variants, "--predictions", tmp_path / "said")
+    assert {name: of for name, of in plain.items() if "SERVICES" not in name} == {"#ALL": metrics["original"]}
+    words = json.loads((tmp_path / "plain" / "details.json").read_bytes())["tampered_references"]
+    assert words == {name: details["tampered_references"][name] for name in ("original", "v1")}
+    own = evaluate("generation", tmp_path / "own", *named(roots), "--predictions", "reference")
+    assert {name: own[name]["sgsacc"] for name in SETS} == dict.fromkeys(SETS, 1.0)
+    bad = tmp_path / "said" / "typos" / "test" / "utterances.jsonl"
+    write(bad, utterances(roots["typos"], 0)[1:])
+    assert "turn 1 of typos\n" in fails("generation", *named(roots), "--predictions", tmp_path / "said")
+    assert f"no predictions of heard: expected .json or .jsonl files in {tmp_path}/said/heard/test" in fails(
+        "generation", "--sets", f"heard={roots['typos']}", "--predictions", tmp_path / "said"
+    )
