@@ -180,7 +180,9 @@ class Hub:
             raise HubError(f"is public: make it private at {self.url}/settings, or leave out --private", self.repo)
         version = release.manifest.version
         head, tagged = info.sha or "", tags.get(version, "")
-        plan = _compared(release.root, sums, self._files(tagged or head), Plan(True, bool(info.private), head, tagged))
+        plan = _compared(
+            release.root, sums, self._files(version if tagged else head), Plan(True, bool(info.private), head, tagged)
+        )
         if tagged and plan.different:
             reason = f"has a version {version} already, with another content ({_listed(plan.different)})"
             raise HubError(f"{reason}: a release never changes, build the next version", self.repo)

@@ -33,6 +33,8 @@ def split_sha256(files: Iterable[str]) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, datetime.datetime):  # pandas' own, of nanoseconds
+        return value.isoformat()
     if isinstance(value, (decimal.Decimal, datetime.timedelta)):
         return str(value)
     raise TypeError(f"cannot be written as JSON: {type(value).__name__}")

@@ -18,7 +18,7 @@ import pytest
 import release_folder as folder
 from folders import files_of
 from hub_server import ATTRIBUTES, HubServer, Repo
-from huggingface_hub import constants
+from huggingface_hub import constants, snapshot_download
 from release_corpora import Built
 
 from parapet.pipelines.main import main
@@ -103,6 +103,24 @@ def test_what_arrives_is_the_release(
     assert f"repository: there, {'private' if private else 'public'}" in said.out
     assert said.out.endswith("ada/little has version 1.0.0 already, with the same content: nothing to upload\n")
     assert hub.state("ada/little") == (is_private, commits, tags)
+
+
+def test_a_download_is_a_release_that_can_be_verified(
+    release: Path, hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert push(release, "--quiet") == 0
+    root = tmp_path / "little" / "1.0.0"
+    snapshot_download("ada/little", repo_type="dataset", revision="1.0.0", local_dir=root, endpoint=hub.address)
+    assert files_of(root).items() >= files_of(release).items()
+    assert main(["release", "verify", str(root)]) == 0
+    assert capsys.readouterr().out == "40 files, 46 rows, 0 findings\n"
+    assert main(["release", "show", str(root)]) == 0
+    assert capsys.readouterr().out.startswith("little 1.0.0: A little set\n")
+    assert push(root) == 0
+    assert capsys.readouterr().out.endswith("with the same content: nothing to upload\n")
+    (root / ".cache" / "more").write_text("x")
+    assert main(["release", "verify", str(root)]) == 1
+    assert ".cache/more: is not listed in SHA256SUMS" in capsys.readouterr().out
 
 
 def test_a_version_is_never_changed(

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -18,9 +20,11 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from release_manifests import change, composed, follows, manifest, measures, rows, write_data
 
+from parapet.schemas.dialogue_table import DIALOGUES
 from parapet.schemas.release_config import Author, Source
 from parapet.schemas.release_manifest import Column, Config, Input, SplitInfo
 from parapet.transforms.release.documents.card import card, default_config, size_category
+from parapet.transforms.release.logical import logical_sha256, row_json, split_sha256
 
 HOSTILE = (
     "a | b",
@@ -78,7 +82,9 @@ def test_front_matter() -> None:
     assert front["license"] == "cc-by-sa-4.0"
     assert front["language"] == ["en"]
     assert front["size_categories"] == ["n<1K"]
-    assert front["configs"][:2] == [
+    configs = front["configs"][:2]
+    assert all(re.fullmatch("SHA-256 of the rows: [0-9a-f]{64}", one.pop("description")) for one in configs)
+    assert configs == [
         {
             "config_name": "original",
             "data_files": [
@@ -328,6 +334,18 @@ def test_load_dataset_notices_missing_rows(release: Path, datasets: Any, tmp_pat
     (root := write_data(tmp_path / "release")).joinpath("README.md").write_text(card(found))
     with pytest.raises(Exception, match="num_examples"):
         datasets.load_dataset(str(root), "v1", cache_dir=str(tmp_path / "cache"))
+
+
+def test_load_dataset_does_not_take_a_release_for_another(release: Path, datasets: Any, tmp_path: Path) -> None:
+    """Its cache knows the name of the folder and the card, but not the files, nor the path to the folder."""
+    root = write_data(tmp_path / "tiny-x/1.1.0")
+    row = rows("original", "train")[0]
+    pq.write_table(pa.Table.from_pylist([row], DIALOGUES), root / "data/v1/test-00000-of-00001.parquet")
+    other = manifest()  # with the same sizes
+    other.configs["v1"].splits["test"].logical_sha256 = split_sha256([logical_sha256([row_json(row)])])
+    (root / "README.md").write_text(card(other))
+    found = [datasets.load_dataset(str(one), "v1", cache_dir=str(tmp_path / "cache")) for one in (release, root)]
+    assert [one["test"].to_list() for one in found] == [rows("v1", "test"), [row]]
 
 
 def test_the_examples_run(release: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import hashlib
 
+import pyarrow as pa
 import pytest
 
 from parapet.transforms.release.logical import logical_sha256, row_json, split_sha256
@@ -60,5 +61,8 @@ def test_the_logical_hash_is_over_sorted_json_a_line_each() -> None:
 def test_types_that_json_lacks() -> None:
     row = {"n": decimal.Decimal("1.50"), "raw": b"\x00\xff", "t": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)}
     assert row_json(row) == b'{"n":"1.50","raw":"00ff","t":"2026-01-02T00:00:00+00:00"}'
+    for unit in ("us", "ns"):  # the second is a type of pandas
+        (time,) = pa.array([datetime.datetime(2026, 1, 2, 3, 4, 5, 600)], pa.timestamp(unit, "UTC")).to_pylist()
+        assert row_json({"t": time}) == b'{"t":"2026-01-02T03:04:05.000600+00:00"}'
     with pytest.raises(TypeError):
         row_json({"n": {1}})

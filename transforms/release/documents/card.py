@@ -37,6 +37,7 @@ from parapet.transforms.release.documents.citation import bibtex, references, re
 from parapet.transforms.release.documents.columns import MEANINGS, in_words, parse
 from parapet.transforms.release.documents.licences import find
 from parapet.transforms.release.documents.names import in_line, title_of
+from parapet.transforms.release.logical import split_sha256
 from parapet.transforms.table1_report import MEASURES, TERMS, measured
 from parapet.transforms.text import counted, number
 
@@ -94,7 +95,9 @@ def front_matter(manifest: Manifest) -> str:
     """The YAML between the ``---`` lines.
 
     ``datasets`` drops a split's ``num_examples``, which it else compares with what it reads, unless ``num_bytes`` is
-    there too; that is the size of the Parquet files, for want of the one in memory.
+    there too; that is the size of the Parquet files, for want of the one in memory. It caches rows by the name of the
+    folder, here a version, and this text, not by the files: without a checksum of the rows it would take a release for
+    another one with files of the same sizes.
     """
     licence = find(manifest.licence)
     first = default_config(manifest)
@@ -112,6 +115,7 @@ def front_matter(manifest: Manifest) -> str:
         "configs": [
             {
                 "config_name": name,
+                "description": f"SHA-256 of the rows: {_rows_sha256(config)}",
                 "data_files": [{"split": split, "path": f"data/{name}/{split}-*.parquet"} for split in config.splits],
                 **({"default": True} if name == first else {}),
             }
@@ -133,6 +137,10 @@ def front_matter(manifest: Manifest) -> str:
         ],
     }
     return str(yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def _rows_sha256(config: Config) -> str:
+    return split_sha256(info.logical_sha256 for info in config.splits.values())
 
 
 def default_config(manifest: Manifest) -> str:

@@ -12,6 +12,9 @@ from parapet.transforms.release.verify.findings import Findings
 
 Progress = Callable[[str], None]
 
+# What a download from the Hugging Face Hub has besides: no part of the release, and nothing that is loaded.
+_OF_THE_HUB = (".gitattributes", ".cache/huggingface")
+
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _BLOCK = 1 << 20
 
@@ -103,6 +106,8 @@ def _standing(root: Path, found: Findings) -> set[str]:
     with found.guard("checksums", ""):
         for path in _walk(root):
             relative = path.relative_to(root).as_posix()
+            if relative in _OF_THE_HUB or relative.startswith(f"{_OF_THE_HUB[1]}/"):
+                continue
             if path.is_symlink():
                 found.add("checksums", relative, "", "is a link: a release holds its files itself")
             elif path.is_file():
