@@ -138,6 +138,7 @@ def starting(title: str, argv: Sequence[str] | None) -> Iterator[None]:
     """Shows that a command starts, before its flags are known: what it imports to check them may take seconds."""
     configure_logging("text", quiet=True)  # Beam warns while it is imported to look up its flags
     progress.live_wanted = not _NO_DISPLAY.search(" ".join(sys.argv[1:] if argv is None else argv))
+    progress.began = time.monotonic()
     with progress.running(title) as run:
         run.stage("starting")
         yield
@@ -224,15 +225,16 @@ def run_pipeline(
     Raises:
       UsageError: what cannot work, before anything ran.
     """
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+    with progress.running(title) as run, _calm_workers():
+        run.stage("starting")
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-    options = PipelineOptions(args.runner_flags)
-    standard = options.view_as(StandardOptions)
-    # Beam's default looks for a Prism binary to download before it falls back to this runner.
-    standard.runner = standard.runner or "FnApiRunner"
-    started = time.monotonic()
-    with _calm_workers(), progress.running(title) as run:
+        options = PipelineOptions(args.runner_flags)
+        standard = options.view_as(StandardOptions)
+        # Beam's default looks for a Prism binary to download before it falls back to this runner.
+        standard.runner = standard.runner or "FnApiRunner"
+        started = time.monotonic()
         try:
             if cloud.on_dataflow(options):
                 cloud.check(options, args.output, inputs)

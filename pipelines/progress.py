@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
-from parapet.transforms.progress import VARIABLE
+from parapet.transforms.progress import READING, VARIABLE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +28,7 @@ HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
 POLL = 0.25  # seconds between two readings of the counts
 
 _BAR = 16  # columns
+_WARM_UP = 5.0  # seconds after its first count from which on a stage's rate leaves out the time before that
 
 # Where the local runner logs each bundle that it starts.
 _LOGGER = "apache_beam.runners.portability.fn_api_runner.fn_runner.run_bundle"
@@ -56,6 +57,9 @@ sink: Callable[[Event], None] | None = None
 # Whether a terminal gets a live display; ``command.configure_logging`` sets it.
 live_wanted = True
 
+# When the command began, by the monotonic clock: it may have several displays, one after the other.
+began: float | None = None
+
 _console: Console | None = None  # of the live display, while there is one
 
 
@@ -69,20 +73,28 @@ class Pace(NamedTuple):
 class _Step:
     """A step of a display: its last event, and when its stages began."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, since: float | None = None) -> None:
         self.event = Event("", 0, None, "")
-        self.started = self.updated = now
-        self.stages: dict[str, float] = {}
+        self.started = now if since is None else since
+        self.updated = now
+        self.done: dict[str, int] = {}  # by stage
+        self.began = self.counted = (now, 0)  # when the stage began and when it first counted, and what was done then
 
     def update(self, event: Event, now: float) -> None:
-        # A stage began when the last word of the one before came: its own first word comes when something is done.
-        self.stages.setdefault(event.stage, self.updated)
+        if (event.stage, event.unit) != (self.event.stage, self.event.unit):
+            # It began with the last event of the one before: its own first event comes when something is done.
+            before = self.done.get(event.stage, 0)
+            self.began = (self.updated, before if before <= event.done else 0)
+            self.counted = (now, event.done)
         self.event, self.updated = event, now
+        self.done[event.stage] = event.done
 
     def pace(self, now: float) -> Pace:
-        seconds = now - self.stages.get(self.event.stage, now)
-        rate = self.event.done / seconds if self.event.done and seconds > 0 else None
-        left = (self.event.total - self.event.done) / rate if self.event.total is not None and rate else None
+        event, (since, done) = self.event, self.counted
+        if now - since < _WARM_UP or event.done == done:
+            since, done = self.began
+        rate = (event.done - done) / (now - since) if event.done > done and now > since else None
+        left = (event.total - event.done) / rate if event.total is not None and rate else None
         return Pace(rate, left)
 
 
@@ -153,10 +165,10 @@ class Display:
             self._stopped.set()
             self._thread.join()
 
-    def start(self, step: str) -> None:
-        """Adds a step."""
+    def start(self, step: str, since: float | None = None) -> None:
+        """Adds a step that began at a time of the clock, ``since``, or begins now."""
         with self._lock:
-            self.steps[step] = _Step(self.clock())
+            self.steps[step] = _Step(self.clock(), since)
         if self.live:
             self._live.refresh()
 
@@ -260,6 +272,7 @@ class Run:
         self.event = Event("", 0, None, "")
         self._counts: dict[tuple[str, str], list[int]] = {}  # (stage, unit) -> done, total
         self._read = 0
+        self._counting = False  # whether the stage counts what it does, besides what it reads
         self._shown: Event | None = None
         self._lock = threading.RLock()
 
@@ -267,7 +280,8 @@ class Run:
         """Shows the next stage, of which nothing is counted."""
         with self._lock:
             self.poll()
-            self.event = Event(name, 0, None, "")
+            self.event, self._counting = Event(name, 0, None, ""), False
+            self._counts.pop((READING, "dialogues"), None)
             self.poll()
 
     def count(self, done: int, unit: str) -> None:
@@ -278,6 +292,7 @@ class Run:
             self.poll()
 
     def _count(self, stage: str, unit: str) -> None:
+        self._counting = stage != READING
         done, total = self._counts[stage, unit]
         # What a worker did again for one that died is counted twice.
         self.event = Event(stage, min(done, total) if total else done, total or None, unit)
@@ -295,7 +310,7 @@ class Run:
                 counts = self._counts.setdefault((stage, unit), [0, 0])
                 counts[0] += int(done)
                 counts[1] += int(total)
-                if int(done):
+                if int(done) and (stage != READING or not self._counting):
                     self._count(stage, unit)
             if self.event != self._shown:
                 self._shown = self.event
@@ -317,7 +332,7 @@ def running(title: str) -> Iterator[Run]:
                     yield run
             else:
                 with Display() as display:
-                    display.start(title)
+                    display.start(title, began)
                     with _polling(Run(lambda event: display.update(title, event), counts.name)) as run:
                         yield run
         finally:

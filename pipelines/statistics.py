@@ -182,8 +182,10 @@ def build(pipeline: beam.Pipeline, config: Config) -> None:
     import apache_beam as beam
 
     from parapet.transforms.files import Publish, WriteFiles, prepare
+    from parapet.transforms.progress import expect
 
     prepare(config.output, "statistics")
+    expect(len(config.items), "services")
     counts = (
         pipeline | "Services" >> beam.Create(config.items) | "Count service" >> beam.Map(count_item, names=config.names)
     )
@@ -208,9 +210,12 @@ def count_item(item: Item, names: Names) -> Counts:
     from apache_beam.metrics import Metrics
 
     from parapet.transforms import table1
+    from parapet.transforms.progress import advance
 
+    counts = table1.count(item.original, item.variants, names if item.unseen else None)
     Metrics.counter("parapet", "services").inc()
-    return table1.count(item.original, item.variants, names if item.unseen else None)
+    advance(1, "services")
+    return counts
 
 
 def make_files(variants: list[str], counts: list[Counts], about: Mapping[str, Any]) -> list[tuple[str, bytes]]:

@@ -34,6 +34,7 @@ from parapet.schemas.layout import (
     schema_bytes,
     split_of_folder,
 )
+from parapet.transforms.progress import READING, tracked
 
 _SUFFIX = re.compile(r"_\d+$")
 
@@ -281,7 +282,7 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, bool, Dialogue 
     Raises:
       InputError: the file cannot be read, or is no list; possibly after some dialogues.
     """
-    for position, (raw, plain) in enumerate(read_each(read_file(file), file.path)):
+    for position, (raw, plain) in enumerate(tracked(read_each(read_file(file), file.path), "dialogues", READING)):
         try:
             yield position, raw, plain, typed(raw)
         except InputError as error:

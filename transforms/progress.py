@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 VARIABLE = "PARAPET_PROGRESS"  # the environment variable that names the file; worker processes inherit it
 
 ANALYSIS = "analysis"  # the stage before the dialogues of a corpus are perturbed
+READING = "reading"  # of dialogues, for whatever; not shown beside another stage that counts
 
 _ID = b'"dialogue_id"'
 _EVERY = 0.1  # seconds between two records of a loop

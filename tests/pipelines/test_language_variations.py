@@ -175,7 +175,7 @@ def test_the_same_in_any_order_on_two_processes(
     dialogues = json.loads((root / "test" / "dialogues_001.json").read_bytes())
     other = write_corpus(tmp_path / "sgd", dialogues[5:][::-1], dialogues[:5])
     assert run(tmp_path / "out", "--sgd", str(other), "--quiet", *TWO_PROCESSES) == 0
-    done = {event.stage: event for event in events if event.unit}
+    done = {event.stage: event for event in events if event.total}
     assert done == {stage: (stage, len(dialogues), len(dialogues), "dialogues") for stage in ("analysis", "")}
     for kind in KINDS:
         assert rows_of(tmp_path / "out", kind) == rows_of(made, kind)

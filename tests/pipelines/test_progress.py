@@ -19,7 +19,7 @@ from parapet.pipelines import progress
 from parapet.pipelines.command import configure_logging
 from parapet.pipelines.main import main
 from parapet.pipelines.progress import Display, Event, running, step_name
-from parapet.transforms.progress import VARIABLE, advance, expect, tracked
+from parapet.transforms.progress import READING, VARIABLE, advance, expect, tracked
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,19 @@ def test_a_stage_is_timed_from_the_end_of_the_one_before(capsys: pytest.CaptureF
     }
 
 
+def test_a_rate_leaves_out_how_a_stage_began() -> None:
+    clock = Clock()
+    with Display(clock=clock, live=False) as display:
+        display.start("evaluate")
+        clock.now += 60  # a model is loaded
+        display.update("evaluate", Event("", 10, 1000, "dialogues"))
+        assert display.steps["evaluate"].pace(clock.now).rate == pytest.approx(10 / 60)
+        clock.now += 20
+        assert display.steps["evaluate"].pace(clock.now).rate == pytest.approx(10 / 80)
+        display.update("evaluate", Event("", 110, 1000, "dialogues"))
+        assert display.steps["evaluate"].pace(clock.now) == (5, 178)
+
+
 def test_events_go_to_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[Event] = []
     monkeypatch.setattr(progress, "sink", events.append)
@@ -103,14 +116,18 @@ def test_events_go_to_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
         run.poll()
         assert list(tracked("abc", "dialogues")) == ["a", "b", "c"]
         run.poll()
+        advance(3, "dialogues", READING)  # by which the stage above is done
         advance(1, "dialogues")  # again, by a worker that takes over from one that died
         run.stage("Publish")
+        advance(1, "dialogues", READING)
+        run.poll()
     assert events == [
         Event("", 0, None, ""),
         Event("Read", 0, None, ""),
         Event("", 2, 5, "dialogues"),
         Event("", 5, 5, "dialogues"),
         Event("Publish", 0, None, ""),
+        Event("reading", 1, None, "dialogues"),
     ]
     assert VARIABLE not in os.environ
 

@@ -31,6 +31,7 @@ from parapet.transforms.crowd.report import compose_report
 from parapet.transforms.crowd.settle import Settings, settle
 from parapet.transforms.crowd.summary import ServiceSummary, shortfall_csv, statistics, summarise, top_up_plan
 from parapet.transforms.crowd.vet import explanations
+from parapet.transforms.progress import advance, expect
 from parapet.transforms.runs import RunInfo
 
 _VARIANTS = "variants"
@@ -89,6 +90,7 @@ class SettleServices(beam.PTransform):
     def expand(self, merged: beam.PCollection) -> dict[str, beam.PCollection]:
         """The outputs by name, as :class:`parapet.transforms.crowd.composing.ComposeAnswers` takes them."""
         raws = [(name, orjson.dumps(service)) for name, service in raw_by_name(list(self.splits)).items()]
+        expect(len(raws), "services")
         bad_schemas = merged.pipeline | "Bad services" >> beam.Create(bad_services(self.splits), reshuffle=False)
         settle_service = _SettleService(self.settings, _places_of(self.splits), bad_names(self.splits))
         settled = (
@@ -128,6 +130,8 @@ class _SettleService(beam.DoFn):
         answers = unpack_merged(groups["responses"])
         raw = next((orjson.loads(schema) for schema in groups["schema"]), None)
         settled = settle(name, raw, answers.assignments, answers.decisions, self.settings, self.left_out)
+        if raw is not None:
+            advance(1, "services")
         yield from tag_dead_letters(settled.dead)
         yield from tag_counts(settled.counts)
         outcome = settled.outcome

@@ -51,6 +51,7 @@ from parapet.transforms.crowd_variations.summary import (
 from parapet.transforms.crowd_variations.tasks import SourceTurn, Task, check_same, place_of, source_turn
 from parapet.transforms.crowd_variations.vet import EXPLANATIONS, Written, is_repeated, repeated, written_by
 from parapet.transforms.dead_letters import id_of
+from parapet.transforms.progress import expect_dialogues, tracked
 from parapet.transforms.runs import RunInfo
 
 _REWRITTEN, _WRITTEN_BY = "rewritten", "written_by"
@@ -103,6 +104,7 @@ class SettleDialogues(beam.PTransform):
     def expand(self, merged: beam.PCollection) -> dict[str, beam.PCollection]:
         """The outputs by name, as :class:`parapet.transforms.crowd.composing.ComposeAnswers` takes them."""
         pipeline = merged.pipeline
+        expect_dialogues(self.files)
         dialogues = (
             pipeline
             | "Dialogue files" >> beam.Create(self.files)
@@ -141,7 +143,7 @@ class _ReadDialogues(beam.DoFn):
 
     def process(self, file: DialogueFile) -> Iterator[Any]:
         try:
-            for position, raw, plain, dialogue in dialogues_of(file):
+            for position, raw, plain, dialogue in tracked(dialogues_of(file), "dialogues"):
                 name = id_of(raw, position)
                 if not name.isprintable():
                     continue  # has no HITs: no RequesterAnnotation carries it

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from parapet.schemas.dialogue_files import DialogueFile, read_each
 from parapet.schemas.errors import InputError
 from parapet.transforms.corpora import read_file
+from parapet.transforms.progress import READING, tracked
 
 # A number is one word with its points, colons and dashes (7:17, 2019-03-05, 408-971-8523), an ordinal too (5th). A
 # possessive 's is a word of its own, so that "Milpitas's" holds Milpitas.
@@ -110,7 +111,7 @@ def _hashed(gram: str) -> np.uint64:
 
 def texts_of(file: DialogueFile) -> Iterator[str]:
     """Every text of a dialogue file that may hold a value. Raises InputError where the file cannot be read."""
-    for dialogue, _ in read_each(read_file(file), file.path):
+    for dialogue, _ in tracked(read_each(read_file(file), file.path), "dialogues", READING):
         try:
             yield from strings_of(dialogue)
         except RecursionError:

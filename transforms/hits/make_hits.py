@@ -24,6 +24,7 @@ from parapet.transforms.hits.render_service import render_service
 from parapet.transforms.hits.rewriting import Choice, DialoguePath, Scan, choose, scan
 from parapet.transforms.hits.terms import REWRITES, HitTask
 from parapet.transforms.pages import render
+from parapet.transforms.progress import advance, expect
 from parapet.transforms.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 
 CSV_COLUMNS = ("task_id", "service_name", "task", "fields", "body")
@@ -48,6 +49,7 @@ class MakeHits(beam.PTransform):
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         """The manifest of the published run."""
+        expect(len(self.services), "services")
         write = partial(_write_service, settings=self.settings, output=self.info.output)
         outputs = (
             begin.pipeline
@@ -83,6 +85,7 @@ class MakeRewriteHits(beam.PTransform):
         choice = (
             scans | "All scans" >> beam.combiners.ToList() | "Choose turns" >> beam.Map(choose, self.settings.turns)
         )
+        expect(len(self.paths), "files")
         write = partial(_write_file, settings=self.settings, output=self.info.output)
         outputs: Outputs = paths | "Make HITs" >> WriteEach(
             write, beam.pvalue.AsSingleton(choice), others=[_HITS], progress=_PROGRESS
@@ -117,6 +120,7 @@ def _write_service(service: tuple[int, Service], settings: Settings, output: str
     hits = render_service(*service, settings)
     result = _written(hits, output)
     result.counts.add("services")
+    advance(1, "services")
     result.counts.add("fields", sum(len(page.record.fields) for page in hits.pages))
     return result
 
@@ -125,6 +129,7 @@ def _write_file(path: DialoguePath, choice: Choice, settings: Settings, output: 
     hits = render_file(path, settings, choice)
     result = _written(hits, output)
     result.counts.add("not_drawn", hits.not_drawn)
+    advance(1, "files")
     return result
 
 
