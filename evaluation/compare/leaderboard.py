@@ -180,6 +180,7 @@ class Compare(Task[Systems], frozen=True, kw_only=True):
         from parapet.evaluation.compare.page import page_of, summary
         from parapet.evaluation.compare.tables import board_json, table_files
 
+        stage("intervals and tests")
         board = leaderboard(inputs, self.settings)
         files = {"leaderboard.json": board_json(board), **table_files(board), "report.html": page_of(board)}
         return Result(

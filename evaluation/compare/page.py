@@ -455,19 +455,26 @@ def summary(board: Board) -> list[str]:
     return [*lines, *(note for note in notes(board) if note.startswith("Not tested"))]
 
 
+def headline(board: Board) -> str:
+    """The result in a few words: who leads, unless the average of the second may be as good."""
+    if len(board.systems) == 1:
+        return f"{board.systems[0]} by set"
+    first, second = board.systems[:2]
+    best_value, next_value = board.average[first].value, board.average[second].value
+    averaged = [one.column.name for one in board.columns if one.in_average]
+    decides = AVERAGE if len(averaged) > 1 else averaged[0] if averaged else ""
+    tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
+    if best_value is None or best_value == next_value:
+        return "Systems next to each other"
+    return f"{first} is ahead, not significantly" if any(one.p_holm >= 0.05 for one in tests) else f"{first} leads"
+
+
 def page_of(board: Board) -> bytes:
     """``report.html``."""
-    ranked = [board.average[name].value for name in board.systems]
-    if len(ranked) == 1:
-        headline = f"{board.systems[0]} by set"
-    elif ranked[0] is None or ranked[0] == ranked[1]:
-        headline = "Systems next to each other"
-    else:
-        headline = f"{board.systems[0]} leads"
     report = Report(
         command="compare",
         title="Leaderboard",
-        headline=headline,
+        headline=headline(board),
         lead=f"{counted(len(board.systems), 'system')}, {counted(len(board.columns), 'number')} each.",
         tiles=tiles(board),
         sections=sections(board),

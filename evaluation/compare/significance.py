@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -65,12 +66,13 @@ def randomised(
     seen = np.zeros((*size, 2, 2), np.int64)
     swapped = np.zeros((replicates, *size, 2, 2), np.int64)
     drawn = np.zeros((bootstrap.REPLICATES, *size, 2, 2), np.int64)
-    for names, values in _chunks(pairs, size):
+    for names, values in _chunks(_flat(pairs)):
+        values = values.reshape(-1, *size, 2, 2)
         seen += values.sum(axis=0)
         coins = np.stack([coins_of(seed, name, replicates) for name in names])
         # Where the coin says so, the two systems' results change places.
         swapped += _weighted(coins, values[..., ::-1, :] - values)
-        drawn += _weighted(np.stack([bootstrap.weights(seed, name) for name in names]), values)
+        drawn += _weighted(np.stack([_weights(seed, name) for name in names]), values)
     swapped += seen
     factor = np.asarray(factors, dtype=float)
     gaps, of_chance, resampled = _gaps(seen, factor), _gaps(swapped, factor), _gaps(drawn, factor)
@@ -96,7 +98,8 @@ def bootstrapped(
     size = len(pairs), len(factors)
     seen = np.zeros((*size, 2, 2), np.int64)
     drawn = np.zeros((replicates, *size, 2, 2), np.int64)
-    for names, values in _chunks(pairs, size):
+    for names, values in _chunks(_flat(pairs)):
+        values = values.reshape(-1, *size, 2, 2)
         seen += values.sum(axis=0)
         drawn += _weighted(np.stack([bootstrap.weights(seed, name, replicates) for name in names]), values)
     factor = np.asarray(factors, dtype=float)
@@ -115,12 +118,11 @@ def bootstrapped(
 
 def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] | None]:
     """The 95 % interval of each number, from a Poisson bootstrap over dialogues; None where there is none."""
-    pairs: list[Pair] = [[(part, {}) for parts in numbers for part in parts]]
-    size = 1, len(pairs[0])
-    drawn = np.zeros((bootstrap.REPLICATES, *size, 2, 2), np.int64)
-    for names, values in _chunks(pairs, size):
-        drawn += _weighted(np.stack([bootstrap.weights(seed, name) for name in names]), values)
-    means = bootstrap.means(drawn[:, 0, :, 0])
+    flat = [part for parts in numbers for part in parts]
+    drawn = np.zeros((bootstrap.REPLICATES, len(flat), 2), np.int64)
+    for names, values in _chunks(flat):
+        drawn += _weighted(np.stack([_weights(seed, name) for name in names]), values)
+    means = bootstrap.means(drawn)
     ends = np.cumsum([len(parts) for parts in numbers])
     return [
         bootstrap.interval(means[:, end - len(parts) : end].mean(axis=1)) if parts else None
@@ -128,12 +130,37 @@ def intervals(numbers: Sequence[Parts], seed: str) -> list[tuple[float, float] |
     ]
 
 
-def _chunks(pairs: Sequence[Pair], size: tuple[int, int]) -> Iterator[tuple[list[str], Whole]]:
-    """Some dialogues at a time, with their sums and counts: shape (dialogue, pair, part, system, 2)."""
-    names = sorted({name for pair in pairs for part in pair for sums in part for name in sums})
+def _flat(pairs: Sequence[Pair]) -> list[Sums]:
+    return [sums for pair in pairs for part in pair for sums in part]
+
+
+def _chunks(flat: Sequence[Sums]) -> Iterator[tuple[list[str], Whole]]:
+    """Some dialogues at a time, with their sums in units of 2 ** -32 and counts: shape (dialogue, sums, 2)."""
+    names = sorted({name for sums in flat for name in sums})
+    place = {name: i for i, name in enumerate(names)}
+    columns: dict[int, tuple[NDArray[np.intp], Whole]] = {}  # a system is in many pairs
+    for sums in flat:
+        if sums and id(sums) not in columns:
+            at = np.fromiter((place[name] for name in sums), np.intp, len(sums))
+            pairs = np.array(list(sums.values()))
+            fixed = np.rint(np.ldexp(pairs, [_POINT, 0])).astype(np.int64)
+            order = np.argsort(at)
+            columns[id(sums)] = at[order], fixed[order]
     for start in range(0, len(names), _CHUNK):
         chunk = names[start : start + _CHUNK]
-        yield chunk, np.stack([_values(pairs, name, size) for name in chunk])
+        values = np.zeros((len(chunk), len(flat), 2), np.int64)
+        for j, sums in enumerate(flat):
+            if sums:
+                at, fixed = columns[id(sums)]
+                low, high = np.searchsorted(at, [start, start + len(chunk)])
+                values[at[low:high] - start, j] = fixed[low:high]
+        yield chunk, values
+
+
+@lru_cache(maxsize=1 << 14)
+def _weights(seed: str, dialogue_id: str) -> NDArray[np.uint8]:
+    """The weights of the bootstrap, kept for the next numbers; none is ever as large as 256."""
+    return bootstrap.weights(seed, dialogue_id).astype(np.uint8)
 
 
 def _dialogues(pair: Pair, number: Sequence[int]) -> int:
@@ -147,25 +174,14 @@ def coins_of(seed: str, dialogue_id: str, replicates: int) -> Whole:
     return np.unpackbits(bits)[:replicates].astype(np.int64)
 
 
-def _values(pairs: Sequence[Pair], name: str, size: tuple[int, int]) -> Whole:
-    """Of a dialogue (pair, part, system, sum and count), sums in units of 2 ** -32."""
-    found = np.zeros((*size, 2, 2), np.int64)
-    for i, pair in enumerate(pairs):
-        for j, systems in enumerate(pair):
-            for k, sums in enumerate(systems):
-                value, rows = sums.get(name, (0.0, 0))
-                found[i, j, k] = round(value * 2**_POINT), rows
-    return found
-
-
-def _weighted(weights: Whole, values: Whole) -> Whole:
+def _weighted(weights: Whole | NDArray[np.uint8], values: Whole) -> Whole:
     """Sums over dialogues, exact: as floating point, which is ten times faster, where no sum can exceed 2 ** 53."""
     flat = values.reshape(len(values), -1)
     added: Whole
     if float(np.abs(flat).max()) * float(weights.max()) * len(values) < 2**53:
         added = (weights.T.astype(float) @ flat.astype(float)).astype(np.int64)
     else:
-        added = weights.T @ flat
+        added = weights.T.astype(np.int64) @ flat
     return added.reshape(-1, *values.shape[1:])
 
 
