@@ -48,6 +48,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
       groups: row to the heading that stands above it.
       numbers_in: the file that has all rows of a table that is too long for the page.
       in_card: whether the card has it, too.
+      inline: whether what is between backticks in a cell is shown as code, or as a link, as in notes.
     """
 
     title: str
@@ -60,6 +61,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     groups: Mapping[int, str] = {}
     numbers_in: str = "statistics.json"
     in_card: bool = True
+    inline: bool = False
 
 
 class Dots(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,6 +255,8 @@ def _prose(report: Report) -> Iterator[str]:
     yield from (report.lead, *report.notes, *report.terms.values())
     for section in report.sections:
         yield from section.paragraphs if isinstance(section, Text) else [section.note]
+        if isinstance(section, Table) and section.inline:
+            yield from (cell for row in section.rows for cell in row)
 
 
 class _Shown(msgspec.Struct, frozen=True):

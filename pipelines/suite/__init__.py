@@ -146,7 +146,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 def act(config: Config) -> int:
     """Runs what has changed, and writes the page."""
-    from parapet.pipelines.suite.report import write_results
+    from parapet.pipelines.suite.results import write_results
     from parapet.pipelines.suite.running import UNCHANGED, Outcome, locked
 
     for entry in config.graph.left_out:

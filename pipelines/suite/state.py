@@ -20,8 +20,9 @@ from typing import Any
 import msgspec
 
 from parapet.pipelines.suite.steps import Step, place_of, references
-from parapet.pipelines.suite.suite_file import Options
+from parapet.pipelines.suite.suite_file import SAMPLE, Options
 from parapet.schemas.distribution import code_sha256
+from parapet.schemas.layout import sample_root
 
 FOLDER = ".suite"  # below the output: state, logs, locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
@@ -127,6 +128,7 @@ class State:
         if step.command == ("release", "build"):
             shutil.rmtree(folder, ignore_errors=True)
         words = [word.replace(f"{self.output}{os.sep}", f"OUT{os.sep}") for word in command]
+        words = [word.replace(str(sample_root()), SAMPLE) for word in words]
         seconds = record.seconds if record is not None else 0.0
         self.records[step.name] = Record(fingerprint, "", seconds, shlex.join(["parapet", *words]))
         self.save()

@@ -1,0 +1,200 @@
+"""The page of a suite: the scores first, published numbers beside ours, then how everything was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from parapet.evaluation.compare import page as scores
+from parapet.evaluation.compare.leaderboard import Board, read_board
+from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
+from parapet.pipelines.suite.state import State
+from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, place_of
+from parapet.pipelines.suite.suite_file import Row, SuiteFile, Table
+from parapet.transforms import report
+from parapet.transforms.text import number
+
+_PAGES = {"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"}
+_TABLES = {
+    "table.csv": "all numbers, a row a number; also `table.parquet`",
+    "table.tex": "the table for LaTeX",
+    "table.md": "the table as Markdown",
+    "run.json": "the suite, the command of each step, versions, and the hash of everything that was written",
+}
+
+# What a paper that uses the suite should cite, by what it takes from it.
+_CITE = {
+    "rewrite": "Lee et al. (2022), SGD-X: A Benchmark for Robust Generalization in Schema-Guided Dialogue Systems, "
+    "AAAI",
+    "sets": "Peng et al. (2021), RADDLE: An Evaluation Benchmark and Analysis Platform for Robust Task-oriented Dialog "
+    "Systems, ACL",
+    "restaurants": "Bordes, Boureau and Weston (2017), Learning End-to-End Goal-Oriented Dialog, ICLR",
+}
+
+
+def suite_report(
+    suite: SuiteFile,
+    graph: Graph,
+    state: State,
+    there: Mapping[str, Step],
+    lost: Mapping[str, Outcome],
+    header: Mapping[str, Any],
+) -> report.Report:
+    """The report of a suite.
+
+    Args:
+      suite: the file.
+      graph: its steps.
+      state: of the output folder.
+      there: the steps whose output is there.
+      lost: those that failed, or could not run.
+      header: ``run.json`` without its files.
+    """
+    output = state.output
+    board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
+    return report.Report(
+        command="suite",
+        title=suite.title,
+        headline=suite.title,
+        lead=suite.description,
+        tiles=scores.tiles(board) if board is not None else [],
+        sections=[
+            *(scores.sections(board) if board is not None else []),
+            *(_published(table, output) for table in suite.tables),
+            *_missing(graph, lost),
+            _made(there, state),
+            _provenance(there, header),
+        ],
+        notes=_notes(graph, lost, board),
+        terms=scores.TERMS if board is not None else {},
+        links={**(_TABLES if board is not None else {}), **dict(_links(there, output))},
+    )
+
+
+def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> list[str]:
+    """What must be known before the numbers are read."""
+    notes = []
+    if lost:
+        names = ", ".join(name for name, one in lost.items() if one.status != BLOCKED)
+        notes.append(f"Not all steps succeeded ({names}): what is missing is listed below.")
+    if graph.left_out:
+        notes.append(f"Left out, for lack of an input or a package: {', '.join(one.name for one in graph.left_out)}.")
+    return [*notes, *(scores.notes(board) if board is not None else [])]
+
+
+def _published(table: Table, output: Path) -> report.Table:
+    """A published table beside ours: our number, in small print the paper's and the difference."""
+    rows, lacking = [], []
+    for row in table.rows:
+        digits = table.digits if row.digits is None else row.digits
+        cells = [
+            _beside(ours, paper, digits)
+            for ours, paper in zip(_ours(row, table, output), _papers(row, table), strict=True)
+        ]
+        if row.needs and all(cell.startswith("–") for cell in cells):
+            lacking.append(f"{row.name}: {row.needs}.")
+        rows.append([row.name, *cells])
+    note = f"Ours; in small print the published number ({table.source}) and the difference. {table.note}"
+    lines = " ".join([note.strip(), *(["To get ours:", *lacking] if lacking else [])])
+    return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=lines, numbers_in="run.json")
+
+
+def _papers(row: Row, table: Table) -> Sequence[float | None]:
+    values = row.published or [float("nan")] * len(table.columns)
+    return [None if value != value else value for value in values]
+
+
+def _ours(row: Row, table: Table, output: Path) -> list[float | None]:
+    pointers = row.pointers(table.columns)
+    scales = row.scale if isinstance(row.scale, tuple) else (row.scale,) * len(pointers)
+    values = [_pointed(pointer, output) for pointer in pointers]
+    return [None if value is None else value * scale for value, scale in zip(values, scales, strict=True)]
+
+
+def _pointed(pointer: str, output: Path) -> float | None:
+    """The number that ``@STEP/FILE.json#/KEY/KEY`` points to; None where there is none."""
+    place, _, path = pointer.removeprefix("@").partition("#/")
+    try:
+        value = json.loads(Path(place_of(place, output)).read_bytes())
+        for key in path.split("/"):
+            key = key.replace("~1", "/").replace("~0", "~")
+            value = value[int(key)] if isinstance(value, list) else value[key]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _beside(ours: float | None, paper: float | None, digits: int) -> str:
+    shown = "–" if ours is None else number(ours, digits)
+    if paper is None:
+        return shown
+    difference = "" if ours is None else f", {ours - paper:+.{digits}f}".replace("-", "−")
+    return f"{shown}\npaper {number(paper, digits)}{difference}"
+
+
+def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> Iterator[report.Section]:
+    rows = [[one.name, "left out", one.reason, one.needs or "–"] for one in graph.left_out]
+    for name, one in lost.items():
+        todo = f"see .suite/logs/{name}.log" if one.status == FAILED else "run the suite again"
+        rows.append([name, "not run" if one.status == BLOCKED else one.status, one.reason, todo])
+    if rows:
+        columns = ["step", "", "why", "what to do"]
+        yield report.Table(title="What is missing", columns=columns, rows=rows, text_columns=4, numbers_in="run.json")
+
+
+def _made(there: Mapping[str, Step], state: State) -> report.Table:
+    """How each step was made: its counts, its pages, its command."""
+    rows = []
+    for name, step in there.items():
+        pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
+        what = "\n".join(filter(None, [step.about, pages]))
+        rows.append(
+            [name, "\n".join(filter(None, [_changed(state.output / name), what])), f"`{state.records[name].command}`"]
+        )
+    columns = ["step", "result", "command, in the folder of the suite's file"]
+    return report.Table(
+        title="How it was made", columns=columns, rows=rows, text_columns=3, numbers_in="run.json", inline=True
+    )
+
+
+def _changed(folder: Path) -> str:
+    """What a step made, from its ``run.json``: its main counts."""
+    try:
+        counts = json.loads((folder / "run.json").read_bytes()).get("counts", {})
+    except (OSError, ValueError, AttributeError):
+        return ""
+    totals: dict[str, int] = {}
+    for key, value in counts.items() if isinstance(counts, dict) else ():
+        if isinstance(value, int):
+            name = str(key).partition("/")[0]
+            totals[name] = totals.get(name, 0) + value
+    wanted = ("dialogues", "dialogues_changed", "turns_changed", "responses", "left_out")
+    return ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in wanted if totals.get(name))
+
+
+def _provenance(there: Mapping[str, Step], header: Mapping[str, Any]) -> report.Text:
+    kinds = {name.partition("/")[0] for name in there}
+    versions = ", ".join(f"{name} {one}" for name, one in header["packages"].items())
+    return report.Text(
+        title="Versions, and how to cite",
+        paragraphs=[
+            f"Made with Parapet {header['version']} (code {header['code_sha256'][:12]}), {versions}.",
+            "`run.json` has the hash of everything that each step wrote.",
+            *(f"Cite {text}." for kind, text in _CITE.items() if kind in kinds),
+            "Cite the corpus as its authors ask, and a release by its name and version.",
+        ],
+    )
+
+
+def _links(there: Mapping[str, Step], output: Path) -> Iterator[tuple[str, str]]:
+    """The pages of the steps, with what they are."""
+    for name, step in there.items():
+        pages = {f"{name}/{page}": what for page, what in _PAGES.items()}
+        if step.pipeline == "release":
+            found = sorted((output / name).glob("*/*/report/index.html"))
+            pages = {path.relative_to(output).as_posix(): "release" for path in found}
+        for path, what in pages.items():
+            if (output / path).is_file():
+                yield path, f"{what} of {name}"

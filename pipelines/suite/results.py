@@ -1,0 +1,92 @@
+"""The files of a suite's results: the page, the tables, and ``run.json``, which is written last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, Outcome
+from parapet.pipelines.suite.state import PACKAGES, State, write
+from parapet.pipelines.suite.steps import COMPARISON, Graph
+from parapet.pipelines.suite.suite_file import SuiteFile
+from parapet.schemas.distribution import code_sha256, run_header
+
+MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
+TABLES = ("table.csv", "table.parquet", "table.tex", "table.md")
+
+
+def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:
+    """Writes the page, the tables and ``run.json``, unless they are there already.
+
+    Args:
+      suite: the file.
+      graph: its steps.
+      state: of the output folder.
+      outcomes: of the steps that were to run; of the others, what earlier runs made is shown.
+    """
+    lost = {name: one for name, one in outcomes.items() if one.status in (FAILED, BLOCKED, STOPPED)}
+    there = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
+    header = {
+        **run_header("suite", {"suite": suite.name}),
+        "code_sha256": code_sha256(),
+        "packages": _packages(),
+        "suite": _described(suite),
+        "steps": {
+            name: {"command": state.records[name].command, "sha256": state.output_of(name)}
+            for name, step in there.items()
+        },
+        "left_out": {one.name: one.reason for one in graph.left_out},
+        "failed": {name: one.reason for name, one in lost.items()},
+    }
+    place = state.output / MANIFEST
+    if _is_current(place, header, state):
+        return
+    from parapet.pipelines.suite.page import suite_report  # with Jinja
+    from parapet.transforms.report import card, page
+
+    shown = suite_report(suite, graph, state, there, lost, header)
+    files = {PAGE: page(shown).encode(), CARD: card(shown).encode()}
+    if COMPARISON in there:
+        files |= {path: (state.output / COMPARISON / path).read_bytes() for path in TABLES}
+    for path, content in files.items():
+        write(state.output / path, content)
+    for path in TABLES:
+        if path not in files:
+            (state.output / path).unlink(missing_ok=True)
+    listed = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
+    write(place, (json.dumps({**header, "files": listed}, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _is_current(place: Path, header: Mapping[str, Any], state: State) -> bool:
+    """Whether the results stand as they would be written."""
+    try:
+        manifest = json.loads(place.read_bytes())
+    except (OSError, ValueError):
+        return False
+    files = manifest.pop("files", {})
+    whole = all(state.hash_of(state.output / path) == digest for path, digest in files.items())
+    return whole and manifest == json.loads(json.dumps(header))
+
+
+def _described(suite: SuiteFile) -> dict[str, Any]:
+    """The file's content, as the page is made of it."""
+    described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
+    del described["folder"], described["path"]  # the same suite elsewhere has the same results
+    return described
+
+
+def _packages() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
