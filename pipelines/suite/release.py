@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.suite.suite_file import SAMPLE
@@ -23,13 +23,13 @@ _NO_LICENCE_TEXT = (
 )
 
 
-def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], made: Iterable[str]) -> dict[str, str]:
+def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Collection[str]) -> dict[str, str]:
     """``release.toml``, and the licence's text where none was given: path to content.
 
     Args:
       suite: the file.
       sets: name to folder of what is released besides the original; ``@STEP/path`` is relative to ``release.toml``.
-      made: steps of the suite, of which the audit and the statistics are released, too.
+      steps: of the suite; the audit of compose and the statistics are released, too.
 
     Raises:
       InputError: ``[release]`` has no name or no version.
@@ -46,22 +46,33 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], made: Itera
             files[LICENCE_FILE] = _NO_LICENCE_TEXT
     given.setdefault("description", suite.description or f"Robustness sets of the suite {suite.title}.")
     given.setdefault("authors", [{"name": "Unnamed"}])
-    corpus = str(sample_root()) if suite.corpus.sgd == SAMPLE else str((suite.folder / suite.corpus.sgd).absolute())
-    corpora = [{"path": corpus, "name": "original", "kind": "original"}]
+    corpora = [{"path": suite.corpus.sgd, "name": "original", "kind": "original"}]
     for name, root in sets:
-        own = root.startswith("@")  # release.toml lies in the folder of the steps
-        path = root[1:] if own else root if "://" in root else str((suite.folder / root).absolute())
         if name == "variants":
-            corpora.append({"path": path, "kind": "variants"})
+            corpora.append({"path": root, "kind": "variants"})
         else:
-            corpora.append({"path": path, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
-    steps = list(made)
-    given.setdefault("corpora", corpora)
+            corpora.append({"path": root, "name": re.sub(r"[^A-Za-z0-9_\-]", "_", name), "kind": "robustness set"})
+    made = {"corpora": corpora}
     if "compose" in steps:
-        given.setdefault("audits", [{"path": "compose"}])
+        made["audits"] = [{"path": "@compose"}]
     if "statistics" in steps:
-        given.setdefault("statistics", [{"path": "statistics", "name": "table_1"}])
+        made["statistics"] = [{"path": "@statistics", "name": "table_1"}]
+    for key in ("corpora", "audits", "statistics", "tables"):
+        entries = [*made.get(key, []), *given.get(key, [])]
+        if not all(isinstance(entry, dict) and isinstance(entry.get("path"), str) for entry in entries):
+            raise suite.error("expected tables with a path", f"release.{key}")
+        if entries:
+            given[key] = [{**entry, "path": _from_release(suite, entry["path"])} for entry in entries]
     return {"release.toml": "\n".join(_toml(given)) + "\n", **files}
+
+
+def _from_release(suite: SuiteFile, path: str) -> str:
+    """A path as ``release.toml`` has it, which lies in the folder of the steps."""
+    if path == SAMPLE or path.startswith(f"{SAMPLE}/"):
+        return f"{sample_root()}{path.removeprefix(SAMPLE)}"
+    if path.startswith("@"):
+        return path[1:]
+    return path if "://" in path else str((suite.folder / path).absolute())
 
 
 def _toml(table: dict[str, object]) -> list[str]:

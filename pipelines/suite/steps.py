@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from parapet.pipelines.suite.release import release_files
-from parapet.pipelines.suite.suite_file import NAME, SAMPLE, TASKS, Options, SuiteFile, Value, unknown_key
+from parapet.pipelines.suite.suite_file import HEADS, NAME, SAMPLE, TASKS, Options, SuiteFile, Value, unknown_key
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
@@ -315,12 +315,12 @@ class _Builder:
             return
         sets = [*([("variants", "@rewrite")] if self.rewritten else []), *((one.name, one.root) for one in self.sets)]
         files = release_files(self.suite, sets, self.steps)
-        named = [*self.suite.release.get("corpora", []), *self.suite.release.get("audits", [])]
-        after = tuple(
-            name
-            for name in self.steps
-            if name in ("rewrite", "compose", "statistics", *(one.step for one in self.sets)) or _names(named, name)
-        )
+        named = [*references(self.suite.release), *(one[1:] for _, one in sets if one.startswith("@"))]
+        named += [name for name in ("compose", "statistics") if name in self.steps]
+        for name in named:
+            if owner(name, self.steps) is None and name.partition("/")[0] not in HEADS:
+                raise self.suite.error(_no_step(name, self.steps), "release")
+        after = tuple(dict.fromkeys(one for name in named if (one := owner(name, self.steps)) is not None))
         options: Options = {"config": f"@{RELEASE_CONFIG}"}
         self._add("release", ("release", "build"), options, "release", after=after, files=files)
 
@@ -478,11 +478,6 @@ def _is_empty(value: Value) -> bool:
 
 def _step_name(entry: Mapping[str, Any]) -> str:
     return str(entry.get("name") or str(entry.get("pipeline", "")).partition(" ")[0])
-
-
-def _names(tables: Iterable[object], step: str) -> bool:
-    """Whether tables of ``[release]`` name a path below a step's folder."""
-    return any(isinstance(table, dict) and _is_below(str(table.get("path", "")), step) for table in tables)
 
 
 def _entry_of(name: str) -> str:
