@@ -97,6 +97,11 @@ def _check_paths(suite: SuiteFile, step: Step, where: str) -> None:
         check_there(parser, given)
     except InputError as error:
         raise suite.error(f"{error.path}: {error.reason}", f"{where}.{error.where.lstrip('-')}") from None
+    for key in ("responses", "decisions"):  # of a crowd, for which the commands look themselves
+        values = getattr(given, key, [])
+        for path in values if isinstance(values, list) else [values]:
+            if not Path(path).exists() and "://" not in path:
+                raise suite.error(f"{path}: there is no such file", f"{where}.{key}")
     model = step.options.get("model")
     if step.command == ("evaluate", "dst") and isinstance(model, str) and ".py" in model:
         path = model.rpartition(":")[0] or model
@@ -106,10 +111,12 @@ def _check_paths(suite: SuiteFile, step: Step, where: str) -> None:
 
 def _outside(step: Step, folder: Path) -> Iterator[tuple[str, object]]:
     """The options that name something outside the suite, with paths from where the suite's file is."""
+    metavars = {action.dest: str(action.metavar) for action in parser_of(step)._actions}
     for key, value in step.options.items():
+        words = metavars.get(key.replace("-", "_"), "").split("|")  # such as "reference" in the place of a file
         items = [f"{name}={item}" for name, item in value.items()] if isinstance(value, dict) else value
         texts = [text for text in (items if isinstance(items, list) else [items]) if isinstance(text, str)]
-        kept = [_from(folder, text) for text in texts if text and not list(references(text))]
+        kept = [_from(folder, text) for text in texts if text not in ("", *words) and not list(references(text))]
         if kept:
             yield key, kept if isinstance(items, list) else kept[0]
 

@@ -68,7 +68,10 @@ def sets_of(name: str, options: Options) -> tuple[Sequence[str], bool]:
     for option in options_of(chosen):
         if option.name in options and options[option.name] is not False:
             value = options[option.name]
-            given[option.name] = value if value is True else type_of(option)(_joined(value))
+            try:
+                given[option.name] = value if value is True else type_of(option)(_joined(value))
+            except ValueError:
+                raise InputError(f"{option.name}: {value!r} is no number") from None
     perturbation = perturbation_of(chosen, {"seed": str(options.get("seed", "0")), **given}, as_flags=True)
     return perturbation.sets, perturbation.in_folders
 

@@ -376,7 +376,8 @@ class _Builder:
         return True
 
     def _is_left_out(self, reference: str) -> bool:
-        return any(_is_below(reference, one.name) for one in self.left_out) and self._owner(reference) is None
+        gone = {_entry_of(one.name) for one in self.left_out}
+        return _entry_of(reference) in gone and self._owner(reference) is None
 
     def _add(
         self,
@@ -425,6 +426,8 @@ class _Builder:
         return owner(reference, self.steps)
 
     def graph(self) -> Graph:
+        if not self.steps:
+            self._refuse_nothing()
         needs: dict[str, frozenset[str]] = {}
         for step in self.steps.values():
             found = set(step.after and [self._step_of(ref, step) for ref in step.after])
@@ -452,6 +455,14 @@ class _Builder:
             systems=list(self.systems),
             left_out=self.left_out,
         )
+
+    def _refuse_nothing(self) -> None:
+        """Raises InputError where everything is left out."""
+        for name, path in self.suite.inputs.items():
+            if not path:
+                raise self.suite.error(f"is empty: give it here, or --set inputs.{name}=PATH", f"inputs.{name}")
+        for one in self.left_out:
+            raise self.suite.error(f"everything is left out: {one.reason}. {one.needs}".rstrip(" ."), one.place)
 
     def _step_of(self, reference: str, step: Step) -> str:
         if reference.split("/")[0] == SAMPLE[1:]:

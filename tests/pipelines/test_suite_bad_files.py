@@ -1,0 +1,316 @@
+"""Suite files that cannot work: each ends in one line with file, place and reason, before anything is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parapet.pipelines import suite
+
+KEYWORDS = 'name = "a"\nmodel = "keywords"\n'
+
+# What is wrong: the file, and words that the message must have: where, and what is the matter.
+BAD: dict[str, tuple[str, tuple[str, ...]]] = {
+    # TOML
+    "not TOML": ("[corpus\n", ("bad.toml", "not TOML", "line 1")),
+    "not UTF-8": ("title = '\udcff'\n", ("bad.toml", "not TOML")),
+    "a key twice": ('title = "a"\ntitle = "b"\n', ("not TOML", "line 2")),
+    "empty": ("", ("bad.toml", "empty", "[[sets]]")),
+    "a title alone": ('title = "A suite"\n', ("empty",)),
+    # keys
+    "unknown table": ("[corpora]\nsgd = 'x'\n", ("unknown key 'corpora'", "did you mean 'corpus'")),
+    "unknown key of the corpus": ("[corpus]\nsgdd = 'x'\n", ("corpus", "unknown key 'sgdd'", "did you mean 'sgd'")),
+    "unknown key of a table": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumn=['a']\nrows=[]\n[[systems]]\n" + KEYWORDS,
+        ("tables", "unknown key 'column'", "did you mean 'columns'"),
+    ),
+    "unknown key of a row": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
+        "rows=[{ name = 'r', publish = [1] }]\n[[systems]]\n" + KEYWORDS,
+        ("tables", "rows", "unknown key 'publish'", "did you mean 'published'"),
+    ),
+    "unknown option of a set": (
+        "[[sets]]\nperturbation='typos'\nenvv=[0.1]\n",
+        ("sets[0]", "unknown option 'envv'", "did you mean 'env'"),
+    ),
+    "unknown option of a step": (
+        "[[steps]]\npipeline='few_shot'\nsize=[2]\n",
+        ("steps[0]", "unknown option 'size'", "did you mean 'sizes'"),
+    ),
+    "unknown option of a system": (
+        "[[systems]]\n" + KEYWORDS + "batch=3\n",
+        ("systems[0]", "unknown option 'batch'", "did you mean 'batch_size'"),
+    ),
+    "unknown option of a training": (
+        "[[systems]]\nname='a'\ntrain={ model='tiny_dst', epoch=3 }\n",
+        ("systems[0].train", "unknown option 'epoch'", "did you mean 'epochs'"),
+    ),
+    "unknown option of a task": (
+        "[[systems]]\nname='a'\nresponse={ predictions='p.jsonl', token='13a' }\n",
+        ("systems[0].response", "unknown option 'token'", "did you mean 'tokenizer'"),
+    ),
+    "unknown option of the variants": (
+        "[variants]\nresponses=['names.csv']\ndecision='x.csv'\n",
+        ("variants", "unknown option 'decision'", "did you mean 'decisions'"),
+    ),
+    "unknown option of the rewriting": (
+        "[variants]\npath='variants'\nrewrite={ maxbad='5%' }\n",
+        ("variants", "unknown option 'maxbad'", "did you mean 'max_bad'"),
+    ),
+    "the output of a step": ("[[steps]]\npipeline='few_shot'\noutput='x'\n", ("steps[0]", "unknown option 'output'")),
+    # types
+    "the corpus is a text": ("corpus = 'x'\n", ("corpus", "object", "str")),
+    "the corpus is a number": ("[corpus]\nsgd = 3\n", ("corpus.sgd", "str", "int")),
+    "the splits are a text": ("[corpus]\nsplits = 'test'\n", ("corpus.splits", "array", "str")),
+    "the sets are a table": ("[sets]\nperturbation='typos'\n", ("sets", "array", "object")),
+    "a set is a text": ("sets = ['typos']\n", ("sets[0]", "object", "str")),
+    "the steps are a text": ("steps = 'few_shot'\n", ("steps", "array", "str")),
+    "the tables are a table": ("[tables]\ntitle='T'\n", ("tables", "array", "object")),
+    "a perturbation is a number": ("[[sets]]\nperturbation=3\n", ("sets[0].perturbation", "text", "3")),
+    "a pipeline is a number": ("[[steps]]\npipeline=3\n", ("steps[0].pipeline",)),
+    "a name is a number": ("[[sets]]\nperturbation='typos'\nname=3\n", ("sets[0].name", "3")),
+    "needs is a switch": ("[[sets]]\nperturbation='typos'\nneeds=true\n", ("sets[0].needs", "text")),
+    "a training is a text": ("[[systems]]\nname='a'\ntrain='tiny_dst'\n", ("systems[0].train", "table", "model")),
+    "a training without a model": ("[[systems]]\nname='a'\ntrain={ epochs=3 }\n", ("systems[0].train", "model")),
+    "published numbers are texts": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
+        "rows=[{ name = 'r', published = ['1'] }]\n[[systems]]\n" + KEYWORDS,
+        ("tables[0].rows[0].published[0]", "float", "str"),
+    ),
+    "a table without a source": (
+        "[[tables]]\ntitle='T'\ncolumns=['a']\nrows=[]\n[[systems]]\n" + KEYWORDS,
+        ("tables[0]", "source"),
+    ),
+    "a switch with a number": (
+        "[[sets]]\nperturbation='typos'\nperturb_values=1\n",
+        ("sets[0]", "perturb_values", "true or false"),
+    ),
+    "a value that is a switch": ("[[sets]]\nperturbation='typos'\nat_least=true\n", ("sets[0]", "at_least")),
+    # values
+    "unknown split": ("[corpus]\nsplits = ['tests']\n", ("corpus.splits", "'tests'", "train, dev, test")),
+    "no split": ("[corpus]\nsplits = []\n", ("corpus.splits", "at least one split")),
+    "a split twice": ("[corpus]\nsplits = ['dev', 'dev']\n", ("corpus.splits", "twice")),
+    "no corpus": ("[corpus]\nsgd = ''\n", ("corpus.sgd", "--set corpus.sgd=PATH")),
+    "unknown perturbation": ("[[sets]]\nperturbation='typoes'\n", ("sets[0]", "'typoes'", "did you mean 'typos'")),
+    "unknown pipeline": ("[[steps]]\npipeline='few_shots'\n", ("steps[0]", "'few_shots'", "did you mean 'few_shot'")),
+    "unknown model of train": ("[[steps]]\npipeline='train tiny'\n", ("steps[0]", "'tiny'", "'tiny_dst'")),
+    "unknown task of evaluate": ("[[steps]]\npipeline='evaluate rank'\n", ("steps[0]", "'rank'", "'ranking'")),
+    "train without a model": ("[[steps]]\npipeline='train'\n", ("steps[0]", "'train' needs a model")),
+    "a pipeline without actions": ("[[steps]]\npipeline='few_shot all'\n", ("steps[0]", "'few_shot'", "'all'")),
+    "a suite in a suite": ("[[steps]]\npipeline='suite sample'\n", ("steps[0]", "'suite'")),
+    "unknown model of a system": (
+        "[[systems]]\nname='a'\ntrain={ model='tiny_dts' }\n",
+        ("systems[0].train", "'tiny_dts'", "did you mean 'tiny_dst'"),
+    ),
+    "a number that is none": ("[[sets]]\nperturbation='typos'\nat_least='few'\n", ("sets[0]", "at_least", "'few'")),
+    "a rate above 1": ("[[sets]]\nperturbation='typos'\nenv=[1.5]\n", ("sets[0]", "1.5")),
+    "a choice that there is not": (
+        "[[systems]]\n" + KEYWORDS + "unit='turns'\n",
+        ("systems[0]", "unit", "'turns'", "frame"),
+    ),
+    "a required option is missing": ("[[steps]]\npipeline='train t5dst'\n", ("steps[0]", "--checkpoint")),
+    "a name with a slash": ("[[sets]]\nperturbation='typos'\nname='../typos'\n", ("sets[0].name", "'../typos'")),
+    "columns and numbers": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a','b']\n"
+        "rows=[{ name = 'r', published = [1] }]\n[[systems]]\n" + KEYWORDS,
+        ("tables[0].rows[0].published", "1 number", "2 columns"),
+    ),
+    "columns and places": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a','b']\n"
+        "rows=[{ name = 'r', published = [1, 2], ours = ['@scores/a/metrics.json#/x'] }]\n[[systems]]\n" + KEYWORDS,
+        ("tables[0].rows[0].ours", "1 value", "2 columns"),
+    ),
+    "no columns": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=[]\nrows=[]\n[[systems]]\n" + KEYWORDS,
+        ("tables[0].columns", "at least one column"),
+    ),
+    "a place that is no pointer": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
+        "rows=[{ name = 'r', published = [1], ours = 'scores/a/metrics.json' }]\n[[systems]]\n" + KEYWORDS,
+        ("tables[0].rows[0].ours", "JSON pointer"),
+    ),
+    "a release without a name": (
+        "[release]\nversion='1.0.0'\n[[sets]]\nperturbation='typos'\n",
+        ("release.name", "name"),
+    ),
+    "a release without a version": (
+        "[release]\nname='a'\n[[sets]]\nperturbation='typos'\n",
+        ("release.version", "version"),
+    ),
+    # what excludes or needs each other
+    "a system without a name": ("[[systems]]\nmodel='keywords'\n", ("systems[0].name", "name")),
+    "a system without a source": ("[[systems]]\nname='a'\n", ("systems[0]", "model, predictions or train")),
+    "two sources of a system": (
+        "[[systems]]\n" + KEYWORDS + "predictions='states'\n",
+        ("systems[0]", "exactly one of model, predictions, train", "model and predictions"),
+    ),
+    "a set without a source": ("[[sets]]\nname='a'\n", ("sets[0]", "exactly one of perturbation, path")),
+    "two sources of a set": (
+        "[[sets]]\nperturbation='typos'\npath='x'\n",
+        ("sets[0]", "exactly one of perturbation, path", "perturbation and path"),
+    ),
+    "two sources of the variants": (
+        "[variants]\npath='variants'\npivots=['zh']\n",
+        ("variants", "exactly one of path, responses, pivots", "path and pivots"),
+    ),
+    "variants from nowhere": ("[variants]\nstopwords='none'\n", ("variants", "exactly one of path, responses, pivots")),
+    "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "which pipeline")),
+    "an empty option without needs": (
+        "[[systems]]\nname='a'\nmodel=''\n",
+        ("systems[0].model", "empty", "--set"),
+    ),
+    # two of a name
+    "two sets of one name": (
+        "[[sets]]\nperturbation='typos'\n[[sets]]\nperturbation='typos'\nseed='1'\n",
+        ("sets[1].name", "already", "another name"),
+    ),
+    "a set has the name of a variant": (
+        "[[sets]]\nperturbation='typos'\nname='v1'\n",
+        ("sets[0].name", "'v1'", "variant"),
+    ),
+    "two systems of one name": (
+        "[[systems]]\n" + KEYWORDS + "[[systems]]\n" + KEYWORDS,
+        ("systems[1].name", "'a'", "already"),
+    ),
+    "two steps of one name": (
+        "[[steps]]\npipeline='few_shot'\n[[steps]]\npipeline='few_shot'\n",
+        ("steps[1].name", "'few_shot'", "already"),
+    ),
+    # references
+    "a step that there is not": (
+        "[[steps]]\npipeline='statistics'\nvariants='@back_translates'\n[[steps]]\npipeline='back_translate'\n",
+        ("steps[0]", "@back_translates", "unknown step", "did you mean 'back_translate'"),
+    ),
+    "steps in a circle": (
+        "[[steps]]\nname='one'\npipeline='few_shot'\nsgd='@two'\n"
+        "[[steps]]\nname='two'\npipeline='few_shot'\nsgd='@one'\n",
+        ("steps[", "circle", "one", "two"),
+    ),
+    "a step that needs itself": ("[[steps]]\npipeline='few_shot'\nsgd='@few_shot'\n", ("steps[0]", "few_shot")),
+    "a number of no step": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
+        "rows=[{ name = 'r', published = [1], ours = '@scores/b/metrics.json#/x' }]\n[[systems]]\n" + KEYWORDS,
+        ("tables[0].rows[0].ours", "@scores/b"),
+    ),
+    # what is not there
+    "no such corpus": (
+        "[corpus]\nsgd='nowhere'\n[[sets]]\nperturbation='typos'\n",
+        ("nowhere", "there is no such"),
+    ),
+    "no such variants": ("[variants]\npath='nowhere'\n", ("variants", "nowhere", "there is no such")),
+    "no such answers": ("[variants]\nresponses=['nowhere.csv']\n", ("variants", "nowhere.csv", "there is no such")),
+    "no such predictions": (
+        "[[systems]]\nname='a'\npredictions='nowhere'\n",
+        ("systems[0]", "nowhere", "there is no such"),
+    ),
+    "no such model file": ("[[systems]]\nname='a'\nmodel='nowhere.py:Tracker'\n", ("systems[0]", "nowhere.py")),
+    "no such set": (
+        "[[sets]]\npath='nowhere'\n[[systems]]\n" + KEYWORDS,
+        ("nowhere", "there is no such"),
+    ),
+    # abbreviations
+    "an input is a number": ("[inputs]\nbabi=3\n[[sets]]\nperturbation='typos'\n", ("inputs", "str", "int")),
+    "an empty input": (
+        "[inputs]\nbabi=''\n[[steps]]\npipeline='train nearest'\ntrain='@babi/task1.txt'\n",
+        ("steps[0]", "train", "empty", "--set"),
+    ),
+    "no file for a star": (
+        "[inputs]\nbabi='states'\n[[steps]]\npipeline='train nearest'\ntrain='@babi/*.txt'\n",
+        ("steps[0]", "train", "empty"),
+    ),
+    "an input has a name of ours": (
+        "[inputs]\ncorpus='x'\n[[sets]]\nperturbation='typos'\n",
+        ("inputs", "'corpus'"),
+    ),
+    "each is no list": ("[[steps]]\npipeline='few_shot'\neach={ a = 1 }\n", ("steps[0].each", "list of tables")),
+    "each lacks a key": (
+        "[[steps]]\npipeline='few_shot'\nname='f-{size}'\neach=[{ sizes = 1 }]\n",
+        ("steps[0]", "{size}"),
+    ),
+}
+
+NEEDS_EXTRA = "[[sets]]\nperturbation='speech_errors'\n"
+
+
+def run(folder: Path, *argv: str) -> int:
+    """Runs the command in this process. Its output folder is ``folder/out``."""
+    return suite.run([*argv, "--output", str(folder / "out")])
+
+
+def message(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that the command printed."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.rstrip("\n").split("\n")
+    errors = [line for line in lines if not line.startswith("warning: ")]
+    assert len(errors) == 1, captured.err
+    return errors[0]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_ends_in_one_line_before_anything_is_made(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, words = BAD[name]
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    (tmp_path / "variants").mkdir()
+    (tmp_path / "states").mkdir()
+    assert run(tmp_path, str(path)) == 2
+    line = message(capsys)
+    assert str(path) in line
+    for word in words:
+        assert word in line, line
+    assert not (tmp_path / "out").exists()
+
+
+def test_there_are_sixty_and_more_of_them() -> None:
+    assert len(BAD) >= 60
+
+
+def test_a_set_whose_extra_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from parapet.pipelines.suite import options
+
+    monkeypatch.setattr(options, "_is_installed", lambda extra: False)
+    path = tmp_path / "bad.toml"
+    path.write_text(NEEDS_EXTRA)
+    assert run(tmp_path, str(path)) == 2
+    line = message(capsys)
+    assert "sets[0]" in line
+    assert "needs the extra speech" in line
+    assert "pip install" in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["nowhere.toml"], ("nowhere.toml", "no such file", "sgdx")),
+        (["sgd"], ("sgd", "did you mean 'sgdx'")),
+        (["."], ("a folder",)),
+        (["sgdx"], ("corpus.sgd", "--set corpus.sgd=PATH")),
+        (["babi"], ("inputs.babi", "--set inputs.babi=PATH")),
+        (["sample", "--set", "corpus"], ("--set", "KEY=VALUE")),
+        (["sample", "--set", "corpuss.sgd=x"], ("--set", "'corpuss'", "did you mean 'corpus'")),
+        (["sample", "--set", "systems.keyword.model=x"], ("--set", "'keyword'", "did you mean 'keywords'")),
+        (["sample", "--set", "title.text=x"], ("--set", "title")),
+        (["sample", "--only", "typo"], ("--only", "'typo'")),
+        (["sample", "--jobs", "-1"], ("--jobs",)),
+    ],
+)
+def test_bad_flags(
+    argv: list[str],
+    words: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(tmp_path, *argv) == 2
+    line = message(capsys)
+    for word in words:
+        assert word in line, line
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,149 @@
+"""The built-in suites of the papers: they can be read, their numbers are the papers', what they refer to is there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from parapet.pipelines.suite.options import lacks, sets_of
+from parapet.pipelines.suite.steps import Graph, make_graph
+from parapet.pipelines.suite.suite_file import SUITES, Row, SuiteFile, Table, read_suite
+
+PAPERS = {"sgdx": "sgd_x.txt", "raddle": "raddle.txt", "sgsacc": "sgsacc.txt", "babi": "babi_dialog.txt"}
+# Shares that the paper of SGSAcc has as such, and we in per cent, as all others.
+SHARES = {"sgsacc": {96.3, 97.0, 96.0, 95.7, 95.8, 95.4}}
+
+
+def settings(name: str, folder: Path) -> list[str]:
+    """What a user has to give: here SGD's folder, and task 1 of bAbI."""
+    (folder / "sgd_x" / "data").mkdir(parents=True)
+    for file in ("candidates", "kb-all", "task1-API-calls-trn", "task1-API-calls-dev", "task1-API-calls-tst"):
+        (folder / f"dialog-babi-{file}.txt").touch()
+    return [f"inputs.babi={folder}"] if name == "babi" else [f"corpus.sgd={folder}"]
+
+
+@pytest.fixture(params=sorted(PAPERS))
+def name(request: pytest.FixtureRequest) -> str:
+    """The name of a suite."""
+    return str(request.param)
+
+
+@pytest.fixture
+def suite(name: str, tmp_path: Path) -> SuiteFile:
+    return read_suite(name, settings(name, tmp_path))
+
+
+def rows(suite: SuiteFile) -> list[tuple[Table, Row]]:
+    return [(table, row) for table in suite.tables for row in table.rows]
+
+
+def published(name: str, title: str, row: str) -> list[float]:
+    """The published numbers of a row."""
+    tables = tomllib.loads((SUITES / f"{name}.toml").read_text(encoding="utf-8"))["tables"]
+    found = [one for table in tables if table["title"].startswith(title) for one in table["rows"] if one["name"] == row]
+    assert len(found) == 1
+    numbers: list[float] = found[0]["published"]
+    return numbers
+
+
+def test_every_published_number_stands_in_the_paper(name: str, suite: SuiteFile, real_data: Path) -> None:
+    text = (real_data / "papers" / PAPERS[name]).read_text(encoding="utf-8")
+    numbers = {float(number) for number in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?", text)}
+    known = numbers | SHARES.get(name, set())
+    for table, row in rows(suite):
+        for number in row.published:
+            assert number != number or number in known, (table.title, row.name, number)
+
+
+def test_what_stands_in_one_line_of_the_paper_stands_in_one_row(real_data: Path) -> None:
+    """Tables of RADDLE, whose numbers are many: none is in the place of another."""
+    text = (real_data / "papers" / PAPERS["raddle"]).read_text(encoding="utf-8")
+    lines = [re.findall(r"\d+\.\d+", line) for line in text.splitlines()]
+    whole = {tuple(map(float, line)) for line in lines if len(line) in (3, 4, 5, 12)}
+    tables = tomllib.loads((SUITES / "raddle.toml").read_text(encoding="utf-8"))["tables"]
+    compared = [
+        tuple(row["published"])
+        for table in tables
+        if re.match("Table [3457]:", table["title"])
+        for row in table["rows"]
+        if "published" in row
+    ]
+    assert len(compared) == 13 + 13 + 3 + 2
+    assert [row for row in compared if row not in whole] == []
+
+
+def test_the_papers_own_means_are_those_of_the_rows() -> None:
+    for row in ("Levenshtein", "BLEU"):
+        full = {"Levenshtein": "normalized Levenshtein distance of names", "BLEU": "BLEU of descriptions"}[row]
+        numbers = published("sgdx", "Table 1", full)
+        assert fmean(numbers[1:6]) == pytest.approx(numbers[6], abs=0.05)
+    for system, columns in (("GPT-2", 8), ("Soloist", 8)):
+        accuracy = published("raddle", "Table 2: joint goal accuracy", system)
+        combined = published("raddle", "Table 2: combined", system)
+        average, intents, f1 = published("raddle", "Table 2: average", system)
+        assert len(accuracy) == columns
+        assert fmean([*accuracy, *combined, intents, f1]) == pytest.approx(average, abs=0.01)
+        of_sources = [
+            published("raddle", f"Table 6: out-of-domain turns from {source}", f"{system}, 50 %")
+            for source in ("DSTC", "Stanford", "Reddit", "Twitter")
+        ]
+        assert fmean(numbers[2] for numbers in of_sources) == pytest.approx(f1, abs=0.01)
+        for precision, recall, score, _ in of_sources:
+            assert 2 * precision * recall / (precision + recall) == pytest.approx(score, abs=0.01)
+    env_0 = published("raddle", "Table 4: Soloist", "Env-0")
+    assert fmean(env_0) == pytest.approx(published("raddle", "Table 2: joint goal accuracy", "Soloist")[0], abs=0.01)
+    for system in ("SGP-DST", "T5DST"):
+        for services in ("all", "seen", "unseen"):
+            original, variants, difference, _ = published("sgdx", "Table 2", f"{system}, {services}")
+            assert 100 * (variants / original - 1) == pytest.approx(difference, abs=0.15)
+
+
+def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite: SuiteFile) -> None:
+    graph = make_graph(suite, sets_of, lacks)  # raises for a step or a pointer that leads nowhere
+    assert graph.steps
+    for one in graph.left_out:
+        assert one.needs or one.reason.endswith("is left out"), one
+
+
+def test_what_is_left_out_says_the_line_that_gives_it(suite: SuiteFile) -> None:
+    for one in make_graph(suite, sets_of, lacks).left_out:
+        for given in re.findall(r"--set ([\w.+\-]+)=", one.needs):
+            level, entry = given.split(".")[:2]
+            raw: dict[str, Any] = tomllib.loads((SUITES / f"{suite.name}.toml").read_text(encoding="utf-8"))
+            entries = raw.get(level, {})
+            names = (
+                entries
+                if isinstance(entries, dict)
+                else [
+                    str(one.get("name") or one.get("perturbation") or str(one["pipeline"]).split()[0])
+                    for one in entries
+                ]
+            )
+            assert entry in names, given
+
+
+def test_with_what_it_needs_a_system_is_there(tmp_path: Path) -> None:
+    given = settings("sgdx", tmp_path)
+    trained = read_suite("sgdx", [*given, "systems.T5DST.train.checkpoint=t5", "systems.T5DST.train.epochs=2"])
+    graph: Graph = make_graph(trained, sets_of, lacks)
+    assert graph.systems == ["Keywords", "T5DST"]
+    assert graph.steps["models/T5DST/dst"].options["checkpoint"] == "t5"
+    assert graph.steps["models/T5DST/dst"].options["dev"] == str(tmp_path)
+    predicted = read_suite("sgdx", [*given, "systems.T5DST.predictions=states"])
+    graph = make_graph(predicted, sets_of, lacks)
+    assert "models/T5DST/dst" not in graph.steps
+    assert graph.steps["scores/T5DST/dst"].options["predictions"] == "states"
+
+
+def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
+    graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
+    scored = [name for name, step in graph.steps.items() if step.command == ("evaluate", "ranking")]
+    models = ("embeddings", "embeddings-match", "memn2n", "memn2n-match", "nearest", "tfidf", "tfidf-match")
+    assert sorted(scored) == [f"{model}-1-tst" for model in models]
+    assert graph.steps["memn2n-match-1"].options["match"] == [str(tmp_path / "dialog-babi-kb-all.txt")]
+    assert graph.needs["memn2n-1-answers"] == {"memn2n-1"}
