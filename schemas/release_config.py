@@ -20,6 +20,7 @@ CONFIG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,63}")
 SPLIT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 # OWNER/NAME of a repository of the Hugging Face Hub (the rules of huggingface_hub's validate_repo_id).
 HUB = re.compile(r"(?=.{3,96}\Z)(?!.*(?:--|\.\.|\.git\Z))\w(?:[\w.\-]*\w)?/\w(?:[\w.\-]*\w)?", re.ASCII)
+NO_LICENCE = "LicenseRef-not-given"  # of a suite's release, until somebody gives it a licence
 RESERVED = ("schemas", "paraphrases", "all", "default")
 
 

@@ -57,7 +57,7 @@ def parser() -> StrictParser:
 
 def check(args: argparse.Namespace) -> Config:
     """Raises InputError where there is no release, no repository, no token; MissingExtra without huggingface_hub."""
-    from parapet.schemas.release_config import HUB
+    from parapet.schemas.release_config import HUB, NO_LICENCE
     from parapet.transforms.release import hub
     from parapet.transforms.release.opening import Release, read_manifest
     from parapet.transforms.release.verify.examine import find_release
@@ -74,6 +74,8 @@ def check(args: argparse.Namespace) -> Config:
         raise InputError(f"{repo!r} is not OWNER/NAME, such as ada/{release.manifest.name}", "--repo")
     if named and named != repo:
         logging.warning("the card shows how to load it from %s, not from %s", named, repo)
+    if release.manifest.licence == NO_LICENCE and not args.private:
+        raise InputError("has no licence: give it one and build it again, or push it with --private", root)
     endpoint = hub.endpoint_of(args.endpoint)
     token = hub.find_token()
     return Config(release, hub.Hub(repo, args.private, endpoint, token), args.dry_run)
@@ -112,6 +114,8 @@ def act(config: Config) -> int:
 
 def lines(release: Release, hub: Hub, user: str, plan: Plan) -> Iterator[str]:
     """What will be done."""
+    from parapet.transforms.release.diff.differences import printable
+
     manifest = release.manifest
     sizes = {path: (release.root / path).stat().st_size for path in (*plan.new, *plan.changed, *plan.unchanged)}
     uploaded = sum(sizes[path] for path in (*plan.new, *plan.changed))
@@ -122,7 +126,8 @@ def lines(release: Release, hub: Hub, user: str, plan: Plan) -> Iterator[str]:
         yield "repository: new, private"
     else:
         yield "repository: new, public unless its organization has another default (--private makes it private)"
-    yield f"release: {counted(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB"
+    size = f"{counted(len(sizes), 'file')}, {sum(sizes.values()) / 1e6:.1f} MB"
+    yield f"release: {size}, under {printable(manifest.licence)}"
     todo = f"{len(plan.new):,} new, {len(plan.changed):,} changed, {len(plan.unchanged):,} unchanged"
     yield f"files: {todo}, {len(plan.gone):,} to delete; {uploaded / 1e6:.1f} MB to upload"
     yield f"version: {manifest.version}, {'tagged' if plan.tagged else 'to be tagged'}"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.suite.suite_file import SAMPLE
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
+from parapet.schemas.release_config import NO_LICENCE
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite.suite_file import SuiteFile
 
 LICENCE_FILE = "release_licence.txt"
 # Of a release whose licence nobody gave: nobody shall take its absence for a permission.
-_NO_LICENCE = "LicenseRef-not-given"
 _NO_LICENCE_TEXT = (
     "No licence was given for this dataset. It is made from another corpus, whose terms apply: do not publish it\n"
     'before you have named a licence in the file of the suite ([release] licence = "...") and built it again.\n'
@@ -40,8 +40,8 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
             raise suite.error(f"give the release a {key}", f"release.{key}")
     files = {}
     if not given.get("licence"):
-        given["licence"] = "CC0-1.0" if suite.corpus.sgd == SAMPLE else _NO_LICENCE
-        if given["licence"] == _NO_LICENCE:
+        given["licence"] = "CC0-1.0" if suite.corpus.sgd == SAMPLE else NO_LICENCE
+        if given["licence"] == NO_LICENCE:
             given["licence_file"] = LICENCE_FILE
             files[LICENCE_FILE] = _NO_LICENCE_TEXT
     given.setdefault("description", suite.description or f"Robustness sets of the suite {suite.title}.")

@@ -23,6 +23,7 @@ from release_corpora import Built
 
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import install_line
+from parapet.schemas.release_config import NO_LICENCE
 from parapet.transforms.release import hub as hub_module
 
 TOKEN = "hf_ada_writes"
@@ -75,7 +76,7 @@ def test_a_dry_run_shows_the_plan_and_uploads_nothing(
     assert capsys.readouterr().out.splitlines() == [
         f"little 1.0.0 to {hub.address}/datasets/ada/little, as ada",
         "repository: new, private",
-        f"release: 40 files, {size:.1f} MB",
+        f"release: 40 files, {size:.1f} MB, under CC-BY-SA-4.0",
         f"files: 40 new, 0 changed, 0 unchanged, 0 to delete; {size:.1f} MB to upload",
         "version: 1.0.0, to be tagged",
         "a dry run: nothing was uploaded",
@@ -177,6 +178,13 @@ def test_private_stays_private(release: Path, hub: HubServer, capsys: pytest.Cap
     assert not WRITES & set(hub.steps())
     assert push(release) == 0
     assert pushed(hub) == files_of(release)
+
+
+def test_without_a_licence_it_is_not_public(hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(folder.write_release(tmp_path, folder.sample_corpora(1), licence=NO_LICENCE))
+    assert push(root) == 2
+    assert "has no licence: give it one and build it again, or push it with --private" in capsys.readouterr().err
+    assert hub.requests == []
 
 
 def test_a_release_that_is_not_right_is_not_uploaded(
