@@ -86,6 +86,8 @@ def _counting(job: Any, show: Callable[[int, str], object]) -> Iterator[None]:
             except Exception as error:  # of the network, for one: the job runs all the same
                 logging.debug("no metrics: %s", error)
                 continue
+            if stopped.is_set():
+                return
             if units := [unit for unit in ("dialogues", "files") if done.get(unit)]:
                 show(done[units[0]], units[0])
 

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
@@ -173,9 +173,10 @@ class Display:
             self._live.refresh()
 
     def update(self, step: str, event: Event) -> None:
-        """Takes down how far a step is."""
+        """Shows how far a step is; one that has finished stays finished."""
         with self._lock:
-            self.steps[step].update(event, self.clock())
+            if step in self.steps:
+                self.steps[step].update(event, self.clock())
 
     def finish(self, step: str, text: str = "") -> None:
         """Takes a step away, and logs ``text`` if there is any."""
@@ -284,10 +285,11 @@ class Run:
             self._counts.pop((READING, "dialogues"), None)
             self.poll()
 
-    def count(self, done: int, unit: str) -> None:
-        """Shows how many of the main stage are done, where workers cannot append to the file: on other machines."""
+    def count(self, done: int, unit: str, total: int = 0) -> None:
+        """Shows how many of the main stage are done, for a command that knows, or asks machines elsewhere."""
         with self._lock:
-            self._counts.setdefault(("", unit), [0, 0])[0] = done
+            counts = self._counts.setdefault(("", unit), [0, 0])
+            counts[:] = done, total or counts[1]
             self._count("", unit)
             self.poll()
 
@@ -300,7 +302,9 @@ class Run:
     def poll(self) -> None:
         """Reads what was done since, and shows it."""
         with self._lock:
-            with open(self.path, "rb") as file:
+            data = b""
+            # Gone where somebody cleared the folder, or a thread asks after the end.
+            with suppress(OSError), open(self.path, "rb") as file:
                 file.seek(self._read)
                 data = file.read()
             data = data[: data.rfind(b"\n") + 1]

@@ -18,6 +18,7 @@ import msgspec
 
 from parapet.pipelines.command import counted
 from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.mturk import client as mturk_client
 from parapet.transforms.mturk import collected
@@ -200,17 +201,12 @@ def check_funds(client: Any, amount: Decimal) -> None:
 
 @contextmanager
 def progress(what: str, config: Config) -> Iterator[Told | None]:
-    """A bar on a terminal; None elsewhere."""
-    if config.quiet or config.dry_run or not sys.stderr.isatty():
+    """Shows how many calls are done; yields None for a dry run, which prints its calls instead."""
+    if config.dry_run:
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with running(what) as run:
+        yield lambda done, total: run.count(done, "calls", total)
 
 
 def announce(config: Config, text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import io
-import itertools
 import json
 import os
 import signal
@@ -22,6 +21,7 @@ from google.cloud.dataflow import JobType
 
 from dataflow.bucket import Bucket
 from dataflow.service import JOB, Dataflow, Hurried, run_staged, staged
+from parapet.pipelines import cloud, progress
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import FOLDERS
 from parapet.schemas.layout import sample_root
@@ -279,11 +279,22 @@ def test_a_job_that_fails(bucket: Bucket, message: str, said: str, capsys: pytes
     assert f"/jobs/us-central1/{JOB}?project=p-x" in told.err
 
 
-def test_ctrl_c_leaves_the_job_and_says_how_to_stop_it(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_are_shown_and_ctrl_c_leaves_the_job_and_says_how_to_stop_it(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events: list[progress.Event] = []
+    monkeypatch.setattr(progress, "sink", events.append)
+    monkeypatch.setattr(cloud, "METRICS_EVERY", 0.01)
     with Dataflow() as service:
+        service.counters = {"files": 1, "dialogues": 7}
         service.work = lambda _: (service.stopped.wait(30), "")[1]
-        polls = itertools.count()  # the runner's thread goes on asking: only the first is Ctrl-C
-        service.on_poll = lambda: next(polls) or os.kill(os.getpid(), signal.SIGINT)
+        once = iter([True])  # the runner's thread goes on asking
+
+        def stop() -> None:
+            if progress.Event("", 7, None, "dialogues") in events and next(once, False):
+                os.kill(os.getpid(), signal.SIGINT)
+
+        service.on_poll = stop
         previous = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             assert submit(bucket, "left", service) == 1
