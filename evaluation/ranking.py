@@ -5,19 +5,23 @@ The metrics are those of Bordes et al. 2017, section 5 and Table 2.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from parapet.evaluation.lines import ALL, Key, group_label, read_lines, with_mean
+from parapet.evaluation.lines import ALL, MEAN, Key, group_label, with_mean
+from parapet.evaluation.ranking_files import (
+    Answers,
+    Response,
+    TestFile,
+    answer_files,
+    list_tests,
+    read_candidates,
+    read_test,
+)
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
 from parapet.transforms import text
-from parapet.transforms.babi_format import Exchange, parse_candidates, parse_dialogues
 from parapet.transforms.report import Report, Section, Table, Tile
 
 API_CALL = "api_call"
@@ -32,50 +36,13 @@ TERMS = {
     "OOV": "The same task with cuisines, locations and restaurants that training lacks.",
     "API call": "The share of API calls that are right as a whole, and of their fields, by position. Where a call was "
     "due, an answer that is not a call has all fields wrong.",
-    "All": "All responses together, whatever their file.",
-    "Mean": "The unweighted mean over the files.",
+    "All": "All responses together, whatever their set and file.",
+    "Mean": "The unweighted mean over the sets, or where there are none over the files.",
 }
 
 
 # METRICS of a response. Only the last one of a dialogue has per_dialogue, and only API calls have those of calls.
 Values = dict[str, float | None]
-
-
-_TASK = re.compile(r"task([0-9]+)")
-_OOV = re.compile(r"[-_]oov$", re.IGNORECASE)
-
-
-class Answer(msgspec.Struct):
-    """A row of the predictions; dialogues and the bot's turns in them are counted from 0."""
-
-    dialogue: int
-    turn: int
-    answer: str
-
-
-class Response(msgspec.Struct, frozen=True):
-    """A response of the bot, and the answer given in its place."""
-
-    dialogue: int
-    turn: int
-    user: str
-    reference: str
-    answer: str
-
-
-class TestFile(msgspec.Struct, frozen=True):
-    """A file of test dialogues with the answers.
-
-    Attributes:
-      name: of the set: that of the file, without ``dialog-babi-`` and ``.txt``.
-      task: its number, as text, or the name without ``-OOV`` where it has none.
-      oov: whether it is a test with words that training lacks.
-    """
-
-    name: str
-    task: str
-    oov: bool
-    responses: list[Response]
 
 
 class FileDetails(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -89,6 +56,8 @@ class FileDetails(msgspec.Struct, frozen=True, omit_defaults=True):
     oov: bool
     responses: int
     dialogues: int
+    per_response: float | None
+    per_dialogue: float | None
     not_among_candidates: int | None = None
 
 
@@ -97,13 +66,6 @@ class Details(msgspec.Struct, frozen=True):
 
     files: dict[str, FileDetails]
     candidates: int | None
-
-
-class Answers(msgspec.Struct, frozen=True):
-    """The test files with their answers; ``candidates`` are what may be answered, anything where it is None."""
-
-    files: list[TestFile]
-    candidates: frozenset[str] | None = None
 
 
 class ScoredResponse(msgspec.Struct, frozen=True):
@@ -121,6 +83,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
       references: test files in the bAbI format.
       predictions: the answers to each of them, or one folder with those to all.
       candidates: a file with what may be answered.
+      sets: by name further test files, or folders of them.
     """
 
     name = "evaluate_ranking"
@@ -128,22 +91,29 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
     references: tuple[str, ...]
     predictions: tuple[str, ...]
     candidates: str | None = None
+    sets: dict[str, str] = msgspec.field(default_factory=dict)
 
     def inputs(self) -> dict[str, str | None]:
         """The files."""
         paths: dict[str, str | None] = {"candidates": self.candidates}
-        for i, (reference, answers) in enumerate(pair_up(self.references, self.predictions)):
+        for i, (_, reference, answers) in enumerate(self._files()):
             paths |= {f"reference/{i}": reference, f"predictions/{i}": answers}
         return paths
+
+    def _files(self) -> list[tuple[str, str, str]]:
+        return answer_files(list_tests(self.references, self.sets), self.predictions)
 
     def read(self) -> Answers:
         """Reads the test files and the answers."""
         candidates = read_candidates(self.candidates) if self.candidates else None
-        pairs = pair_up(self.references, self.predictions)
-        return Answers([read_test(reference, answers, candidates) for reference, answers in pairs], candidates)
+        tests = [
+            read_test(reference, answers, candidates, name if self.sets else "")
+            for name, reference, answers in self._files()
+        ]
+        return Answers(tests, candidates)
 
     def score(self, inputs: Answers, stage: Stage) -> Result:
-        """Accuracy, by file."""
+        """Accuracy, by set, or where there are none by file."""
         metrics, scored = evaluate(inputs.files)
         details = details_of(inputs)
         rows = rows_bytes(
@@ -162,7 +132,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
                 f"per dialogue {text.percent(values['per_dialogue'])}"
                 for name, values in metrics.items()
             ],
-            options={},
+            options={"sets": list(dict.fromkeys(file.set for file in inputs.files))} if self.sets else {},
             counts={"responses": len(scored)},
             warnings=[
                 f"{name}: {text.counted(file.not_among_candidates, 'response')} cannot be answered: "
@@ -171,120 +141,6 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
                 if file.not_among_candidates
             ],
         )
-
-
-def pair_up(references: Sequence[str], predictions: Sequence[str]) -> list[tuple[str, str]]:
-    """The answers' file of each test file: one each in the same order, or of the same name in one folder.
-
-    Raises:
-      InputError: there are not as many, or none in the folder, or two test files have one name.
-    """
-    names = [_stem(path) for path in references]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"two files are called {name!r}", "--reference")
-    if len(predictions) == 1 and is_there(predictions[0]) and as_path(predictions[0]).is_dir():
-        return [(path, str(_in_folder(as_path(predictions[0]), path))) for path in references]
-    if len(predictions) != len(references):
-        reason = f"{len(predictions)} files for {len(references)} of --reference: give one for each, or a folder"
-        raise InputError(reason, "--predictions")
-    return list(zip(references, predictions, strict=True))
-
-
-def _in_folder(folder: Path, reference: str) -> Path:
-    stem = _stem(reference)
-    files = [folder / f"{stem}{suffix}" for suffix in (".jsonl", ".txt") if (folder / f"{stem}{suffix}").is_file()]
-    if not files:
-        raise InputError(f"no answers here: expected {stem}.jsonl or {stem}.txt", folder)
-    if len(files) > 1:
-        raise InputError(f"both {stem}.jsonl and {stem}.txt are here: keep one", folder)
-    return files[0]
-
-
-def _stem(path: str) -> str:
-    return as_path(path).name.removesuffix(".txt")
-
-
-def read_test(reference: str, predictions: str, candidates: frozenset[str] | None) -> TestFile:
-    """A test file with a system's answers.
-
-    Args:
-      reference: in the bAbI format.
-      predictions: JSON lines ``{"dialogue", "turn", "answer"}``, or the same dialogues with the bot's answers.
-      candidates: what may be answered; anything where it is None.
-
-    Raises:
-      InputError: a file that cannot be read, answers that are missing, twice, or of no response, one that is no
-        candidate.
-    """
-    dialogues = [dialogue.exchanges for dialogue in parse_dialogues(_bytes(reference), reference)]
-    if predictions.endswith((".jsonl", ".json")):
-        answers = _answers_of_lines(predictions, dialogues)
-    else:
-        answers = _answers_of_dialogues(predictions, dialogues)
-    if candidates is not None:
-        for (dialogue, turn), answer in sorted(answers.items()):
-            if answer not in candidates:
-                where = f"dialogue {dialogue} turn {turn}"
-                raise InputError(f"{answer!r} is none of the candidates", predictions, where)
-    name = _stem(reference).removeprefix("dialog-babi-")
-    numbered = _TASK.search(name)
-    responses = [
-        Response(d, t, exchange.user, exchange.bot, answers[d, t])
-        for d, exchanges in enumerate(dialogues)
-        for t, exchange in enumerate(exchanges)
-    ]
-    if not responses:
-        raise InputError("the bot says nothing in it", reference)
-    return TestFile(name, numbered[1] if numbered else _OOV.sub("", name), bool(_OOV.search(name)), responses)
-
-
-def read_candidates(path: str) -> frozenset[str]:
-    """The candidates' texts. Raises InputError with the line."""
-    return frozenset(text.strip() for text in parse_candidates(_bytes(path), path))
-
-
-def _bytes(path: str) -> bytes:
-    if not is_there(path) or not as_path(path).is_file():
-        raise InputError("there is no such file", path)
-    return as_path(path).read_bytes()
-
-
-def _answers_of_lines(path: str, dialogues: Sequence[Sequence[Exchange]]) -> dict[tuple[int, int], str]:
-    answers: dict[tuple[int, int], str] = {}
-    for number, row in read_lines(path, Answer):
-        where = f"line {number}"
-        if not 0 <= row.dialogue < len(dialogues):
-            raise InputError(f"there is no dialogue {row.dialogue}: they are 0 to {len(dialogues) - 1}", path, where)
-        turns = len(dialogues[row.dialogue])
-        if not 0 <= row.turn < turns:
-            reason = f"dialogue {row.dialogue} has no turn {row.turn}: the bot has 0 to {turns - 1}"
-            raise InputError(reason, path, where)
-        if (row.dialogue, row.turn) in answers:
-            raise InputError(f"dialogue {row.dialogue} turn {row.turn} appears twice", path, where)
-        answers[row.dialogue, row.turn] = row.answer.strip()
-    keys = ((d, t) for d, exchanges in enumerate(dialogues) for t in range(len(exchanges)))
-    if missing := [key for key in keys if key not in answers]:
-        (dialogue, turn), n = missing[0], len(missing)
-        more = f"; {n:,} are missing in all" if n > 1 else ""
-        raise InputError(f"there is no answer for dialogue {dialogue} turn {turn}{more}", path)
-    return answers
-
-
-def _answers_of_dialogues(path: str, dialogues: Sequence[Sequence[Exchange]]) -> dict[tuple[int, int], str]:
-    answered = list(parse_dialogues(_bytes(path), path))
-    if len(answered) != len(dialogues):
-        raise InputError(f"has {len(answered):,} dialogues, and the reference {len(dialogues):,}", path)
-    answers = {}
-    for d, (dialogue, exchanges) in enumerate(zip(answered, dialogues, strict=True)):
-        where = f"dialogue {d} from line {dialogue.line}"
-        if len(dialogue.exchanges) != len(exchanges):
-            raise InputError(f"has {len(dialogue.exchanges)} turns, and the reference {len(exchanges)}", path, where)
-        for t, (exchange, expected) in enumerate(zip(dialogue.exchanges, exchanges, strict=True)):
-            if exchange.user != expected.user:
-                raise InputError(f"turn {t} has another user's text than the reference", path, where)
-            answers[d, t] = exchange.bot.strip()
-    return answers
 
 
 def is_right(response: Response) -> bool:
@@ -333,39 +189,41 @@ def means(rows: Sequence[Values]) -> Values:
 
 
 def evaluate(files: Sequence[TestFile]) -> tuple[Metrics, list[ScoredResponse]]:
-    """(``metrics.json``, the rows) of test files: all responses together, and each file."""
+    """(``metrics.json``, the rows) of test files: all responses together, and those of each set, or of each file."""
     rows: list[ScoredResponse] = []
-    groups: Metrics = {}
-    for file in sorted(files, key=lambda file: file.name):
+    groups: dict[str, list[Values]] = {}
+    for file in sorted(files, key=lambda file: (file.set, file.name)):
         values = values_of(file.responses)
-        groups[file.name] = means(values)
+        groups.setdefault(file.group, []).extend(values)
         # Dialogues of two files are never the same, though both are counted from 0.
-        keys = [(file.name, f"{file.name}/{response.dialogue}", response.turn) for response in file.responses]
+        keys = [(file.group, f"{file.name}/{response.dialogue}", response.turn) for response in file.responses]
         rows += map(ScoredResponse, keys, file.responses, values)
-    return with_mean({ALL: means([row.values for row in rows]), **groups}), rows
+    metrics = {name: means(values) for name, values in groups.items()}
+    return with_mean({ALL: means([row.values for row in rows]), **metrics}), rows
 
 
 def details_of(answers: Answers) -> Details:
-    """How much there was to answer, and how much of it no candidate could answer."""
+    """How much there was to answer in each file, how much of it is right, and how much no candidate could answer."""
     files = {}
-    for file in sorted(answers.files, key=lambda file: file.name):
-        responses, allowed = file.responses, answers.candidates
-        files[file.name] = FileDetails(
+    for file in sorted(answers.files, key=lambda file: (file.set, file.name)):
+        responses, allowed, values = file.responses, answers.candidates, means(values_of(file.responses))
+        files[file.place] = FileDetails(
             file.task,
             file.oov,
             len(responses),
             len({response.dialogue for response in responses}),
+            values["per_response"],
+            values["per_dialogue"],
             None if allowed is None else sum(response.reference.strip() not in allowed for response in responses),
         )
     return Details(files, None if answers.candidates is None else len(answers.candidates))
 
 
-def by_task(metrics: Metrics, details: Details) -> list[list[str]]:
+def by_task(details: Details) -> list[list[str]]:
     """Rows as of Bordes et al. 2017, Table 2: plain beside OOV, per response and (per dialogue)."""
     cells: dict[str, dict[bool, list[str]]] = {}
-    for name, file in details.files.items():
-        values = metrics[name]
-        both = f"{text.percent(values['per_response'])} ({text.percent(values['per_dialogue'])})"
+    for file in details.files.values():
+        both = f"{text.percent(file.per_response)} ({text.percent(file.per_dialogue)})"
         # Several files of a task, such as dev and test, share a cell.
         cells.setdefault(file.task, {}).setdefault(file.oov, []).append(both)
     return [
@@ -377,7 +235,7 @@ def by_task(metrics: Metrics, details: Details) -> list[list[str]]:
 def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -> Report:
     """The report: by task, by file, API calls, the most frequent wrong answers."""
     by_file = [
-        [name, *(text.percent(metrics[name][metric], 2) for metric in METRICS[:2]),
+        [name, text.percent(file.per_response, 2), text.percent(file.per_dialogue, 2),
          f"{file.responses:,}", f"{file.dialogues:,}",
          *([] if file.not_among_candidates is None else [f"{file.not_among_candidates:,}"])]
         for name, file in details.files.items()
@@ -394,12 +252,19 @@ def report(rows: Sequence[ScoredResponse], metrics: Metrics, details: Details) -
             title="Tasks",
             note="Share of responses that are right, in brackets of dialogues, as in Bordes et al. 2017, Table 2.",
             columns=["task", "plain", "OOV"],
-            rows=by_task(metrics, details),
+            rows=by_task(details),
         ),
         Table(title="Files", columns=columns, rows=by_file),
     ]
+    if not metrics.keys() - {ALL, MEAN} <= details.files.keys():
+        by_set = [
+            [group_label(name), *(text.percent(values[metric], 2) for metric in METRICS[:2])]
+            for name, values in metrics.items()
+        ]
+        columns = ["set", "per response", "per dialogue"]
+        sections.insert(0, Table(title="Sets", columns=columns, rows=by_set, numbers_in="metrics.json"))
     if calls:
-        columns = ["file", "API call", *FIELDS]
+        columns = ["set", "API call", *FIELDS]
         sections.append(Table(title="API calls", columns=columns, rows=calls))
     if wrong := wrong_answers(rows):
         columns = ["reference", "answer", "for example", "times"]

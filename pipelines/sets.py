@@ -22,7 +22,7 @@ def add_sets(
     *,
     reference: str = REFERENCE,
     split: str = "",
-    variants: str | None = VARIANTS,
+    variants: str = VARIANTS,
     sets: str = SETS,
     from_predictions: bool = False,
 ) -> None:
@@ -32,7 +32,7 @@ def add_sets(
       parser: the command's.
       reference: what it may be.
       split: of what.
-      variants: what they are; None for no flags for them.
+      variants: what they are.
       sets: what they are.
       from_predictions: whether without a reference the labels in the predictions are used, not the sample.
     """
@@ -43,9 +43,8 @@ def add_sets(
     else:
         add_reference(parser, reference)
     add_split(parser, text=split)
-    if variants is not None:
-        add("--variants", metavar="DIR", reads=True, help=variants)
-        add_variant(parser)
+    add("--variants", metavar="DIR", reads=True, help=variants)
+    add_variant(parser)
     add("--sets", nargs="+", default=[], metavar="NAME=ROOT", reads=True, help=sets)
 
 
@@ -64,9 +63,8 @@ def sources_of(args: argparse.Namespace, predictions: str | None = None) -> Sour
 
     reference = str(args.reference or sample_root())
     others = parse_sets(args.sets)
-    variants: str | None = getattr(args, "variants", None)
-    check_apart(args.output, reference=reference, variants=variants, predictions=predictions)
+    check_apart(args.output, reference=reference, variants=args.variants, predictions=predictions)
     for root in others.values():
         check_apart(args.output, sets=root)
     split = split_of_folder(reference) or args.split  # the other sets' dialogues are those of the same split
-    return Sources(reference, split, variants, tuple(listed(getattr(args, "variant", ""))), others, predictions)
+    return Sources(reference, split, args.variants, tuple(listed(args.variant)), others, predictions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.lines import Key, Keyed, check_complete, key_of, named, read_keyed
-from parapet.evaluation.sets import ORIGINAL, Placed, open_reference, read_dialogues, read_rows
+from parapet.evaluation.sets import ORIGINAL, Placed, Sources, find_sets, read_dialogues, read_rows
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
 from parapet.schemas.ood_turns import OOD_TURNS
@@ -143,21 +143,22 @@ def _predicted(predictions: str, split: str, truth: Truths | None) -> dict[Key, 
     return {(truth.sets[0], *key[1:]): placed for key, placed in rows.items()}
 
 
-def read_truth(reference: str, split: str, chosen: Sequence[str] = (), others: Mapping[str, str] = {}) -> Truths:
+def read_truth(sources: Sources, chosen: Sequence[str] = ()) -> Truths:
     """The labels of a reference, and of further sets.
 
     Args:
-      reference: a file of JSON lines; what ``parapet ood`` wrote; or a corpus, all of whose turns are in-domain.
-      split: of a folder.
+      sources: the reference is a file of JSON lines; what ``parapet ood`` wrote; or a corpus, all of whose turns are
+        in-domain, as are those of variants. Other sets are each a set that ``parapet ood`` wrote, a corpus, or JSON
+        lines.
       chosen: of the sets that ``parapet ood`` wrote, such as ``ood-10``; all that there are where none is named.
-      others: further sets by name: a set that ``parapet ood`` wrote, a corpus, or JSON lines.
 
     Raises:
       InputError: nothing there, no such set or split, a file that cannot be read, a turn that appears twice.
     """
+    reference, split = sources.reference, sources.split
     if not is_there(reference):
         raise InputError("there is no such file or folder", reference)
-    place, roots = open_reference(reference)[0], {}
+    (_, place, _), *others = find_sets(sources)
     if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
         roots = {name: place / name for name in _sets_of(place, chosen)}
     elif chosen:
@@ -167,10 +168,10 @@ def read_truth(reference: str, split: str, chosen: Sequence[str] = (), others: M
     else:
         rows = read_keyed(reference, Labelled)
         return Truths({key: Truth(row.label == OOD, row.utterance) for key, (_, row) in rows.items()})
-    for name, other in others.items():
+    for name, other, _ in others:
         if name in roots:
             raise InputError(f"there is a set of the name {name!r} already", other, "--sets")
-        roots[name] = as_path(other)
+        roots[name] = other
     turns: dict[Key, Truth] = {}
     in_domain: set[str] = set()
     for name, root in roots.items():
@@ -183,8 +184,6 @@ def read_truth(reference: str, split: str, chosen: Sequence[str] = (), others: M
 
 def _turns_of(root: Path, name: str, split: str, in_domain: set[str]) -> Iterator[tuple[str, Key, Truth]]:
     """(file, key, truth) of the turns of a set; adds its name to ``in_domain`` where it has no labels."""
-    if not is_there(root):
-        raise InputError("there is no such file or folder", root, "--sets")
     if root.is_file():
         for key, (number, row) in read_keyed(str(root), Labelled).items():
             if key[0]:

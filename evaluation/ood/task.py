@@ -9,11 +9,12 @@ import msgspec
 
 from parapet.evaluation.lines import ALL, MEAN, Key, group_label, groups_of, with_mean
 from parapet.evaluation.ood import curves
-from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, Truths, Turn, read_truth, read_turns
+from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, Turn, read_truth, read_turns
+from parapet.evaluation.sets import Sources
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes, sha256_of
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
+from parapet.schemas.layout import TEST, as_path
 from parapet.transforms import text
 from parapet.transforms.report import Dot, Dots, Report, Section, Table, Tile
 
@@ -118,10 +119,9 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
 
     Attributes:
       predictions: JSON lines with scores or predicted labels, or a folder of them for each set.
-      reference: what ``parapet ood`` wrote, a corpus, or JSON lines; None where the predictions have the labels.
-      split: of a reference that is a folder.
-      sets: of what ``parapet ood`` wrote those that are scored, all where none is named.
-      others: further sets, by name.
+      sources: the sets; their reference is what ``parapet ood`` wrote, a corpus, or JSON lines. None where the
+        predictions have the labels.
+      chosen: of what ``parapet ood`` wrote the sets that are scored, all where none is named.
       dev: predictions on other turns, on which a threshold is tuned; ``dev_split`` their split.
       orientation: the positive class, and that of high scores.
     """
@@ -129,30 +129,27 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     name = "evaluate_ood"
 
     predictions: str
-    reference: str | None = None
-    split: str = "test"
-    sets: tuple[str, ...] = ()
-    others: dict[str, str] = msgspec.field(default_factory=dict)
+    sources: Sources | None = None
+    chosen: tuple[str, ...] = ()
     dev: str | None = None
     dev_split: str = "dev"
     orientation: Orientation = Orientation()
 
     def inputs(self) -> dict[str, str | None]:
         """The files and folders."""
-        others = {f"sets/{name}": root for name, root in self.others.items()}
-        return {"predictions": self.predictions, "reference": self.reference, **others, "dev": self.dev}
+        sources = self.sources.inputs() if self.sources else {}
+        return {"predictions": self.predictions, **sources, "dev": self.dev}
 
     def read(self) -> Detections:
         """Reads the turns, and tunes the threshold. Raises InputError where that is not possible or not fair."""
-        in_folder = self.reference is not None and as_path(self.reference).is_dir()
-        if self.reference is None and (self.sets or self.others):
-            raise InputError("needs a folder that 'parapet ood' wrote, or a corpus: give one as --reference", "--sets")
-        truth = self._truth(self.split)
-        turns = read_turns(self.predictions, self.split, truth)
+        sources = self.sources
+        truth = read_truth(sources, self.chosen) if sources else None
+        turns = read_turns(self.predictions, sources.split if sources else TEST, truth)
         in_domain = truth.in_domain if truth else frozenset()
         if not self.dev:
             return Detections(turns, in_domain=in_domain)
-        if in_folder and self.dev_split == self.split:
+        in_folder = sources if sources and as_path(sources.reference).is_dir() else None
+        if in_folder and self.dev_split == in_folder.split:
             reason = f"--dev is of {self.dev_split} too: a threshold is not tuned on what is scored"
             raise InputError(reason, "--dev_split")
         if not in_folder and _same(self.dev, self.predictions):
@@ -160,7 +157,8 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
             raise InputError(reason, self.dev, "--dev")
         if any(turn.score is None for turn in turns.values()):
             raise InputError("the rows have no score to compare with a threshold", self.predictions)
-        of_dev = self._truth(self.dev_split) if in_folder else None
+        dev_sources = msgspec.structs.replace(in_folder, split=self.dev_split) if in_folder else None
+        of_dev = read_truth(dev_sources, self.chosen) if dev_sources else None
         dev = list(read_turns(self.dev, self.dev_split, of_dev).values())
         if any(turn.score is None for turn in dev):
             raise InputError("the rows have no score to tune a threshold on", self.dev)
@@ -168,9 +166,6 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         if threshold is None:
             raise InputError(f"no turn is {self.orientation.positive}: no threshold can be tuned on it", self.dev)
         return Detections(turns, threshold, in_domain)
-
-    def _truth(self, split: str) -> Truths | None:
-        return read_truth(self.reference, split, self.sets, self.others) if self.reference else None
 
     def score(self, inputs: Detections, stage: Stage) -> Result:
         """Precision, recall, F1 and areas, by set."""
@@ -184,9 +179,9 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
             options={
                 "positive": self.orientation.positive,
                 "high": self.orientation.high,
-                "split": self.split,
+                "split": self.sources.split if self.sources else None,
                 "dev_split": self.dev_split,
-                **({"sets": [name for name in sizes if name != ALL]} if self.others else {}),
+                **({"sets": [name for name in sizes if name != ALL]} if len(sizes) > 1 else {}),
             },
             counts={"turns": len(inputs.turns)},
         )

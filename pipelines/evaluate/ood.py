@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
 from parapet.pipelines.flags import StrictParser
-from parapet.pipelines.sets import add_sets
+from parapet.pipelines.sets import add_sets, sources_of
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def parser() -> StrictParser:
         parser,
         reference="OUT of 'parapet ood'; a corpus, whose turns are all in-domain; or JSON lines with 'label'",
         split="split of a folder: train, dev or test",
-        variants=None,
+        variants="dialogues under each variant's names, whose turns are all in-domain",
         sets="sets of 'parapet ood', other corpora, or JSON lines: ood-10=foreign/ood-10; without '=' which sets of "
         "--reference: ood-10 ood-20 (default: all)",
         from_predictions=True,
@@ -58,17 +59,16 @@ def parser() -> StrictParser:
 def task(args: argparse.Namespace) -> OodDetection:
     """The task that the flags describe."""
     from parapet.evaluation.ood.task import OodDetection, Orientation
-    from parapet.evaluation.sets import parse_sets
     from parapet.transforms.corpora import listed
 
     chosen = [value for value in args.sets if "=" not in value]
-    others = parse_sets([value for value in args.sets if "=" in value])
+    if args.reference is None and (args.sets or args.variants):
+        raise InputError("needs a folder that 'parapet ood' wrote, or a corpus: give one as --reference", "--sets")
+    others = argparse.Namespace(**{**vars(args), "sets": [value for value in args.sets if "=" in value]})
     return OodDetection(
         predictions=args.predictions,
-        reference=args.reference,
-        split=args.split,
-        sets=tuple(listed(",".join(chosen))),
-        others=others,
+        sources=sources_of(others) if args.reference is not None else None,
+        chosen=tuple(listed(",".join(chosen))),
         dev=args.dev,
         dev_split=args.dev_split,
         orientation=Orientation(args.positive, args.high),

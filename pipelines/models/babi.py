@@ -49,7 +49,8 @@ class Babi(Family):
 
     predict_description = """\
 A model and files of dialogues in the bAbI format -> its answers, each from the reference's history:
-OUT/predictions/NAME.jsonl for each NAME.txt, as 'parapet evaluate --task ranking' takes them."""
+OUT/predictions/original/NAME.jsonl for each NAME.txt, and so on for other sets, as 'parapet evaluate --task ranking'
+takes them."""
     batch = (256, "turns")
     resumable = False
 
@@ -82,23 +83,25 @@ OUT/predictions/NAME.jsonl for each NAME.txt, as 'parapet evaluate --task rankin
     def add_predict_flags(self, parser: Parser) -> None:
         """The files of dialogues."""
         add = parser.add_argument
-        add("--reference", required=True, nargs="+", metavar="FILE", help="dialogues in the bAbI format")
+        text = "dialogues in the bAbI format: with --sets the set original"
+        add("--reference", nargs="+", default=[], metavar="FILE", help=text)
+        text = "sets of such files, or folders of them: OOV=babi/task1-tst-OOV.txt"
+        add("--sets", nargs="+", default=[], metavar="NAME=PATH", help=text)
         text = "predict even where file names say that the model was trained on another task"
         add("--any_task", action="store_true", help=text)
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
+        from parapet.evaluation.ranking_files import list_tests, stem_of
+        from parapet.evaluation.sets import parse_sets
+
         check_numbers(args)
         check_apart(args.output, model=args.model)
-        stems: dict[str, str] = {}
-        for path in args.reference:
-            check_apart(args.output, reference=path)
-            if not is_there(path) or not as_path(path).is_file():
-                raise InputError("there is no such file", path)
-            stem = as_path(path).name.removesuffix(".txt")
-            if stem in stems:
-                raise InputError(f"has the same name as {stems[stem]}, and so would the answers", path)
-            stems[stem] = path
+        sets = parse_sets(args.sets)
+        for flag, paths in (("reference", args.reference), ("sets", sets.values())):
+            for path in paths:
+                check_apart(args.output, **{flag: path})
+        tests = list_tests(args.reference, sets)
         check_device(args)
         from parapet.evaluation.models.babi.data import task_of
         from parapet.evaluation.models.babi.inference import BabiFile, Job
@@ -106,12 +109,16 @@ OUT/predictions/NAME.jsonl for each NAME.txt, as 'parapet evaluate --task rankin
         from parapet.evaluation.models.saving import MODEL, WEIGHTS
 
         card, _ = load(args.model, self.model, args.device, args.batch_size)
-        for path in args.reference:
+        for path in (path for paths in tests.values() for path in paths):
             task = task_of([path])
             if card.task and task and task != card.task and not args.any_task:
                 reason = f"is of task {task}, and the model of task {card.task}: --any_task predicts all the same"
                 raise InputError(reason, path)
-        files = tuple(BabiFile(path, f"{PREDICTIONS}/{stem}.jsonl") for stem, path in sorted(stems.items()))
+        files = tuple(
+            BabiFile(path, f"{PREDICTIONS}/{name}/{stem_of(path)}.jsonl")
+            for name, paths in tests.items()
+            for path in sorted(paths, key=stem_of)
+        )
         model = [as_path(args.model) / name for name in (MODEL, WEIGHTS)]
         header = {
             "pipeline": f"predict_{self.model}",

@@ -9,17 +9,14 @@ import pytest
 from parapet.evaluation.lines import ALL
 from parapet.evaluation.ranking import (
     METRICS,
-    Answers,
-    Response,
     by_task,
     call_values,
     details_of,
     evaluate,
     means,
-    pair_up,
-    read_test,
     values_of,
 )
+from parapet.evaluation.ranking_files import Answers, Response, answer_files, list_tests, read_test
 from parapet.schemas.errors import InputError
 
 TEST = """\
@@ -89,8 +86,8 @@ def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
     )
     write(given, "dialog-babi-task1-API-calls-tst-OOV.txt", TEST.replace("\tbye", "\thello"))
     files = [
-        read_test(*pair, frozenset({"hello", "bye"}) if i > 9 else None)
-        for i, pair in enumerate(pair_up(paths, [str(given)]))
+        read_test(reference, answers, frozenset({"hello", "bye"}) if i > 9 else None)
+        for i, (_, reference, answers) in enumerate(answer_files(list_tests(paths, {}), [str(given)]))
     ]
     metrics, rows = evaluate(files)
     assert metrics["task1-API-calls-tst"] == {
@@ -104,7 +101,7 @@ def test_files_by_task_oov_beside_plain(tmp_path: Path) -> None:
         ("task1-API-calls-tst-OOV", "task1-API-calls-tst-OOV/0", 0),
     ]  # fmt: skip
     details = details_of(Answers(files, frozenset({"hello"})))
-    assert by_task(metrics, details) == [["Task 1", "75.0% (50.0%)", "75.0% (50.0%)"]]
+    assert by_task(details) == [["Task 1", "75.0% (50.0%)", "75.0% (50.0%)"]]
     assert details.files["task1-API-calls-tst"].not_among_candidates == 2
 
 
@@ -132,11 +129,11 @@ def test_answers_that_do_not_fit(tmp_path: Path, name: str, text: str, reason: s
 def test_every_file_has_its_answers(tmp_path: Path) -> None:
     one, other = write(tmp_path / "x", "t.txt", TEST), write(tmp_path / "y", "t.txt", TEST)
     with pytest.raises(InputError, match="two files are called 't'"):
-        pair_up([one, other], [str(tmp_path)])
+        list_tests([one, other], {})
     with pytest.raises(InputError, match=r"expected t.jsonl or t.txt"):
-        pair_up([one], [str(tmp_path)])
+        answer_files({"original": [one]}, [str(tmp_path)])
     write(tmp_path / "x", "t.jsonl", "")
     with pytest.raises(InputError, match="keep one"):
-        pair_up([one], [str(tmp_path / "x")])
+        answer_files({"original": [one]}, [str(tmp_path / "x")])
     with pytest.raises(InputError, match="2 files for 1 of --reference"):
-        pair_up([one], [one, other])
+        answer_files({"original": [one]}, [one, other])

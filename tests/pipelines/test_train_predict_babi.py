@@ -123,22 +123,27 @@ def test_predictions_are_the_same_on_two_workers_and_are_evaluated(
     many = tmp_path / "toy-many.txt"  # of several chunks, in another order
     some = (dialogues() * 5)[::-1]
     many.write_text("".join(dialogue_text(one.lines) for one in some))
-    flags = ["memn2n", "--quiet", "--model", str(memn2n), "--reference", *map(str, (test, oov, many))]
+    flags = ["memn2n", "--quiet", "--model", str(memn2n), "--reference", str(test), str(many), "--sets", f"OOV={oov}"]
     one, two = tmp_path / "one", tmp_path / "two"
     assert predict([*flags, "--output", str(one)]) == 0
     assert predict([*flags, "--batch_size", "7", "--output", str(two), *TWO_WORKERS]) == 0
     assert files_of(one) == files_of(two)
-    answers = answers_of(one / "predictions" / "toy-task1-tst.jsonl")
-    assert answers_of(one / "predictions" / "toy-many.jsonl") == (answers * 5)[::-1]
+    answers = answers_of(one / "predictions" / "original" / "toy-task1-tst.jsonl")
+    assert answers_of(one / "predictions" / "original" / "toy-many.jsonl") == (answers * 5)[::-1]
     assert right(answers, dialogues()) > LEARNED
     # What is matched by type is found though training never had it; half needs no match, "hello" and "on it".
-    assert right(answers_of(one / "predictions" / "toy-task1-tst-OOV.jsonl"), unseen()) > 0.5
+    assert right(answers_of(one / "predictions" / "OOV" / "toy-task1-tst-OOV.jsonl"), unseen()) > 0.5
     counts = json.loads((one / "run.json").read_text())["counts"]
-    assert counts["turns/predictions/toy-task1-tst.jsonl"] == counts["answers/predictions/toy-task1-tst.jsonl"] == 104
+    counted = {counts[f"{kind}/predictions/original/toy-task1-tst.jsonl"] for kind in ("turns", "answers")}
+    assert counted == {104}
     scores = ["--task", "ranking", "--quiet", "--reference", str(test), "--predictions", str(one / "predictions")]
     assert evaluate([*scores, "--candidates", str(toy[0] / "candidates.txt"), "--output", str(tmp_path / "s")]) == 0
     metrics = json.loads((tmp_path / "s" / "metrics.json").read_text())
     assert metrics["#ALL"]["per_response"] == right(answers, dialogues())
+    assert evaluate([*scores, "--sets", f"OOV={oov}", "--output", str(tmp_path / "sets")]) == 0
+    of_sets = json.loads((tmp_path / "sets" / "metrics.json").read_text())
+    assert of_sets["original"] == metrics["#ALL"]
+    assert of_sets["OOV"]["per_response"] > 0.5
 
 
 def test_what_is_too_long_is_cut_and_counted(
@@ -150,7 +155,7 @@ def test_what_is_too_long_is_cut_and_counted(
     given = ["memn2n", "--model", str(tmp_path / "model"), "--reference", str(test), "--output", str(tmp_path / "out")]
     assert predict(given) == 0
     counts = json.loads((tmp_path / "out" / "run.json").read_text())["counts"]
-    name = "predictions/toy-task1-tst.jsonl"
+    name = "predictions/original/toy-task1-tst.jsonl"
     # Of each dialogue the first turn has nothing before it, the second two lines.
     expected = sum(max(0, len(one.exchanges) - 2) for one in parse_dialogues(test.read_bytes(), ""))
     assert 0 < counts[f"too_long/{name}"] == expected
@@ -175,7 +180,7 @@ def test_models_that_learn_nothing(
     assert predict(rules) == 0
     told = capsys.readouterr()
     assert "toy-task1-tst.jsonl: no rule applies at 72 turns: the answer is empty" in told.err
-    assert "predictions/toy-task1-tst.jsonl: 104 answers" in told.out
+    assert "predictions/original/toy-task1-tst.jsonl: 104 answers" in told.out
 
 
 def test_files_like_the_published_ones_of_task_6(
@@ -208,7 +213,7 @@ def test_files_like_the_published_ones_of_task_6(
         predictions = ["--predictions", str(out / "tfidf_answers" / "predictions")]
         scores = [*reference, *predictions, "--candidates", str(folder / "candidates.txt")]
         assert evaluate(["--task", "ranking", *scores, "--output", str(out / "scores")]) == 0
-        found.append([path.read_bytes() for path in sorted(out.glob("*_answers/predictions/*"))])
+        found.append([path.read_bytes() for path in sorted(out.glob("*_answers/predictions/original/*"))])
         found[-1].append((out / "scores" / "metrics.json").read_bytes())
         said.append(capsys.readouterr().err)
     assert found[0] == found[1]

@@ -11,6 +11,7 @@ from parapet.evaluation.active_intents import Renamed, user_turns
 from parapet.evaluation.lines import Key, Keyed, read_keyed
 from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.ood.reading import IN_DOMAIN, OOD, is_of_ood, read_truth
+from parapet.evaluation.sets import Sources
 from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
@@ -72,7 +73,9 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     if is_of_ood(path):
         if task != OOD:
             raise InputError("is of 'parapet ood' and has labels for --task ood: for intents give the corpus", path)
-        return (turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(path, split).turns.items())
+        return (
+            turn_of(key, truth.ood, truth.utterance) for key, truth in read_truth(Sources(path, split)).turns.items()
+        )
     if task == OOD:
         raise InputError("has no set of 'parapet ood': give what it wrote, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])

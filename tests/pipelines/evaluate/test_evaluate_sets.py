@@ -323,6 +323,11 @@ def test_out_of_domain_turns(roots: dict[str, Path], tmp_path: Path) -> None:
         one = evaluate("ood", tmp_path / f"alone{len(sets[0])}", *alone, *sets)
         assert set(one) == {"#ALL", "ood-20"}
         assert one["ood-20"] == metrics["ood-20"]
+    (tmp_path / "variants").mkdir()
+    (tmp_path / "variants" / "v1").symlink_to(sample_root())
+    write(tmp_path / "said" / "v1.jsonl", verdicts(sample_root(), set()))
+    varied = evaluate("ood", tmp_path / "varied", *flags, "--variants", tmp_path / "variants")
+    assert varied["v1"] == {"accuracy": 1.0}
     more = evaluate("ood", tmp_path / "more", *alone, f"typos={roots['typos']}")
     assert sets_of(tmp_path / "more") == {"ood-20", "typos"}
     assert more["ood-20"] == metrics["ood-20"]
@@ -406,3 +411,57 @@ def test_utterances(roots: dict[str, Path], tmp_path: Path, fails: Fails) -> Non
     assert f"no predictions of heard: expected .json or .jsonl files in {tmp_path}/said/heard/test" in fails(
         "generation", "--sets", f"heard={roots['typos']}", "--predictions", tmp_path / "said"
     )
+
+
+def test_answers_task_by_task(tmp_path: Path, fails: Fails) -> None:
+    """Plain files as the original; sets of a file, and of a folder with two."""
+    turns = {"a": "1 hi\thello\n2 rome\tapi_call x rome y z\n\n", "b": "1 hi\thello\n\n1 hi\tbye\n\n"}
+    babi = tmp_path / "babi"
+    for place, text in (("task1-tst.txt", "a"), ("task2-tst.txt", "b"), ("oov/task1-tst-OOV.txt", "a"),
+                        ("oov/task2-tst-OOV.txt", "b"), ("oov/kb.txt", "b"), ("other/typed.txt", "b")):  # fmt: skip
+        (babi / place).parent.mkdir(parents=True, exist_ok=True)
+        (babi / place).write_text(turns[text])
+    said = {
+        "original/task1-tst": ["hello", "hello"], "original/task2-tst": ["hello", "bye"],
+        "OOV/task1-tst-OOV": ["hello", "api_call x rome y z"], "OOV/task2-tst-OOV": ["no", "no"],
+        "typos/typed": ["hello", "no"],
+    }  # fmt: skip
+    for name, answers in said.items():
+        places = [(0, 0), (0, 1)] if "task1" in name else [(0, 0), (1, 0)]
+        rows = [{"dialogue": d, "turn": t, "answer": one} for (d, t), one in zip(places, answers, strict=True)]
+        write(tmp_path / "said" / f"{name}.jsonl", rows)
+    plain = ["--reference", babi / "task1-tst.txt", babi / "task2-tst.txt", "--predictions", tmp_path / "said"]
+    sets = ["--sets", f"OOV={babi / 'oov'}", f"typos={babi / 'other' / 'typed.txt'}"]
+    metrics = evaluate("ranking", tmp_path / "out", *plain, *sets)
+    found = {name: (of["per_response"], of["per_dialogue"], of["api_call"]) for name, of in metrics.items()}
+    assert found == {
+        "original": (3 / 4, 2 / 3, 0.0), "OOV": (2 / 4, 1 / 3, 1.0), "typos": (1 / 2, 1 / 2, None),
+        "#ALL": (6 / 10, 4 / 8, 0.5), "#MEAN": (pytest.approx(7 / 12), pytest.approx(0.5), None),
+    }  # fmt: skip
+    rows = rows_of(tmp_path / "out")
+    assert {(row["set"], row["dialogue_id"]) for row in rows if row["set"] != "original"} == {
+        ("OOV", "task1-tst-OOV/0"), ("OOV", "task2-tst-OOV/0"), ("OOV", "task2-tst-OOV/1"),
+        ("typos", "typed/0"), ("typos", "typed/1"),
+    }  # fmt: skip
+    details = json.loads((tmp_path / "out" / "details.json").read_bytes())["files"]
+    assert details["OOV/task1-tst-OOV"]["per_response"] == 1.0
+    assert details["original/task1-tst"] | {"per_response": 0.5, "task": "1"} == details["original/task1-tst"]
+    # Without sets each file is one, wherever its answers are; sets need no reference.
+    alone = evaluate("ranking", tmp_path / "alone", *plain)
+    assert alone["task1-tst"]["per_response"] == 0.5
+    only = evaluate("ranking", tmp_path / "only", *sets, "--predictions", tmp_path / "said")
+    assert only["OOV"] == metrics["OOV"]
+    assert set(only) == {"#ALL", "#MEAN", "OOV", "typos"}
+    (tmp_path / "empty").mkdir()
+    for flags, reason in (
+        (
+            [*plain, "--sets", f"heard={babi / 'oov'}"],
+            f"{tmp_path}/said/heard: no answers here: expected task1-tst-OOV",
+        ),
+        ([*plain, "--sets", f"original={babi / 'oov'}"], "there is a set of the name 'original' already"),
+        ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "there are no test files here: expected .txt"),
+        ([*plain, "--sets", f"x={tmp_path / 'none'}"], "there is no such file or folder"),
+        (["--predictions", tmp_path / "said"], "--reference: give test files, here or as --sets"),
+        ([*sets, "--predictions", babi / "task1-tst.txt"], "with --sets give one folder, with a folder for each set"),
+    ):
+        assert reason in fails("ranking", *flags)
