@@ -186,8 +186,21 @@ class Display:
         if text:
             logging.info("%s", text, extra={"fields": {"step": step}})
 
+    def seconds_left(self) -> float | None:
+        """An estimate for all steps; None where nobody knows."""
+        return None
+
+    def _overall(self) -> str:
+        """``7 of 20 steps, 1:10 left``."""
+        left = self.seconds_left()
+        return f"{self.finished} of {self.total} steps" + (f", {_clock(left)} left" if left else "")
+
     def beat(self) -> None:
-        """Logs a message for each step that runs."""
+        """Logs a message for each step that runs, and one for all steps."""
+        if self.total is not None:
+            done: dict[str, object] = {"steps_done": self.finished, "steps": self.total}
+            fields = {**done, "seconds_left": self.seconds_left()}
+            logging.info("%s: %s", self.title, self._overall(), extra={"fields": fields})
         for name, event, pace, seconds in self._states():
             text = text_of(event, pace) or f"{_clock(seconds)} so far"
             fields = {"step": name, **event._asdict(), **pace._asdict()}
@@ -214,7 +227,7 @@ class Display:
         lines = Table.grid(*columns, Column(justify="right"), padding=(0, 1), expand=True)
         if self.total is not None:
             bar = ProgressBar(self.total, self.finished, width=_BAR)
-            lines.add_row("", Text(self.title, "bold"), bar, Text(f"{self.finished} of {self.total} steps"), "")
+            lines.add_row("", Text(self.title, "bold"), bar, Text(self._overall()), "")
         for name, event, pace, seconds in self._states():
             label = Text(": ".join(part for part in (name, event.stage) if part))
             bar = ProgressBar(event.total, event.done, width=_BAR, pulse=not event.total)

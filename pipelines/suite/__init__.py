@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,9 +178,11 @@ def _stale(suite: SuiteFile, graph: Graph, state: State, names: Sequence[str]) -
 
 
 def _run_steps(config: Config, plan: Plan) -> dict[str, Outcome]:
+    from parapet.pipelines.suite.checks import total_seconds
     from parapet.pipelines.suite.running import Runner, Shown
 
-    with Shown(config.suite.title, len(config.names)) as shown:
+    remaining = partial(total_seconds, config.graph, jobs=config.jobs)
+    with Shown(config.suite.title, config.names, plan.seconds, remaining) as shown:
         folder = config.suite.folder
         runner = Runner(config.graph, config.state, folder, config.runner_flags, config.jobs, shown, plan.seconds)
         return runner.run(config.names)
@@ -227,12 +230,25 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     }
     unchanged = len(outcomes) - sum(map(len, by_status.values()))
     page = os.path.relpath(config.output / "index.html")
+    for line in _scores(config) if by_status[DONE] else []:
+        say(line)
     say(f"{counted(len(by_status[DONE]), 'step')} run, {unchanged} unchanged: {page}")
     for name in by_status[FAILED]:
         logging.error("%s failed: %s (see %s)", name, outcomes[name].reason, _log(config, name))
     if by_status[BLOCKED]:
         logging.error("not run, because they need what failed: %s", ", ".join(by_status[BLOCKED]))
     return EXIT_FAILURE if by_status[FAILED] else 0
+
+
+def _scores(config: Config) -> list[str]:
+    """The mean of each system, as the page has it."""
+    from parapet.evaluation.compare.leaderboard import read_board
+    from parapet.pipelines.suite.steps import COMPARISON
+    from parapet.transforms.text import number
+
+    place = config.output / COMPARISON / "leaderboard.json"
+    averages = read_board(str(place)).average if place.is_file() else {}
+    return [f"{name}: {number(average.value, 1)}, the mean of all sets" for name, average in averages.items()]
 
 
 def _log(config: Config, name: str) -> str:

@@ -31,9 +31,11 @@ from parapet.pipelines.suite.options import command_line
 from parapet.pipelines.suite.state import FOLDER, State, write
 from parapet.pipelines.suite.steps import Graph, Step, without
 from parapet.schemas.errors import InputError
+from parapet.transforms.text import counted
 
 _PRELOADED = ["apache_beam", "pyarrow.parquet", "jinja2", "parapet.pipelines.command", "parapet.pipelines.progress"]
 _POLL = 0.25  # seconds between looks at what runs
+_WARNINGS = 2  # of a step that are shown; its log has all
 _PATIENCE = 10.0  # seconds that steps have to end after Ctrl-C
 
 DONE, UNCHANGED, FAILED, BLOCKED, STOPPED = "done", "unchanged", "failed", "blocked", "stopped"
@@ -62,16 +64,36 @@ class Shown(Display):
 
     Args:
       title: of the suite.
-      total: the number of steps.
+      names: the steps.
+      estimates: seconds of those that are expected to run.
+      remaining: how long steps take side by side, given their seconds.
     """
 
-    def __init__(self, title: str, total: int) -> None:
-        super().__init__(title, total)
+    def __init__(
+        self,
+        title: str,
+        names: Sequence[str],
+        estimates: Mapping[str, float],
+        remaining: Callable[[Mapping[str, float]], float],
+    ) -> None:
+        super().__init__(title, len(names))
+        self.estimates, self.remaining = dict(estimates), remaining
+
+    def seconds_left(self) -> float | None:
+        """What the steps that have not ended will take."""
+        left = {**self.estimates}
+        for name, _, pace, seconds in self._states():
+            # What a step counts says more than an estimate from the size of the corpus.
+            left[name] = pace.seconds_left or max(self.estimates.get(name, 0.0) - seconds, 1.0)
+        return self.remaining(left) if left else None
 
     def ended(self, step: Step, outcome: Outcome) -> None:
         """A step has ended, or need not run."""
-        for warning in outcome.warnings:
+        self.estimates.pop(step.name, None)
+        for warning in outcome.warnings[:_WARNINGS]:
             logging.warning("%s: %s", step.name, warning)
+        if (more := len(outcome.warnings) - _WARNINGS) > 0:
+            logging.warning("%s: %s more, see %s/logs/%s.log", step.name, counted(more, "warning"), FOLDER, step.name)
         if outcome.status == DONE:
             self.finish(step.name, f"{step.name}: {outcome.seconds:.1f} s")
             return

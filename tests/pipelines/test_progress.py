@@ -59,8 +59,10 @@ def test_heartbeats_have_rate_and_time_left(capsys: pytest.CaptureFixture[str]) 
         display.beat()
         display.finish("typos", "typos: 20 s")
     assert capsys.readouterr().err.splitlines() == [
+        "suite: 0 of 3 steps",
         "typos: 1,000 of 6,000 dialogues, 100/s, 0:50 left",
         "train: epoch 1: 1 step, 6/min",
+        "suite: 0 of 3 steps",
         "typos: Publish: 0:20 so far",
         "train: epoch 1: 1 step, 3/min",
         "typos: 20 s",
