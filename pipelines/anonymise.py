@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
-from parapet.pipelines.flags import Parser, add_max_bad
+from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_max_bad
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
@@ -28,46 +28,36 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the\n"
-        "same placeholder for the same person or number throughout a chat. Writes OUT/chats/00001.jsonl and, in the\n"
-        "format of dialog bAbI, OUT/babi/00001.txt. OUT/suspects lists what may have been missed."
+        "Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the "
+        "same throughout a chat. Writes OUT/chats/00001.jsonl and, in the format of dialog bAbI, OUT/babi/00001.txt. "
+        "OUT/suspects lists what may have been missed."
     )
     parser = Parser("anonymise", what, EXAMPLE)
-    add = parser.add_argument
+    add = parser.group(INPUT)
     add(
         "--chats",
         nargs="+",
         metavar="FILE",
-        help='JSON lines ({"chat_id", "turns": [{"speaker", "text"}]}), CSV (chat_id, speaker, text), or dialog bAbI '
-        "(default: the sample's)",
+        reads=True,
+        help="JSON lines (chat_id, turns of speaker and text), CSV (chat_id, speaker, text), or dialog bAbI "
+        "(default: those of the sample)",
     )
-    add(
-        "--bots",
-        metavar="LIST",
-        default="",
-        help="more speakers that are bots, comma-separated, besides agent, assistant, bot, operator ...",
-    )
-    add("--entities", metavar="FILE", help="more to replace, one per line: TEXT or KIND<TAB>TEXT")
-    add(
-        "--spacy_model",
-        metavar="NAME",
-        help="spaCy model that finds names (default: rules that go by the words around them)",
-    )
-    add(
-        "--phone_regions",
-        metavar="LIST",
-        default="US,GB",
-        help="countries of phone numbers without a country code (default US,GB)",
-    )
+    add("--bots", metavar="LIST", default="", help="further names of speakers that are bots, besides agent and bot")
+    add = parser.group("what is replaced")
+    add("--entities", metavar="FILE", reads=True, help="more to replace, one per line: TEXT or KIND<TAB>TEXT")
     add("--keep", metavar="LIST", default="", help="kinds to leave as they are, such as TIME,DATE")
+    add("--spacy_model", metavar="NAME", help="spaCy model that finds names (default: rules)")
+    add("--phone_regions", metavar="LIST", default="US,GB", help="countries of phone numbers without a country code")
+    add("--strict", action="store_true", help="publish nothing if anything is suspected to have been missed")
+    add = parser.group(OUTPUT)
+    add("--keep_ids", rare=True, action="store_true", help="keep the ids of chats (default: number them)")
     add(
         "--bot_text",
+        rare=True,
         choices=("normalised", "kept"),
         default="normalised",
-        help="lower-case what bots say (default), or keep it",
+        help="lower-case what bots say, or keep it",
     )
-    add("--keep_ids", action="store_true", help="keep the ids of chats (default: number them)")
-    add("--strict", action="store_true", help="publish nothing if anything is suspected to have been missed")
     add_max_bad(parser, "chats")
     return parser
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
-from parapet.pipelines.flags import Parser, add_max_bad, add_split
+from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_seed, add_sgd, add_split, add_variant
 from parapet.schemas.layout import TRAIN, sample_root
 
 if TYPE_CHECKING:
@@ -35,30 +35,34 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> Parser:
     """The flags."""
-    description = "Dialogues x schema variants -> training sets: OUT/SET/train/dialogues_001.json and OUT/SET/parquet."
+    description = (
+        "Makes training sets from dialogues and schema variants: OUT/SET/train/dialogues_001.json. "
+        "Every set has the original dialogues, too."
+    )
     parser = Parser("augment", description, EXAMPLE)
-    add = parser.add_argument
-    add("--sgd", metavar="ROOT", help="the original corpus (default: the bundled sample)")
+    add_sgd(parser)
+    add_split(parser, TRAIN)
+    add = parser.group(INPUT)
+    add("--backtrans", metavar="DIR", reads=True, help="back-translated variants: the output of 'back_translate'")
+    add("--oracle", metavar="DIR", reads=True, help="crowdsourced variants: the output of 'compose', or sgd_x/data")
+    add_variant(parser)
+    add = parser.group("training sets")
     add(
         "--sets",
         metavar="LIST",
-        help="training sets, comma-separated: none (the originals alone), backtrans, oracle, corrupted, or mixes such "
-        "as backtrans+oracle; every set has the originals (default: none, corrupted, and those with a folder)",
+        help="none, backtrans, oracle, corrupted, or mixes such as backtrans+oracle "
+        "(default: none, corrupted, and those with a folder)",
     )
-    add("--backtrans", metavar="DIR", help="back-translated variants: back_translate's OUT")
-    add("--oracle", metavar="DIR", help="crowdsourced variants: compose's OUT, or sgd_x/data")
-    add("--variant", metavar="NAMES", default="", help="which of these variants, comma-separated (default: all)")
     add(
         "--corruptions",
         metavar="LIST",
         default="replace,order,both",
-        help="the variants of the set corrupted (default: replace,order,both)",
+        help="variants of the set corrupted: words replaced, words in another order, both",
     )
-    add("--replace_rate", metavar="X", type=float, help="probability with which a word is replaced (default: 0.2)")
+    add("--replace_rate", metavar="X", type=float, help="probability that a word is replaced (default: 0.2)")
     add("--order_rate", metavar="X", type=float, help="share of words that change places (default: 0.3)")
-    add("--seed", default="0", help="random seed of the corruptions: any text (default: 0)")
-    add_split(parser, TRAIN)
     add_max_bad(parser, "dialogues of a variant")
+    add_seed(parser)
     return parser
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
-from parapet.pipelines.flags import Parser, add_max_bad
+from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_seed
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,34 +30,48 @@ TRANSCRIPTION, ASR = "transcription", "asr"
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Converts logs and labels of DSTC2 to dialog bAbI task 6 (Bordes et al. 2017):\n"
-        "OUT/dialog-babi-task6-dstc2-trn.txt, -dev, -tst, -candidates and -kb; and to the SGD layout, with states,\n"
-        "spans, acts and API results, in OUT/sgd."
+        "Converts logs and labels of DSTC2 to dialog bAbI task 6 (Bordes et al. 2017), "
+        "OUT/dialog-babi-task6-dstc2-trn.txt and so on; and to the SGD format, with states, spans, acts and API "
+        "results, in OUT/sgd."
     )
     parser = Parser("babi_task6", what, EXAMPLE)
-    add = parser.add_argument
-    add("--logs", required=True, metavar="ROOT", help="DSTC2, unpacked: data/ and scripts/config/dstc2_*.flist")
+    add = parser.group(INPUT)
+    add(
+        "--logs",
+        required=True,
+        metavar="ROOT",
+        reads=True,
+        help="DSTC2, unpacked: data/ and scripts/config/dstc2_*.flist",
+    )
+    add(
+        "--kb",
+        metavar="FILE",
+        reads=True,
+        help="knowledge base: that of dialog bAbI, or a JSON list of restaurants "
+        "(default: what the system says about restaurants)",
+    )
+    add(
+        "--ontology",
+        rare=True,
+        metavar="FILE",
+        reads=True,
+        help="ontology (default: ROOT/scripts/config/ontology_dstc2.json)",
+    )
+    add = parser.group("conversion")
     add(
         "--split_rule",
         choices=(PAPER, ORIGINAL),
         default=PAPER,
-        help="paper: dev keeps its first 500 calls, the rest go to train; original: the lists of DSTC2 (default paper)",
+        help="splits: dev keeps its first 500 calls and the rest goes to train, or those of DSTC2",
     )
     add(
         "--user",
         choices=(TRANSCRIPTION, ASR),
         default=TRANSCRIPTION,
-        help="what users say: the transcription, or the recogniser's first hypothesis (default transcription)",
+        help="what users say: the transcription, or the first ASR hypothesis",
     )
-    add(
-        "--kb",
-        metavar="FILE",
-        help="knowledge base: a file of dialog bAbI (1 NAME R_cuisine VALUE) or a JSON list of restaurants "
-        "(default: gathered from what the system says about the restaurants that it offers)",
-    )
-    add("--ontology", metavar="FILE", help="(default ROOT/scripts/config/ontology_dstc2.json)")
-    add("--seed", default="0", help="random seed of the ratings: any text (default 0)")
     add_max_bad(parser, "calls of a split")
+    add_seed(parser, "the ratings")
     return parser
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from parapet.pipelines import translating
 from parapet.pipelines.command import check_apart, counted, read_good, run_command, say
-from parapet.pipelines.flags import Parser, add_max_bad
+from parapet.pipelines.flags import Parser, add_dry_run, add_max_bad, add_schemas, add_seed
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from parapet.transforms.translation.engine import Engine
 
 EXAMPLE = """\
-  parapet back_translate --output my_back_translations              # the sample, from the memory that comes with it
-  parapet back_translate --schemas my_corpus --engine google --google_project my-project \\
-      --output my_back_translations --dry_run
+  parapet back_translate --output translated       # the sample, from its memory
+  parapet back_translate --schemas my_corpus --engine google --google_project my-project --output translated --dry_run
   parapet back_translate --schemas my_corpus --engine local --model en-zh=opus-mt-en-zh zh-en=opus-mt-zh-en \\
-      --pivots zh --output my_back_translations"""
+      --pivots zh --output translated"""
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -66,25 +65,19 @@ class Config(msgspec.Struct, frozen=True):
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Schemas -> one variant per pivot language (OUT/zh/train/schema.json), translated there and back.\n"
-        "Every translation goes into OUT/memory.parquet: a text is paid for once."
+        "Makes one schema variant per pivot language, by translation there and back: OUT/zh/train/schema.json and so "
+        "on. Every translation is kept in OUT/memory.parquet: a text is paid for once."
     )
-    flags = Parser("back_translate", what, EXAMPLE)
-    add = flags.add_argument
-    add("--schemas", metavar="ROOT", help="corpus or schema file (default: the bundled sample)")
-    add("--pivots", metavar="LIST", default="zh,ja,ko", help="comma-separated languages (default zh,ja,ko)")
-    add(
-        "--engine",
-        choices=translating.ENGINES,
-        default="memory",
-        metavar="ENGINE",
-        help="translation engine: %(choices)s (default memory: only replays what a memory has)",
-    )
-    add_max_bad(flags, "texts of a pivot, staying English,")
-    add("--dry_run", action="store_true", help="print what would be sent and what it costs; send and write nothing")
-    local = translating.add_flags(flags)
-    local.add_argument("--seed", metavar="TEXT", help="of the draw (default 0)")
-    return flags
+    parser = Parser("back_translate", what, EXAMPLE)
+    add_schemas(parser)
+    add = parser.group("translation")
+    add("--pivots", metavar="LIST", default="zh,ja,ko", help="pivot languages, comma-separated")
+    add("--engine", choices=translating.ENGINES, default="memory", help=translating.ENGINE)
+    translating.add_flags(parser)
+    add_max_bad(parser, "texts of a pivot")
+    add_dry_run(parser)
+    add_seed(parser, "--sample", default=None)
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -178,7 +178,7 @@ def check_there(parser: argparse.ArgumentParser, args: argparse.Namespace) -> No
         what = {"FILE": "file", "DIR": "folder"}.get(metavar, "file or folder")
         values = [given] if isinstance(given, str) else given if isinstance(given, list) else []
         for value in values if is_input(action) else []:
-            path = value.partition("=")[2] if action.dest == "sets" else value
+            path = value.partition("=")[2] if "=" in metavar else value
             if path in ("", *metavar.split("|"), getattr(args, "output", None)) or "://" in path:
                 continue
             if not os.path.exists(path):

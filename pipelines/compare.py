@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_output, add_seed
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,42 +34,32 @@ of a set must be the same."""
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("compare", DESCRIPTION, EXAMPLE, NOTE)
-    add = parser.add_argument
-    add(
-        "--systems",
-        required=True,
-        nargs="+",
-        metavar="NAME=OUT",
-        help="one or more; OUT is an output of 'parapet evaluate'",
-    )
+    text = "systems; OUT is an output of 'evaluate', and may be repeated"
+    parser.group(INPUT)("--systems", required=True, nargs="+", metavar="NAME=OUT", help=text)
+    add_output(parser)
+    add = parser.group("comparison")
     add(
         "--metrics",
         nargs="+",
         default=[],
         metavar="NAME",
-        help="columns: METRIC, SET/METRIC, TASK/SET/METRIC; seen/METRIC, unseen/METRIC, SERVICE/METRIC (default: the "
-        "main metrics of each task, on each set)",
+        help="columns: METRIC, SET/METRIC, TASK/SET/METRIC; or seen, unseen or a SERVICE for SET "
+        "(default: the main metrics on each set)",
     )
     add(
         "--baseline",
         nargs="+",
         default=[],
         metavar="NAME",
-        help="compare the others with this one, or SYSTEM=BASELINE pairs (default: all pairs)",
+        help="system to compare the others with, or SYSTEM=BASELINE pairs (default: all pairs)",
     )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--common",
-        action="store_true",
-        help="compare what all systems were scored on, without a warning about the rest",
-    )
-    what.add_argument(
-        "--all", action="store_true", help="show what only some systems were scored on, too; the others have no average"
-    )
-    what.add_argument("--strict", action="store_true", help="refuse systems that were not scored on the same sets")
-    add("--replicates", type=int, default=10_000, metavar="N", help="replicates of the tests; 0: none (default 10000)")
-    add("--seed", default="0", help="of the tests: any text (default 0)")
-    add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+    text = "replicates of the tests; 0: no tests"
+    add("--replicates", rare=True, type=int, default=10_000, metavar="N", help=text)
+    add = parser.group("systems that were scored on different sets", exclusive=True)
+    add("--common", action="store_true", help="compare what all have (the default), without a warning")
+    add("--all", action="store_true", help="show everything; only systems that have all sets have an average")
+    add("--strict", action="store_true", help="refuse them")
+    add_seed(parser, "the tests")
     return parser
 
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from parapet.pipelines.command import run_checked
 from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser
 from parapet.schemas.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -30,7 +30,7 @@ EXAMPLE = """\
 def parser() -> StrictParser:
     """The command line."""
     parser = StrictParser("completion", DESCRIPTION, EXAMPLE)
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
+    parser.group(INPUT)("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
     return parser
 
 

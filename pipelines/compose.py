@@ -12,7 +12,7 @@ import msgspec
 
 from parapet.pipelines.command import counted, run_command
 from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import Parser, add_schemas, add_seed
 from parapet.transforms import plugins
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 DISTANCES = plugins.Names(plugins.DISTANCES)
 
 EXAMPLE = """\
-  parapet compose --schemas my_corpus --responses names.csv descriptions.csv --output out
-  open out/review.html in a browser, decide, download decisions.csv, then once more with
-  parapet compose --schemas my_corpus --responses names.csv descriptions.csv --decisions decisions.csv --output out"""
+  parapet compose --schemas my_corpus --responses names.csv --output out
+  # open out/review.html in a browser, decide, download decisions.csv, then
+  parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -49,47 +49,42 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> Parser:
     """The flags."""
-    flags = Parser(
-        "compose", "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X.", EXAMPLE
+    what = (
+        "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X. "
+        "Writes OUT/v1/SPLIT/schema.json and so on, an audit of every answer, and a page to review them."
     )
-    add = flags.add_argument
-    add("--schemas", metavar="ROOT", help="corpus in the SGD layout, or one schema file (default: the bundled sample)")
-    add_answer_flags(flags, "batch CSV, or JSON lines of the API")
-    add(
-        "--allow_partial",
-        action="store_true",
-        help="compose services whose elements have at least one good answer, repeating it",
-    )
-    add(
-        "--require_complete",
-        action="store_true",
-        help="exit with 1 unless every service was composed from five answers",
-    )
+    parser = Parser("compose", what, EXAMPLE)
+    add_schemas(parser)
+    add_answer_flags(parser, "batch results CSV of MTurk, or JSON lines of its API")
+    add = parser.group("composition")
+    add("--allow_partial", action="store_true", help="repeat answers where there are fewer than five good ones")
+    add("--require_complete", action="store_true", help="exit with status 1 unless every element has five good answers")
     add(
         "--selection",
         choices=("random", "diverse"),
         default="random",
-        help="which five are taken of more good answers (default random)",
+        help="which five are used where there are more",
     )
-    add("--seed", type=int, default=0, help="of the random draw (default 0)")
     for what, default in (("name", "levenshtein"), ("description", "jaccard")):
-        add(
-            f"--{what}_distance",
-            choices=DISTANCES,
-            default=default,
-            metavar="DISTANCE",
-            help=f"ranks {what}s: %(choices)s (default {default})",
-        )
+        add(f"--{what}_distance", rare=True, choices=DISTANCES, default=default, help=f"distance that ranks {what}s")
     add(
         "--vetting_rules",
+        rare=True,
         type=_listed,
         default=(),
         metavar="LIST",
-        help="further rules, of plug-ins: NAME,... or NAME=ARGUMENT,...",
+        help="vetting rules of plug-ins: NAME or NAME=ARGUMENT, comma-separated",
     )
-    add("--stopwords", default="articles", metavar="SET", help="articles (default), spacy, none, or a file of words")
-    add("--spacy_model", default="", metavar="NAME", help="a trained spaCy pipeline for lemmas (default: simplemma)")
-    return flags
+    add("--stopwords", rare=True, default="articles", metavar="SET", help="articles, spacy, none, or a file of words")
+    add(
+        "--spacy_model",
+        rare=True,
+        default="",
+        metavar="NAME",
+        help="spaCy pipeline that lemmatises (default: simplemma)",
+    )
+    add_seed(parser, "--selection", int, 0)
+    return parser
 
 
 def _listed(text: str) -> tuple[str, ...]:

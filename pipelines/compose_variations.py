@@ -12,7 +12,7 @@ import msgspec
 
 from parapet.pipelines.command import check_apart, counted, run_command, say
 from parapet.pipelines.crowd_answers import PublishedAnswers, add_answer_flags, answer_files, check_answers
-from parapet.pipelines.flags import Parser, add_split
+from parapet.pipelines.flags import INPUT, Parser, add_seed, add_sgd, add_split
 from parapet.schemas.layout import as_path, is_there, sample_root
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from parapet.transforms.crowd_variations.tasks import Task
 
 EXAMPLE = """\
-  parapet compose_variations --output out                                             # the bundled sample
   parapet compose_variations --sgd my_corpus --split test --responses batch.csv --output out
-  open out/review.html in a browser, decide, download decisions.csv, then once more with --decisions decisions.csv
-  parapet language_variations --sgd my_corpus --rewritten out/rewritten.jsonl --output varied"""
+  # open out/review.html in a browser, decide, download decisions.csv, then
+  parapet compose_variations --sgd my_corpus --split test --responses batch.csv \\
+      --decisions decisions.csv --output out"""
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -54,28 +54,26 @@ class Config(msgspec.Struct, frozen=True):
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Answers to the tasks of 'parapet hits --task rewrites' -> OUT/rewritten.jsonl, a line for each user turn and\n"
-        "kind (paraphrase, typos, verbose, simple) with a good answer; and what became of every answer, and why."
+        "Vets what crowd workers answered to the tasks of 'parapet hits --task rewrites'. Writes OUT/rewritten.jsonl, "
+        "a line for each user turn and kind (paraphrase, typos, verbose, simple) with a good answer, and an audit of "
+        "every answer."
     )
-    flags = Parser("compose_variations", what, EXAMPLE)
-    add = flags.add_argument
-    add("--sgd", metavar="ROOT", help="corpus that the tasks were made from (default: the bundled sample)")
-    add_split(flags, text="whose dialogues the tasks are about: splits may share ids")
-    add_answer_flags(flags, "batch CSV, JSON lines of the API, or folders of 'parapet mturk'")
-    add(
+    parser = Parser("compose_variations", what, EXAMPLE)
+    add_sgd(parser)
+    add_split(parser)
+    add_answer_flags(parser, "batch results CSV of MTurk, JSON lines of its API, or folders of 'parapet mturk'")
+    parser.group(INPUT)(
         "--hits",
         nargs="+",
         default=[],
-        metavar="FOLDER",
-        help="output of 'parapet hits': checks that the corpus is the same, and counts turns without answers",
+        metavar="DIR",
+        reads=True,
+        help="outputs of 'parapet hits', to count turns without answers and to check the corpus",
     )
-    add(
-        "--require_complete",
-        action="store_true",
-        help="exit with 1 unless every turn has a good answer of each kind",
-    )
-    add("--seed", type=int, default=0, help="of the draw among several good answers (default 0)")
-    return flags
+    text = "exit with status 1 unless every turn has a good answer of each kind"
+    parser.group("composition")("--require_complete", action="store_true", help=text)
+    add_seed(parser, "the choice among good answers", int, 0)
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import INPUT, Parser
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 
@@ -28,11 +28,20 @@ def add_answer_flags(parser: Parser, responses: str) -> None:
       parser: of the command.
       responses: what ``--responses`` takes.
     """
-    add = parser.add_argument
-    add("--responses", nargs="+", metavar="FILE", help=f"{responses}, in any mix; repeated ones count once")
-    add("--decisions", nargs="+", default=[], metavar="FILE", help="reviewers' decisions (CSV)")
-    add("--reviewers", nargs=2, default=[], metavar=("A", "B"), help="two reviewers' sheets to merge, with agreement")
-    add("--encoding", default="utf-8", help="of response files without a byte order mark (default utf-8)")
+    add = parser.group(INPUT)
+    add("--responses", nargs="+", metavar="FILE", reads=True, help=responses)
+    add("--decisions", nargs="+", default=[], metavar="FILE", reads=True, help="decisions of reviewers, CSV")
+    add(
+        "--reviewers",
+        rare=True,
+        nargs=2,
+        default=[],
+        metavar=("A", "B"),
+        reads=True,
+        help="decisions of two reviewers, to merge and to measure their agreement",
+    )
+    text = "encoding of --responses without a byte order mark"
+    add("--encoding", rare=True, default="utf-8", metavar="NAME", help=text)
 
 
 def check_answers(args: argparse.Namespace, responses: Sequence[str], kind: TaskKind) -> Sources:

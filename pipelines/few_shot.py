@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.flags import Parser, add_max_bad
+from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_seed, add_sgd
 from parapet.pipelines.splits import run_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, TRAIN
@@ -25,21 +25,22 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     description = (
-        "Dialogues -> for each domain nested training sets in which every slot occurs, and a test:\n"
+        "Makes for each domain small nested training sets in which every slot occurs, and a test: "
         "OUT/Restaurants/50/train/dialogues_001.json, OUT/Restaurants/test/dialogues_001.json."
     )
     parser = Parser("few_shot", description, EXAMPLE)
-    add = parser.add_argument
-    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
-    add("--domains", metavar="LIST", help="domains, such as Restaurants,Hotels (default: all of the training schema)")
-    add("--sizes", metavar="LIST", default="5,10,25,50", help="dialogues of the training sets (default 5,10,25,50)")
-    add("--test", type=int, metavar="N", default=100, help="dialogues of each test (default 100)")
-    add("--train_split", default=TRAIN, help=f"where training dialogues are taken from (default {TRAIN})")
-    add("--test_split", default=TEST, help=f"where the dialogues of the tests are taken from (default {TEST})")
-    add("--multi_domain", action="store_true", help="also take dialogues that touch other domains")
-    add("--seed", default="0", help="random seed: any text (default 0)")
-    add("--require_full", action="store_true", help="exit status 2 if a domain has too few dialogues")
+    add_sgd(parser)
+    add = parser.group(INPUT)
+    add("--train_split", rare=True, metavar="NAME", default=TRAIN, help="split of the training dialogues")
+    add("--test_split", rare=True, metavar="NAME", default=TEST, help="split of the tests")
+    add = parser.group("sets")
+    add("--domains", metavar="LIST", help="such as Restaurants,Hotels (default: all of the training schema)")
+    add("--sizes", metavar="LIST", default="5,10,25,50", help="dialogues in each training set")
+    add("--test", type=int, metavar="N", default=100, help="dialogues in each test")
+    add("--multi_domain", action="store_true", help="also use dialogues that touch other domains")
+    add("--require_full", action="store_true", help="exit with status 2 if a domain has too few dialogues")
     add_max_bad(parser)
+    add_seed(parser)
     return parser
 
 

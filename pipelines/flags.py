@@ -29,6 +29,7 @@ Add = Callable[..., argparse.Action]
 
 _INDENT = 2
 _MOST_COLUMNS = 100  # of help on a wide terminal
+_EXAMPLE_LINES = 5  # of the help with the common flags
 _COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")
 _WHERE_RUNNER_FLAGS_GO = "Flags of Apache Beam (--runner, --direct_running_mode, --project, ...) go to the runner."
 
@@ -38,7 +39,7 @@ class Formatter(argparse.HelpFormatter):
 
     def __init__(self, prog: str, width: int = 0) -> None:
         columns = min(shutil.get_terminal_size().columns, _MOST_COLUMNS)
-        super().__init__(prog, max_help_position=26, width=width or columns - 2)
+        super().__init__(prog, max_help_position=24, width=width or columns - 2)
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
         if action.nargs == argparse.ONE_OR_MORE:
@@ -72,7 +73,7 @@ class StrictParser(argparse.ArgumentParser):
       name: of the command, without ``parapet``.
       description: paragraphs; they are wrapped.
       example: command lines, indented by two; long ones are wrapped at their flags.
-      note: further paragraphs, after the examples.
+      note: further paragraphs, which ``--help-all`` shows.
     """
 
     def __init__(self, name: str, description: str, example: str, note: str = "") -> None:
@@ -91,20 +92,22 @@ class StrictParser(argparse.ArgumentParser):
         add("--quiet", action="store_true", help="no progress, no summary; errors only")
         add("--log_format", rare=True, choices=("text", "json"), default="text", help="format of messages")
         add("-h", "--help", action="help", help="show the common flags")
-        add("--help-all", action=_HelpAll, help="show all flags")
+        add("--help-all", rare=True, dest="help", action=_HelpAll, help="show all flags")
         self._of_all_commands = list(self._actions)
 
-    def group(self, title: str, rare: bool = False) -> Add:
+    def group(self, title: str, rare: bool = False, exclusive: bool = False) -> Add:
         """A function that adds flags to the group of this title.
 
         It takes what ``add_argument`` takes, and ``rare``: whether the flag is shown by ``--help-all`` only; and
-        ``reads``: whether its values are files or folders that must be there.
+        ``reads``: whether its values are files or folders that must be there. Of ``exclusive`` flags only one may be
+        given.
         """
         group = self._adds.get(title) or self.add_argument_group(title)
         self._adds[title] = group
+        container = group.add_mutually_exclusive_group() if exclusive else group
 
         def add(*names: str, rare: bool = rare, reads: bool = False, **options: Any) -> argparse.Action:
-            action = group.add_argument(*names, **options)
+            action = container.add_argument(*names, **options)
             action.rare, action.reads = rare, reads  # type: ignore[attr-defined]
             return action
 
@@ -137,12 +140,16 @@ class StrictParser(argparse.ArgumentParser):
             formatter.start_section(title)
             formatter.add_arguments(actions)
             formatter.end_section()
-        parts = [self.format_usage(), formatter.format_help(), "example:\n" + wrap_commands(self.example)]
-        parts += [formatter._fill_text(note, formatter._width, "") for note in (self.note,) if note]
-        parts += [formatter._fill_text(note, formatter._width, "") for note in (self.rare_note,) if note and rare]
-        hidden = sum(is_rare(action) for action in self._actions)
-        if hidden and not rare:
-            parts.append(f"'{self.prog} --help-all' shows {hidden} more flag{'s' * (hidden > 1)}.")
+        examples = wrap_commands(self.example)
+        while not rare and "\n".join(examples).count("\n") > _EXAMPLE_LINES:
+            examples.pop()
+        parts = [self.format_usage(), formatter.format_help(), "\n".join(["example:", *examples])]
+        if rare:
+            parts += [formatter._fill_text(note, formatter._width, "") for note in (self.note, self.rare_note) if note]
+        else:
+            hidden = sum(is_rare(action) for action in self._actions) - 1  # --help-all itself
+            more = f"{hidden} more flag{'s' * (hidden > 1)}{', and notes' * bool(self.note)}"
+            parts.append(f"'{self.prog} --help-all' shows {more}.")
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
@@ -270,42 +277,36 @@ def is_rare(action: argparse.Action) -> bool:
 
 def is_input(action: argparse.Action) -> bool:
     """Whether the values of a flag are files or folders that must be there."""
-    return getattr(action, "reads", False) or bool(_INPUTS.fullmatch(action.dest))
+    return getattr(action, "reads", False)
 
 
-# Of commands whose parsers do not mark them yet.
-_INPUTS = re.compile(
-    "sgd|schemas|training|variants|oracle|backtrans|reference|predictions|sets|train|dev|foreign|rewritten|chats|logs|"
-    "entities|kb|ontology|goals|knowledge_base|candidates|match|calibration|normalisation|intents"
-)
-
-
-def wrap_commands(text: str, width: int = 78) -> str:
+def wrap_commands(text: str, width: int = 78) -> list[str]:
     """Command lines that fit: broken before flags, with a comment on the line before where it has no room behind."""
-    lines = []
+    commands, comments = [], ""
     for line in re.sub(r" *\\\n *", " ", text).splitlines():
-        if len(line) <= width:
-            lines.append(line)
-            continue
         command, comment = match.groups() if (match := _COMMENT.match(line)) else (line, "")
-        indent = command[: -len(command.lstrip())]
-        lines += [indent + comment] if comment else []
-        parts = [part.replace(" ", "\xa0") for part in re.split(r" (?=--)", command.strip())]
-        broken = textwrap.wrap(
-            " ".join(parts),
-            width - 2,
-            break_long_words=False,
-            break_on_hyphens=False,
-            initial_indent=indent,
-            subsequent_indent=f"{indent}    ",
-        )
-        lines.append(" \\\n".join(broken).replace("\xa0", " "))
-    return "\n".join(lines)
+        if line.lstrip().startswith("#"):
+            comments += f"{line}\n"
+        elif len(line) <= width:
+            commands.append(comments + line)
+            comments = ""
+        else:
+            indent = command[: -len(command.lstrip())]
+            parts = re.split(r" (?=--)", command.strip())
+            whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in parts]
+            broken = _wrapped(indent + " ".join(whole), width - 2, f"{indent}    ")
+            comments += f"{indent}{comment}\n" if comment else ""
+            commands.append(comments + " \\\n".join(broken).replace("\xa0", " "))
+            comments = ""
+    return commands
 
 
 def _wrapped(text: str, width: int, further: str = "") -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent=further, break_on_hyphens=False, break_long_words=False)
 
+
+SCHEMA_VARIANTS = "schema variants: output of 'compose', or sgd_x/data"
+PARALLEL_CALLS = "requests at a time, up to 32"
 
 # Flags that many commands share. A flag has the same words everywhere.
 
@@ -320,23 +321,60 @@ def add_sgd(parser: StrictParser, text: str = "corpus in the SGD format") -> Non
     parser.group(INPUT)("--sgd", metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
 
 
-def add_reference(parser: StrictParser, text: str = "corpus in the SGD format, or a release") -> None:
+def add_reference(parser: StrictParser, text: str = "corpus or release") -> None:
     """Adds ``--reference``: the corpus that predictions are about."""
     parser.group(INPUT)("--reference", metavar="ROOT", reads=True, help=f"{text} (default: the bundled sample)")
 
 
 def add_split(parser: StrictParser, default: str = TEST, many: bool = False, text: str = "") -> None:
     """Adds ``--split``: ``test``, or ``train`` for what trains or is trained on; several of them where ``many``."""
-    text = text or ("splits, comma-separated: train, dev, test" if many else "split: train, dev or test")
+    text = text or ("train, dev, test, comma-separated" if many else "train, dev or test")
     metavar = "LIST" if many else "NAME"
     action = parser.group(INPUT)("--split", metavar=metavar, default=default, help=text)
     action.completer = lambda **_: SPLITS  # type: ignore[attr-defined]  # for argcomplete
 
 
+def add_schemas(parser: StrictParser) -> None:
+    """Adds ``--schemas``."""
+    text = "corpus, or a schema file (default: the bundled sample)"
+    parser.group(INPUT)("--schemas", metavar="ROOT", reads=True, help=text)
+
+
+def add_schema_variants(parser: StrictParser, required: bool = False) -> None:
+    """Adds ``--variants``, a folder of schema variants."""
+    parser.group(INPUT)("--variants", required=required, metavar="DIR", reads=True, help=SCHEMA_VARIANTS)
+
+
 def add_variant(parser: StrictParser) -> None:
     """Adds ``--variant``: which of those in the folder ``--variants``."""
+    text = "variants to use, such as v1,v3 (default: all)"
+    parser.group(INPUT)("--variant", rare=True, metavar="LIST", default="", help=text)
+
+
+def add_knowledge_base(parser: StrictParser) -> None:
+    """Adds ``--knowledge_base``."""
+    text = "more entities: JSON, or a folder of SERVICE_db.json"
+    parser.group(INPUT)("--knowledge_base", metavar="PATH", reads=True, help=text)
+
+
+def add_file_sets(parser: StrictParser, text: str) -> None:
+    """Adds ``--reference`` and ``--sets`` of files in the bAbI format; ``text`` says what they are."""
     add = parser.group(INPUT)
-    add("--variant", rare=True, metavar="LIST", default="", help="variants to use, such as v1,v3 (default: all)")
+    add("--reference", nargs="+", default=[], metavar="FILE", reads=True, help=text)
+    text = "further sets, files or folders: OOV=babi/task1-tst-OOV.txt"
+    add("--sets", nargs="+", default=[], metavar="NAME=PATH", reads=True, help=text)
+
+
+def add_candidates(parser: StrictParser, required: bool = False) -> None:
+    """Adds ``--candidates``: the possible answers of dialog bAbI."""
+    text = "all possible answers, '1 text' a line"
+    parser.group(INPUT)("--candidates", required=required, metavar="FILE", reads=True, help=text)
+
+
+def add_nli_model(parser: StrictParser, group: str, flag: str) -> None:
+    """Adds ``--nli_model``, which goes with ``flag``."""
+    text = f"model of {flag}, such as roberta-large-mnli"
+    parser.group(group)("--nli_model", metavar="DIR", help=text)
 
 
 def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int | None = "0") -> None:
@@ -346,14 +384,19 @@ def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str 
     parser.group(RUNNING)("--seed", type=kind, default=default, metavar="TEXT" if kind is str else "N", help=text)
 
 
-def add_dry_run(parser: StrictParser, text: str = "print what would be done and what it costs; write nothing") -> None:
+def add_json(parser: StrictParser) -> None:
+    """Adds ``--json``."""
+    parser.group(OUTPUT)("--json", action="store_true", help="print JSON")
+
+
+def add_dry_run(parser: StrictParser) -> None:
     """Adds ``--dry_run``."""
-    parser.group(RUNNING)("--dry_run", action="store_true", help=text)
+    parser.group(RUNNING)("--dry_run", action="store_true", help="print what would be done, and its cost; do nothing")
 
 
 def add_max_bad(parser: StrictParser, records: str = "dialogues") -> None:
     """Adds ``--max_bad``: the share of the input records that may be bad, a Fraction."""
-    text = f"unusable {records} that may be left out; more is an error (default: 1%%)"
+    text = f"share of {records} that may be unusable (default: 1%%)"
     parser.group(RUNNING)("--max_bad", type=_share, default=Fraction(1, 100), metavar="SHARE", help=text)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import counted, read_good, run_command, say
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
 from parapet.transforms.hits.terms import REWRITE_ESTIMATES, REWRITES, SCHEMA_ESTIMATES, Terms
@@ -27,20 +27,13 @@ if TYPE_CHECKING:
     from parapet.transforms.runs import RunInfo
 
 DESCRIPTION = """\
-Makes the pages on which crowd workers paraphrase a schema: for every service one that shows the descriptions and asks
-for names, and one that shows the names and asks for descriptions. A page never contains what it asks for.
-With --task rewrites, pages on which they rewrite user utterances: for each user turn one that shows the dialogue so far
-and asks for the utterance in other words, mistyped, longer and shorter, with its slot values kept.
-
-Writes OUT/pages (each page as HTML and as HTMLQuestion XML), OUT/manifest.jsonl (what publishing needs), OUT/plan.json
-(what it costs), OUT/requester (a template and its input CSV for the requester site) and OUT/index.html: begin there."""
+Makes the pages on which crowd workers paraphrase names and descriptions of a schema or, with --task rewrites, rewrite
+user turns: paraphrased, mistyped, longer and shorter."""
 
 EXAMPLE = """\
-  parapet hits --output my_hits                                    # the bundled sample
-  parapet hits --schemas my_corpus --output my_hits --dry_run      # only the cost
+  parapet hits --schemas my_corpus --output my_hits --dry_run
   parapet hits --schemas my_corpus --output my_hits --hourly_wage 18 --sandbox
-  parapet hits --schemas my_corpus --output top_up --shortfall my_variants/shortfall.csv
-  parapet hits --task rewrites --dialogues my_corpus --split test --turns 500 --output my_rewrites"""
+  parapet hits --task rewrites --dialogues my_corpus --turns 500 --output my_rewrites"""
 
 _MAX_WARNINGS = 20
 
@@ -54,24 +47,25 @@ _FLAGS_OF = {
 }
 
 # The flags that are fields of Terms, by their types.
+_COMMON = ("assignments", "hourly_wage", "reward")
 _MONEY = {
-    "hourly_wage": "target pay in dollars per hour, from which rewards are computed",
-    "reward": "dollars per assignment, the same for every HIT, instead of --hourly_wage",
+    "hourly_wage": "pay in dollars per hour, which sets rewards",
+    "reward": "dollars per assignment, instead of --hourly_wage",
     "name_seconds": "estimated seconds for one name",
     "description_seconds": "estimated seconds for one description",
-    "reading_seconds": "estimated seconds to read a page that asks for names or descriptions",
-    "rewrite_seconds": "estimated seconds for one rewriting of an utterance",
+    "reading_seconds": "estimated seconds to read a page about a schema",
+    "rewrite_seconds": "estimated seconds to rewrite a turn once",
     "turn_seconds": "estimated seconds to read a turn of a dialogue",
     "fee": "MTurk's share of the reward",
     "extra_fee": "its additional share for HITs with many assignments",
     "minimum_fee": "minimum fee in dollars per assignment",
 }
 _WHOLE = {
-    "assignments": "workers per HIT; below ten the fee is lower",
+    "assignments": "workers per HIT; from ten on the fee is higher",
     "extra_fee_from": "number of assignments from which --extra_fee is due",
     "assignment_minutes": "minutes that a worker has (default: four times the estimate, at least 60)",
     "auto_approval_hours": "hours after which unreviewed work is paid",
-    "lifetime_days": "days for which a HIT is on offer",
+    "lifetime_days": "days for which a HIT is offered",
 }
 
 
@@ -101,52 +95,38 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> Parser:
     """The command line of ``parapet hits``."""
-    flags = Parser("hits", DESCRIPTION, EXAMPLE)
-    flags.add_argument(
-        "--task",
-        choices=tuple(_FLAGS_OF),
-        default="schemas",
-        help="what is paraphrased: names and descriptions of schemas (default), or user utterances",
-    )
-    schemas = flags.add_argument_group("--task schemas")
-    schemas.add_argument("--schemas", metavar="ROOT", help="corpus or schema file (default: the bundled sample)")
-    schemas.add_argument(
+    parser = Parser("hits", DESCRIPTION, EXAMPLE)
+    add = parser.group(INPUT)
+    text = "names and descriptions of schemas, or user turns"
+    add("--task", choices=tuple(_FLAGS_OF), default="schemas", help=text)
+    add_schemas(parser)
+    text = "shortfall.csv of 'parapet compose': ask only for what is missing"
+    add("--shortfall", rare=True, metavar="FILE", reads=True, help=text)
+    add(
         "--ambiguous",
+        rare=True,
         metavar="auto|none|FILE",
-        help="names that are shown with their description: found automatically (default), none, or listed in a file, "
-        "one element id a line",
+        help="names that are shown with their description: found automatically, none, or element ids in a file "
+        "(default: auto)",
     )
-    schemas.add_argument(
-        "--shortfall",
-        metavar="FILE",
-        help="a top-up: ask only for what this shortfall.csv of 'parapet compose' lists",
-    )
-    rewrites = flags.add_argument_group("--task rewrites")
-    rewrites.add_argument(
-        "--dialogues",
-        nargs="+",
-        metavar="ROOT|FILE",
-        help="corpus, folder of a split, or dialogue files (default: the bundled sample)",
-    )
-    rewrites.add_argument(
-        "--split", choices=SPLITS, help=f"of a corpus: the split whose dialogues are used (default {TEST})"
-    )
-    rewrites.add_argument("--turns", type=int, metavar="N", help="user turns to draw at random (default: all)")
-    rewrites.add_argument("--seed", type=int, help="of the random draw (default 0)")
-    flags.add_argument("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
-    flags.add_argument("--dry_run", action="store_true", help="print the plan, write nothing")
-    money = flags.add_argument_group("pay and cost")
+    add = parser.group("--task rewrites")
+    text = "corpus, or dialogue files (default: the bundled sample)"
+    add("--dialogues", nargs="+", metavar="ROOT|FILE", reads=True, help=text)
+    add("--split", choices=SPLITS, help=f"split of a corpus (default: {TEST})")
+    add("--turns", type=int, metavar="N", help="number of user turns, drawn at random (default: all)")
+    add = parser.group("pay and cost")
     for names, kind, metavar in ((_MONEY, _decimal, "X"), (_WHOLE, int, "N")):
         for name, text in names.items():
             default = getattr(Terms(), name)
-            shown = f" (default {default})" if default is not None else ""
+            shown = f" (default: {default})" if default is not None else ""
             if name == "assignments":
-                shown = (
-                    f" (default {default}, {_REWRITE_ASSIGNMENTS} for rewrites; with --shortfall by what is missing)"
-                )
+                shown = f" (default: {default}; {_REWRITE_ASSIGNMENTS} for rewrites; as missing with --shortfall)"
             # None marks a flag that is not given: the default of some depends on the task.
-            money.add_argument(f"--{name}", type=kind, metavar=metavar, help=text + shown)
-    return flags
+            add(f"--{name}", rare=name not in _COMMON, type=kind, metavar=metavar, help=text + shown)
+    parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
+    add_dry_run(parser)
+    add_seed(parser, "--turns", int, None)
+    return parser
 
 
 def _decimal(text: str) -> Decimal:

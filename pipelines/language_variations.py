@@ -14,7 +14,7 @@ import msgspec
 
 from parapet.pipelines import translating
 from parapet.pipelines.command import check_apart, counted, run_command, say, say_summary, warn_dead_letters
-from parapet.pipelines.flags import Parser, add_max_bad, add_split
+from parapet.pipelines.flags import INPUT, Parser, add_dry_run, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from parapet.transforms.variations.translated import Translating
 
 EXAMPLE = """\
-  parapet language_variations --output varied                  # typos, verbose and simple, of the sample's test turns
-  parapet language_variations --sgd sgd --split dev,test --kinds typos --env none --output varied
-  parapet language_variations --sgd sgd --kinds typos --rates word=0.2 --perturb_values --output varied
-  parapet language_variations --kinds paraphrase --output varied              # the sample, from the memory it brings
+  parapet language_variations --output varied                 # the sample
+  parapet language_variations --sgd sgd --kinds typos --rates word=0.2 --output varied
   parapet language_variations --sgd sgd --rewritten composed/rewritten.jsonl --output varied"""
 
 
@@ -69,70 +67,51 @@ class Config(msgspec.Struct, frozen=True):
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Dialogues -> the same dialogues with user turns in other words, one set for each kind of variation and mixes\n"
-        "of it: OUT/typos/test/dialogues_001.json, OUT/typos-env1, and a row for every turn in OUT/typos/turns."
+        "Varies user turns: one set of dialogues for each kind of variation, and mixes of it with the original: "
+        "OUT/typos, OUT/typos-env1 and so on."
     )
-    flags = Parser("language_variations", what, EXAMPLE)
-    add = flags.add_argument
-    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
-    add_split(flags, many=True)
-    add(
-        "--kinds",
-        metavar="LIST",
-        help="typos, verbose, simple, paraphrase, comma-separated (default: the first three; with --rewritten, "
-        "those of the files)",
-    )
-    add(
+    parser = Parser("language_variations", what, EXAMPLE)
+    add_sgd(parser)
+    add_split(parser, many=True)
+    parser.group(INPUT)(
         "--rewritten",
         nargs="+",
         default=[],
         metavar="FILE",
-        help="JSON Lines of rewritten turns: dialogue_id, turn, kind, utterance, and source if known",
+        reads=True,
+        help="rewritten turns: output of 'compose_variations'",
     )
-    add(
-        "--env",
-        metavar="LIST",
-        default="0.1,0.5,0.8",
-        help="rates of the mixes of each kind: shares of the turns that can be varied; or none (default 0.1,0.5,0.8)",
-    )
+    add = parser.group("variation")
+    text = "typos, verbose, simple, paraphrase (default: the first three, or those of --rewritten)"
+    add("--kinds", metavar="LIST", help=text)
+    text = "shares of varied turns in the mixes of each kind, or none"
+    add("--env", metavar="LIST", default="0.1,0.5,0.8", help=text)
     add(
         "--rates",
+        rare=True,
         metavar="LIST",
         default="",
-        help="of typos, as NAME=NUMBER: probabilities word (0.08) and abbreviation (0.15), weights omission (35), "
-        "neighbour (25), doubling (20), transposition (15), lost_space (5)",
+        help="rates of typos: probabilities word=0.08, abbreviation=0.15; weights omission=35, neighbour=25, "
+        "doubling=20, transposition=15, lost_space=5",
     )
-    add(
-        "--at_least",
-        type=int,
-        metavar="N",
-        default=1,
-        help="minimum number of typos of a turn whose words allow them (default 1)",
-    )
-    add("--perturb_values", action="store_true", help="typos in annotated values too; states keep what was meant")
+    add("--at_least", rare=True, type=int, metavar="N", default=1, help="minimum number of typos in a turn")
+    text = "typos in annotated values, too; states keep the correct value"
+    add("--perturb_values", rare=True, action="store_true", help=text)
     add(
         "--least_changed",
+        rare=True,
         type=float,
         metavar="X",
-        help="fail where a kind changes a smaller share of the user turns (default 0.5; simple 0.1, paraphrase 0.3); "
-        "with --rewritten, of the turns of the files (0.5)",
+        help="fail if a smaller share of the user turns changes (default: 0.5; simple 0.1, paraphrase 0.3)",
     )
-    add("--seed", default="0", help="of all random choices: any text (default 0)")
-    add_max_bad(flags, "dialogues, turns, or lines of --rewritten,")
-    add(
-        "--dry_run",
-        action="store_true",
-        help="of paraphrase: print what would be translated and its cost, and stop",
-    )
-    add(
-        "--engine",
-        choices=translating.ENGINES,
-        metavar="ENGINE",
-        help="translates for paraphrase: %(choices)s (default memory: only what a memory has)",
-    )
-    add("--pivots", metavar="LIST", help="languages to go through; of several, one is drawn for each turn (default de)")
-    translating.add_flags(flags)
-    return flags
+    add = parser.group("translation")
+    add("--pivots", metavar="LIST", help="pivot languages, one drawn for each turn (default: de)")
+    add("--engine", choices=translating.ENGINES, help=f"{translating.ENGINE} (default: memory)")
+    translating.add_flags(parser, rare=True)
+    add_max_bad(parser, "dialogues, turns or lines of --rewritten")
+    add_dry_run(parser)
+    add_seed(parser)
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:

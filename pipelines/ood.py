@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import check_apart, run_command, say_summary, warn_dead_letters
-from parapet.pipelines.flags import Parser, add_max_bad, add_split
+from parapet.pipelines.flags import Parser, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms.ood import OWN
@@ -32,31 +32,29 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Dialogues + utterances from elsewhere -> the same dialogues with out-of-domain user turns, each followed by\n"
-        "a fallback of the system: OUT/ood-10/train/dialogues_001.json, and a row for every user turn in\n"
-        "OUT/ood-10/turns."
+        "Inserts out-of-domain user turns into dialogues, each followed by a fallback of the system: "
+        "OUT/ood-10/train/dialogues_001.json, and a row for every user turn in OUT/ood-10/turns."
     )
     parser = Parser("ood", what, EXAMPLE)
-    add = parser.add_argument
-    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
+    add_sgd(parser)
     add_split(parser, many=True)
+    add = parser.group("out-of-domain turns")
     add(
         "--source",
         metavar="SOURCE",
         default=OWN,
-        help="foreign utterances: own (user turns of the corpus that are foreign to a dialogue), or a file or folder "
-        "of text (one utterance per line), JSON lines (text, utterance), DSTC2 calls, a Stanford key-value or an SGD "
-        "corpus; or the name of a plug-in (default own)",
+        help="utterances: own (turns of the corpus in other domains), a file or folder (text, JSON lines, DSTC2, "
+        "Stanford key-value, SGD), or a plug-in",
     )
-    add("--rates", metavar="LIST", default="0.1,0.2,0.5", help="injected turns per user turn (default 0.1,0.2,0.5)")
+    add("--rates", metavar="LIST", default="0.1,0.2,0.5", help="inserted turns per user turn, a set for each rate")
     add(
         "--place",
         choices=("append", "between"),
         default="between",
-        help="at the end of the dialogue, or between an answer of the system and the next turn (default between)",
+        help="at the end of the dialogue, or between a system turn and the next user turn",
     )
-    add("--seed", default="0", help="random seed of places, utterances and fallbacks: any text (default 0)")
-    add_max_bad(parser, "dialogues, or rows of the source,")
+    add_max_bad(parser, "dialogues or rows of --source")
+    add_seed(parser)
     return parser
 
 

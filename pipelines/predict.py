@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 USAGE = f"""usage: parapet predict MODEL [flags]
 
-Runs a model that 'parapet train' made on dialogues -> OUT/predictions, as 'parapet evaluate' takes them.
+Runs a model of 'parapet train' on dialogues: OUT/predictions, for
+'parapet evaluate'.
 
 models:
 {chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
 
 example:
-  parapet predict tiny_dst --model my_model --reference my_corpus --variants my_dialogues --output my_states
-  parapet evaluate --task dst --reference my_corpus --variants my_dialogues --predictions my_states/predictions \\
-    --output my_scores
+  parapet predict tiny_dst --model my_model --reference my_corpus \\
+      --output my_states
+  parapet evaluate --task dst --reference my_corpus \\
+      --predictions my_states/predictions --output my_scores
 
 'parapet predict MODEL --help' shows the flags of a model.
 """

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import counted, run_command, say
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import OUTPUT, Parser, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
 
@@ -27,19 +27,15 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Simulates dialogues about reminders: OUT/train/dialogues_001.json, OUT/train/schema.json. An agenda-based\n"
-        "user talks to a system that sets, finds, moves and cancels reminders."
+        "Simulates dialogues about reminders, in the SGD format: an agenda-based user talks to a system that sets, "
+        "finds, moves and cancels reminders. Writes OUT/train/dialogues_001.json, OUT/train/schema.json and so on."
     )
     parser = Parser("reminders", what, EXAMPLE)
-    add = parser.add_argument
-    add(
-        "--dialogues",
-        metavar="LIST",
-        default="1000,200,200",
-        help="number of dialogues of train, dev and test (default 1000,200,200)",
-    )
-    add("--per_file", type=int, metavar="N", default=128, help="dialogues per file (default 128)")
-    add("--seed", default="0", help="random seed: any text (default 0)")
+    add = parser.group("simulation")
+    text = "number of dialogues of train, dev and test"
+    add("--dialogues", metavar="LIST", default="1000,200,200", help=text)
+    parser.group(OUTPUT)("--per_file", rare=True, type=int, metavar="N", default=128, help="dialogues per file")
+    add_seed(parser)
     return parser
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart, counted, run_command, say
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -25,50 +25,38 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Simulates the bAbI dialog tasks 1 to 5 from an ontology: a knowledge base, dialogues in the published format\n"
-        "and in the SGD layout, and out-of-vocabulary tests. Writes OUT/dialog-babi-task1-API-calls-trn.txt,\n"
+        "Simulates the bAbI dialog tasks 1 to 5 from an ontology: a knowledge base, dialogues in the published format "
+        "and in the SGD format, and out-of-vocabulary tests. Writes OUT/dialog-babi-task1-API-calls-trn.txt, "
         "OUT/sgd/task1, OUT/sgd/task1-oov and so on."
     )
     parser = Parser("restaurants", what, EXAMPLE)
-    add = parser.add_argument
-    add("--ontology", metavar="FILE", help="a domain in TOML (default: the paper's restaurants, with other names)")
-    add("--tasks", metavar="LIST", default="1,2,3,4,5", help="tasks, comma-separated (default all)")
+    text = "domain in TOML (default: the paper's restaurants, with other names)"
+    parser.group(INPUT)("--ontology", metavar="FILE", reads=True, help=text)
+    add = parser.group("simulation")
+    add("--tasks", metavar="LIST", default="1,2,3,4,5", help="tasks, comma-separated")
     add(
         "--sizes",
         metavar="LIST",
         default="1000",
-        help="dialogues of each task: a number, or train=5000,oov=0 (train, dev, test, oov; default 1000 each)",
+        help="dialogues of each task: a number, or train=5000,oov=0 for some of train, dev, test, oov",
     )
-    add("--formats", metavar="LIST", default="babi,sgd", help="babi, sgd (default both)")
-    add(
-        "--dialogues_per_file",
-        type=int,
-        metavar="N",
-        default=1000,
-        help="larger sets are split into numbered files, -00001-of-00010 (default 1000)",
-    )
-    add(
-        "--least_options",
-        type=int,
-        metavar="N",
-        default=3,
-        help="minimum number of results of a request in tasks 3 and 5 (default 3)",
-    )
-    add("--babi_plus", action="store_true", help="add copies with hesitations, corrections, restarts: OUT/babi_plus")
+    add("--babi_plus", action="store_true", help="add copies with hesitations, corrections and restarts")
     add(
         "--babi_plus_rates",
+        rare=True,
         metavar="LIST",
         default="",
-        help="shares of user turns: hesitation=0.40,correction=0.21,restart=0.05",
+        help="shares of user turns (default: hesitation=0.40,correction=0.21,restart=0.05)",
     )
-    add(
-        "--solve",
-        type=float,
-        metavar="X",
-        default=1.0,
-        help="share of the dialogues that a rule-based bot must solve (default 1)",
-    )
-    add("--seed", default="0", help="random seed: any text (default 0)")
+    text = "minimum number of results of a request in tasks 3 and 5"
+    add("--least_options", rare=True, type=int, metavar="N", default=3, help=text)
+    text = "fail if the rule-based bot solves a smaller share of the dialogues"
+    add("--solve", rare=True, type=float, metavar="X", default=1.0, help=text)
+    add = parser.group(OUTPUT)
+    add("--formats", metavar="LIST", default="babi,sgd", help="formats, comma-separated")
+    text = "larger sets are split into numbered files"
+    add("--dialogues_per_file", rare=True, type=int, metavar="N", default=1000, help=text)
+    add_seed(parser)
     return parser
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import check_apart, run_command, say, warn_dead_letters
-from parapet.pipelines.flags import Parser, add_max_bad
+from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_schema_variants, add_sgd, add_variant
 from parapet.schemas.layout import sample_root
 from parapet.transforms.text import counted
 
@@ -38,23 +38,19 @@ class Config(msgspec.Struct, frozen=True):
 def parser() -> Parser:
     """The flags."""
     description = (
-        "Dialogues + schema variants -> the same dialogues under each variant's names: OUT/v1/test/dialogues_001.json."
+        "Writes the dialogues of a corpus under the names of each schema variant, as SGD-X does: "
+        "OUT/v1/test/dialogues_001.json and so on."
     )
     parser = Parser("rewrite", description, EXAMPLE)
-    add = parser.add_argument
-    add("--sgd", metavar="ROOT", help="the original corpus (default: the bundled sample)")
-    add(
-        "--variants",
-        required=True,
-        metavar="DIR",
-        help="folder of variants in the SGD layout (DIR/v1/train/schema.json), or one variant; compose's OUT is one",
-    )
-    add("--variant", metavar="NAMES", default="", help="which variants, comma-separated: v1,v3 (default: all)")
-    add(
+    add_sgd(parser)
+    add_schema_variants(parser, required=True)
+    add_variant(parser)
+    parser.group(INPUT)(
         "--mapping",
+        rare=True,
         metavar="auto|position|FILE",
         default="auto",
-        help="how names are matched: a mapping.json, or by position (default: DIR/mapping.json if it exists)",
+        help="how names are matched: by a mapping.json, or by position (default: auto, DIR/mapping.json if it exists)",
     )
     add_max_bad(parser, "dialogues of a variant")
     return parser

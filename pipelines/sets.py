@@ -12,8 +12,8 @@ from parapet.schemas.layout import sample_root, split_of_folder
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
 
-REFERENCE = "corpus in the SGD format, or a release"
-VARIANTS = "dialogues under each variant's names: OUT of 'parapet rewrite'"
+REFERENCE = "corpus or release"
+VARIANTS = "output of 'rewrite': dialogues under variants' names"
 SETS = "perturbed sets: typos=varied/typos SR-10=heard/SR-10"
 
 
@@ -21,7 +21,6 @@ def add_sets(
     parser: StrictParser,
     *,
     reference: str = REFERENCE,
-    split: str = "",
     variants: str = VARIANTS,
     sets: str = SETS,
     from_predictions: bool = False,
@@ -31,7 +30,6 @@ def add_sets(
     Args:
       parser: the command's.
       reference: what it may be.
-      split: of what.
       variants: what they are.
       sets: what they are.
       from_predictions: whether without a reference the labels in the predictions are used, not the sample.
@@ -42,7 +40,7 @@ def add_sets(
         add("--reference", metavar="PATH", reads=True, help=text)
     else:
         add_reference(parser, reference)
-    add_split(parser, text=split)
+    add_split(parser)
     add("--variants", metavar="DIR", reads=True, help=variants)
     add_variant(parser)
     add("--sets", nargs="+", default=[], metavar="NAME=ROOT", reads=True, help=sets)

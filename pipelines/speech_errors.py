@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import check_apart, counted, run_command, say, warn_dead_letters
-from parapet.pipelines.flags import Parser, add_max_bad, add_split
+from parapet.pipelines.flags import (
+    OUTPUT,
+    PARALLEL_CALLS,
+    Parser,
+    add_dry_run,
+    add_max_bad,
+    add_seed,
+    add_sgd,
+    add_split,
+)
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
@@ -27,8 +36,8 @@ if TYPE_CHECKING:
     from parapet.transforms.speech.setup import Setup
 
 EXAMPLE = """\
-  parapet speech_errors --wer 0.2 --language_model own --output heard        # the sample's test dialogues
-  parapet speech_errors --sgd sgd --split dev --wer 0.1,0.2,0.3 --noise babble --audio flac --output heard
+  parapet speech_errors --wer 0.2 --language_model own --output heard
+  parapet speech_errors --sgd sgd --split dev --noise babble --audio flac --output heard
   parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run"""
 
 CACHE = ".heard"  # below the output: transcripts by content; it stays, for the next run
@@ -40,84 +49,59 @@ _FLAGS_OF = {"azure": ("azure_region", "azure_endpoint", "parallel_calls")}
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Dialogues -> text to speech -> noise -> ASR -> the same dialogues with transcripts as user turns, a set for\n"
-        "each word error rate: OUT/SR-20/test/dialogues_001.json, and a row for every turn in OUT/SR-20/turns."
+        "Replaces user turns by ASR transcripts: they are spoken, mixed with noise and recognised. "
+        "One set of dialogues for each word error rate: OUT/SR-20/test/dialogues_001.json."
     )
     parser = Parser("speech_errors", what, EXAMPLE)
-    add = parser.add_argument
-    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
+    add_sgd(parser)
     add_split(parser, many=True)
-    add("--wer", metavar="LIST", default="0.1,0.2,0.3", help="word error rates, one set each (default 0.1,0.2,0.3)")
+    add = parser.group(OUTPUT)
+    add("--audio", choices=("wav", "flac"), default="", help="also write the sound, in OUT/SR-20/audio")
     add(
-        "--noise",
-        metavar="KIND",
-        default="pink",
-        help="pink, white, babble, or a folder of recordings, WAV, FLAC, Ogg or MP3 (default pink)",
+        "--form",
+        rare=True,
+        choices=("heard", "restored"),
+        default="heard",
+        help="transcripts as they are, or correctly recognised words as the original spells them",
     )
-    add(
-        "--engine",
-        choices=ENGINES,
-        default="embedded",
-        metavar="ENGINE",
-        help="text-to-speech and ASR engine: %(choices)s (default embedded: offline)",
-    )
-    add("--speaker", choices=ENGINES, metavar="ENGINE", help="text-to-speech engine, if it is another")
-    add("--listener", choices=ENGINES, metavar="ENGINE", help="ASR engine, if it is another")
-    add(
-        "--voices",
-        metavar="LIST",
-        help="each dialogue has one of them: eSpeak's (klatt4, adam:150 for 150 words a minute, ...) or Azure's "
-        "(default klatt4, en-US-JennyNeural; rms of flite)",
-    )
+    add("--cache", rare=True, metavar="DIR", help="folder of transcripts that are reused (default: OUT/.heard)")
+    add = parser.group("errors")
+    add("--wer", metavar="LIST", default="0.1,0.2,0.3", help="word error rates, a set for each")
+    add("--noise", metavar="KIND", default="pink", help="pink, white, babble, or a folder of recordings")
+    add("--snr", rare=True, metavar="LIST", help=f"signal-to-noise ratios to choose from, in dB (default: {RATIOS})")
+    text = f"texts that are transcribed first, to calibrate the rates (default: {SAMPLE})"
+    add("--sample", rare=True, type=int, metavar="N", help=text)
+    text = "calibration.json of another run, whose levels are used"
+    add("--calibration", rare=True, metavar="FILE", reads=True, help=text)
+    text = "maximum length of a turn that is spoken, in characters"
+    add("--longest", rare=True, type=int, metavar="N", default=LONGEST, help=text)
+    add = parser.group("engine")
+    text = "engine of text to speech and ASR; embedded is offline"
+    add("--engine", choices=ENGINES, default="embedded", help=text)
+    text = "voices of the engine, one for each dialogue, such as klatt4,adam:150"
+    add("--voices", rare=True, metavar="LIST", help=text)
     add(
         "--language_model",
         metavar="KIND",
         default="auto",
-        help="of the embedded ASR engine: train (trained on the user turns of the split train), mixed (on those and "
-        "the turns that are transcribed, which makes fewer errors), own (on the latter alone), a file in the ARPA "
-        "format, or auto: train where its perplexity on these turns is low enough for the lowest rate, else mixed "
-        "(default auto)",
+        help="for embedded, trained on: train (the split), own (the turns that are transcribed), mixed (both); "
+        "an ARPA file; or auto: train, else mixed",
     )
+    add("--speaker", rare=True, choices=ENGINES, metavar="ENGINE", help="text-to-speech engine (default: --engine)")
+    add("--listener", rare=True, choices=ENGINES, metavar="ENGINE", help="ASR engine (default: --engine)")
+    text = "rules that normalise text, instead of the built-in ones"
+    add("--normalisation", rare=True, metavar="FILE", reads=True, help=text)
+    add("--parallel_calls", rare=True, type=int, metavar="N", help=f"{PARALLEL_CALLS} (default: 4)")
+    add = parser.group("--engine azure", rare=True)
     add(
-        "--snr",
-        metavar="LIST",
-        help=f"signal-to-noise ratios that may be used, dB (default {RATIOS})",
+        "--azure_region",
+        metavar="NAME",
+        help="region, with the key in AZURE_SPEECH_KEY (default: AZURE_SPEECH_REGION)",
     )
-    add(
-        "--sample",
-        type=int,
-        metavar="N",
-        help=f"texts that are transcribed first, to check the rates (default {SAMPLE})",
-    )
-    add("--calibration", metavar="FILE", help="calibration.json of another run, whose ratios and levels are used")
-    add(
-        "--form",
-        choices=("heard", "restored"),
-        default="heard",
-        help="heard: the transcript itself; restored: words that were recognised correctly have the original's "
-        "spelling (default heard)",
-    )
-    add(
-        "--audio", choices=("wav", "flac"), default="", help="also write the sound that was recognised, OUT/SR-20/audio"
-    )
-    add(
-        "--longest",
-        type=int,
-        metavar="N",
-        default=LONGEST,
-        help="maximum length of a turn that is spoken, in characters (default %(default)s)",
-    )
-    add("--normalisation", metavar="FILE", help="normalisation rules, in place of ours (docs/speech_errors.md)")
-    add("--seed", default="0", help="of noise, voices and draws: any text (default 0)")
-    add("--cache", metavar="DIR", help="folder in which transcripts are cached (default OUT/.heard)")
-    add_max_bad(parser, "dialogues, or turns without a transcript,")
-    add(
-        "--dry_run", action="store_true", help="print the amount of speech and its price; call no engine, write nothing"
-    )
-    azure = parser.add_argument_group("azure: Azure AI Speech, with the extra 'azure' and the key in AZURE_SPEECH_KEY")
-    azure.add_argument("--azure_region", metavar="NAME", help="such as westeurope (default: AZURE_SPEECH_REGION)")
-    azure.add_argument("--azure_endpoint", metavar="URL", help="another address: wss://HOST, or ws://127.0.0.1:PORT")
-    azure.add_argument("--parallel_calls", type=int, metavar="N", help="concurrent requests, up to 32 (default 4)")
+    add("--azure_endpoint", metavar="URL", help="another address: wss://HOST, or ws://127.0.0.1:PORT")
+    add_max_bad(parser, "dialogues or transcripts")
+    add_dry_run(parser)
+    add_seed(parser)
     return parser
 
 

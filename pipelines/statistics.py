@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import check_apart, read_good, run_command, say
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import INPUT, Parser, add_schema_variants, add_sgd
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import (
@@ -73,21 +73,20 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> Parser:
     """The flags."""
-    what = "Schemas + variants -> the numbers of SGD-X Table 1 and self-BLEU: OUT/statistics.json, OUT/report.html."
-    flags = Parser("statistics", what, EXAMPLE)
-    flags.add_argument("--sgd", metavar="ROOT", help="the original corpus (default: the bundled sample)")
-    flags.add_argument(
-        "--variants",
-        required=True,
-        metavar="DIR",
-        help="folder of variants, each a folder in the SGD layout: DIR/v1/train/schema.json; compose's OUT is one",
+    what = (
+        "Measures how far schema variants are from the original: the numbers of SGD-X Table 1, and self-BLEU. "
+        "Writes OUT/statistics.json and OUT/report.html."
     )
-    flags.add_argument(
+    parser = Parser("statistics", what, EXAMPLE)
+    add_sgd(parser)
+    add_schema_variants(parser, required=True)
+    parser.group(INPUT)(
         "--split",
+        rare=True,
         choices=[split for split in SPLITS if split != "train"],
-        help="split whose services that train lacks are checked for names seen in train (default: test, else dev)",
+        help="split whose unseen services are checked for names that occur in train (default: test, else dev)",
     )
-    return flags
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -20,18 +20,18 @@ STOPPED = "run the same command again: it resumes after the last whole epoch"
 
 USAGE = f"""usage: parapet train MODEL [flags]
 
-Trains a baseline model of the papers -> a folder with the model, its log, and what it was trained on.
-A training that was stopped resumes when the same command is run again.
+Trains a baseline model of the papers. Run the same command again to resume a
+training that was stopped.
 
 models:
 {chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
 
 example:
   parapet train tiny_dst --train my_corpus --output my_model
-  parapet train memn2n --train babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt \\
-    --output my_model
+  parapet train memn2n --train babi/task1-trn.txt --dev babi/task1-dev.txt \\
+      --candidates babi/candidates.txt --output my_model
 
-'parapet train MODEL --help' shows the flags of a model; 'parapet predict MODEL' runs what was trained.
+'parapet train MODEL --help' shows the flags of a model.
 """
 
 

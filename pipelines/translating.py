@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import counted
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import PARALLEL_CALLS, Parser
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 from parapet.transforms import plugins
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PAID = ".paid"  # below the output: every answer as it came, until the memory that is published has it
 MEMORY = "memory"  # nobody is asked: what the memories have is replayed
+ENGINE = "translation engine; memory only looks up --memory"  # the help of --engine
 ENGINES = plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY)
 
 # The flags that only one of the engines has a use for.
@@ -29,37 +30,46 @@ _FLAGS_OF = {
 FLAGS = ("memory", "parallel_calls", *(flag for flags in _FLAGS_OF.values() for flag in flags))
 
 
-def add_flags(made: Parser) -> argparse._ArgumentGroup:
-    """Adds the flags of all engines, but ``--engine`` and ``--pivots``. Gives the group of ``local``."""
-    made.add_argument(
+def add_flags(parser: Parser, rare: bool = False) -> None:
+    """Adds the flags of all engines, but ``--engine`` and ``--pivots``; ``rare``: where translation is a side line."""
+    add = parser.group("translation")
+    add(
         "--memory",
         nargs="+",
         default=[],
         metavar="PATH",
-        help="translation memories, Parquet or CSV, or folders of them (OUT/memory.parquet is read in any case)",
+        reads=True,
+        help="translation memories: Parquet, CSV, or folders (OUT/memory.parquet is always read)",
     )
-    made.add_argument(
-        "--parallel_calls", type=int, metavar="N", help="requests under way at a time, up to 32 (default 4)"
-    )
-    google = made.add_argument_group("google: Cloud Translation, with the extra 'google'")
-    google.add_argument("--google_project", metavar="ID", help="project that pays (default: GOOGLE_CLOUD_PROJECT)")
-    google.add_argument("--google_location", metavar="PLACE", help="region (default global)")
-    google.add_argument("--google_model", metavar="NAME", help="model (default general/nmt)")
-    google.add_argument("--google_glossary", metavar="NAME", help="glossary of that project and region")
-    google.add_argument("--google_endpoint", metavar="HOST:PORT", help="another address; http://... without encryption")
-    libre = made.add_argument_group("libretranslate: a server of your own; LIBRETRANSLATE_API_KEY where it wants one")
-    libre.add_argument("--libretranslate_url", metavar="URL", help="its address, such as http://127.0.0.1:5000")
-    local = made.add_argument_group("local: a model in a folder, with the extra 'local'")
-    local.add_argument(
+    add(
         "--model",
+        rare=rare,
         nargs="+",
         metavar="[PAIR=]DIR",
-        help="Marian, M2M100 or NLLB, also converted for CTranslate2: en-zh=DIR zh-en=DIR, or DIR for all pairs",
+        help="models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR",
     )
-    local.add_argument("--beams", type=int, metavar="N", help="of the search (default 4)")
-    local.add_argument("--sample", action="store_true", default=None, help="draw words instead, for diversity")
-    local.add_argument("--temperature", type=float, metavar="X", help="of the draw (default 1)")
-    return local
+    add(
+        "--libretranslate_url",
+        rare=rare,
+        metavar="URL",
+        help="server of --engine libretranslate; key in LIBRETRANSLATE_API_KEY",
+    )
+    add(
+        "--google_project",
+        rare=rare,
+        metavar="ID",
+        help="project that pays for --engine google (default: GOOGLE_CLOUD_PROJECT)",
+    )
+    add("--parallel_calls", rare=True, type=int, metavar="N", help=f"{PARALLEL_CALLS} (default: 4)")
+    add = parser.group("--engine google", rare=True)
+    add("--google_location", metavar="PLACE", help="region (default: global)")
+    add("--google_model", metavar="NAME", help="translation model (default: general/nmt)")
+    add("--google_glossary", metavar="NAME", help="glossary of that project and region")
+    add("--google_endpoint", metavar="HOST:PORT", help="another address; http://... without encryption")
+    add = parser.group("--engine local", rare=True)
+    add("--beams", type=int, metavar="N", help="beams of the search (default: 4)")
+    add("--sample", action="store_true", default=None, help="sample words instead of searching, for diversity")
+    add("--temperature", type=float, metavar="X", help="temperature of --sample (default: 1)")
 
 
 def check_flags(args: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import check_apart, run_command, say_summary, warn_dead_letters
-from parapet.pipelines.flags import Parser, add_max_bad, add_split
+from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
@@ -31,36 +31,41 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Dialogues -> the same with slot values that occur nowhere in training: OUT/test/dialogues_001.json, and\n"
+        "Replaces slot values by others that do not occur in training: OUT/test/dialogues_001.json, and "
         "a row for every value in OUT/replacements."
     )
     parser = Parser("unseen_entities", what, EXAMPLE)
-    add = parser.add_argument
-    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
+    add_sgd(parser)
     add_split(parser, many=True)
-    add("--training", metavar="ROOT", help="corpus whose split train is what has been seen (default: --sgd)")
+    parser.group(INPUT)(
+        "--training",
+        metavar="ROOT",
+        reads=True,
+        help="corpus whose values in the split train are not used (default: --sgd)",
+    )
+    add = parser.group("values")
     add(
         "--values",
         metavar="SOURCE",
         default="generated",
-        help="where new values come from: generated, corpus (the half of its own names that is held out), or a CSV "
-        "file slot_or_kind,value (default generated)",
+        help="generated, corpus (the half of its names that is held out), or a CSV file slot_or_kind,value",
     )
     add(
         "--categorical",
         choices=("keep", "replace"),
         default="keep",
-        help="values of categorical slots: keep, or replace by others of their closed set (default keep)",
+        help="keep the values of categorical slots, or replace them by others of their set",
     )
     add(
         "--least_changed",
+        rare=True,
         type=float,
         metavar="X",
         default=0.5,
-        help="share of the dialogues with open slots that must change, or the run fails (default 0.5)",
+        help="fail if fewer of the dialogues with open slots change",
     )
-    add("--seed", default="0", help="random seed of all choices: any text (default 0)")
     add_max_bad(parser)
+    add_seed(parser)
     return parser
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.flags import Parser, add_max_bad
+from parapet.pipelines.flags import INPUT, Parser, add_max_bad, add_sgd
 from parapet.pipelines.splits import run_split
 
 if TYPE_CHECKING:
@@ -23,15 +23,16 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     description = (
-        "Dialogues -> for each domain (or service) a corpus whose train and dev have no dialogue that touches it, and\n"
-        "whose test has no other: OUT/Museums/train/dialogues_001.json, OUT/Museums/test/dialogues_001.json."
+        "Makes for each domain (or service) a corpus whose train and dev have no dialogue that touches it, and whose "
+        "test has no other: OUT/Museums/train/dialogues_001.json, OUT/Museums/test/dialogues_001.json."
     )
     parser = Parser("unseen_services", description, EXAMPLE)
-    add = parser.add_argument
-    add("--sgd", metavar="ROOT", help="corpus (default: the bundled sample)")
-    add("--by", choices=("domain", "service"), default="domain", help="what is held out (default domain)")
-    add("--hold_out", metavar="LIST", help="only these, such as Banks,Hotels (default: all of the test split)")
-    add("--test_split", metavar="SPLIT", help="where the tests are taken from (default: test, else dev)")
+    add_sgd(parser)
+    text = "split of the tests (default: test, else dev)"
+    parser.group(INPUT)("--test_split", rare=True, metavar="NAME", help=text)
+    add = parser.group("sets")
+    add("--by", choices=("domain", "service"), default="domain", help="what is held out")
+    add("--hold_out", metavar="LIST", help="such as Banks,Hotels (default: all of the test split)")
     add("--test_seen", action="store_true", help="also write the other dialogues of the test split, as test_seen")
     add_max_bad(parser)
     return parser

@@ -84,7 +84,7 @@ def command(parser: StrictParser, level: str) -> str:
     parser.formatter_class = partial(Formatter, width=_USAGE_WIDTH)
     parts = [_paragraphs(parser.description or ""), _code("text", parser.format_usage().removeprefix("usage: "))]
     parts += [_title(title) + flags(parser, actions) for title, actions in parser.shown_groups()]
-    parts.append(_code("sh", wrap_commands(parser.example, _USAGE_WIDTH)))
+    parts.append(_code("sh", "\n".join(wrap_commands(parser.example, _USAGE_WIDTH))))
     parts += [_paragraphs(parser.note)] if parser.note else []
     return "\n".join(parts)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
 from parapet.schemas.distribution import install_line
 from parapet.schemas.errors import InputError
 
@@ -36,11 +36,11 @@ TRANSLATES = ("marian", "m2m_100")  # NLLB's is the architecture of M2M100
 
 def parser() -> StrictParser:
     """The command line."""
-    made = StrictParser("doctor", DESCRIPTION, EXAMPLE, NOTE)
-    add = made.add_argument
-    add("--model", nargs="+", default=[], metavar="DIR", help="folders with models: which commands take them")
-    add("--format", choices=("text", "json"), default="text", help="of the report (default text)")
-    return made
+    parser = StrictParser("doctor", DESCRIPTION, EXAMPLE, NOTE)
+    text = "folders with models: shows which commands take them"
+    parser.group(INPUT)("--model", nargs="+", default=[], metavar="DIR", help=text)
+    parser.group(OUTPUT)("--format", choices=("text", "json"), default="text", help="format of the report")
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     from parapet.evaluation.task import Task
 
 TASKS = {
-    "dst": "dialogue states -> joint goal accuracy and the official SGD metrics, schema sensitivity over variants",
-    "intent": "intents of utterances -> accuracy and macro-F1, by set",
-    "ood": "scores or labels of turns -> precision, recall, F1, AUROC, AUPR, FPR95",
-    "ranking": "answers chosen among candidates (bAbI dialog tasks) -> accuracy per response and per dialogue",
-    "response": "responses of a task-oriented system -> Inform, Success, BLEU, Combined (MultiWOZ's)",
-    "generation": "sentences made from dialogue acts -> slot error rate, BLEU, semantic accuracy by entailment",
+    "dst": "dialogue states: official SGD metrics, schema sensitivity",
+    "intent": "intents of user turns: accuracy and macro-F1",
+    "ood": "out-of-domain turns: precision, recall, F1, AUROC, AUPR, FPR95",
+    "ranking": "answers to bAbI dialog tasks: accuracy by response and dialogue",
+    "response": "responses: Inform, Success, BLEU and Combined, as for MultiWOZ",
+    "generation": "utterances from dialogue acts: slot error rate, BLEU, SGSAcc",
 }
 
 USAGE = f"""usage: parapet evaluate --task TASK [flags]
 
-Predictions of a dialogue system on a corpus and its robustness sets -> metrics.json, rows, a report page.
+Scores the predictions of a dialogue system on a corpus and its perturbed sets:
+metrics.json, a row for every prediction, and a page.
 
 tasks:
 {chr(10).join(f"  {name:12}{what}" for name, what in TASKS.items())}
 
 example:
-  parapet evaluate --task dst --reference my_corpus --split test --predictions my_predictions --output my_scores
-  parapet evaluate --task ood --predictions turns.jsonl --dev dev_turns.jsonl --output my_scores
+  parapet evaluate --task dst --reference my_corpus \\
+      --predictions my_predictions --output my_scores
 
 'parapet evaluate --task TASK --help' shows the flags of a task.
 """
@@ -45,7 +46,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Runs ``parapet evaluate``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     argv = sys.argv[1:] if argv is None else list(argv)
     task, rest = _split_task(argv)
-    if task is None and argv and not {"-h", "--help"} & set(argv):
+    if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & set(argv):
         print(f"parapet evaluate: --task is missing: one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
     forwarded = [task, *rest] if task is not None else argv and ["--help"]

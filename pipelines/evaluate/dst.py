@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import run_command, say
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import INPUT, OUTPUT, Parser, add_seed
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
 from parapet.transforms.text import counted
@@ -33,50 +33,45 @@ EXAMPLE = """\
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Predicted dialogue states -> the official SGD metrics (OUT/metrics.json); with variants schema sensitivity\n"
-        "as in SGD-X (OUT/robustness.json); a row for every frame, and a page."
+        "Scores predicted dialogue states by the official SGD metrics (OUT/metrics.json) and, with variants, by schema "
+        "sensitivity as in SGD-X (OUT/robustness.json). Writes a row for every frame, and a page."
     )
     parser = Parser("evaluate --task dst", what, EXAMPLE)
-    add = parser.add_argument
+    add = parser.group(INPUT)
+    text = "folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file"
+    add("--predictions", metavar="PATH", reads=True, help=text)
     add_sets(parser)
-    add("--predictions", metavar="PATH", help="folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file")
-    add(
-        "--model",
-        metavar="FILE.py:NAME",
-        help="instead of predictions: a class with predict(batch), a function or an object; MODULE:NAME; a plug-in",
-    )
+    parser.group(OUTPUT)("--system", rare=True, default="the system", metavar="NAME", help="name of the system")
+    add = parser.group("model, instead of --predictions")
+    text = "class with predict(batch), function, or object: FILE.py:NAME, MODULE:NAME, or a plug-in"
+    add("--model", metavar="FILE.py:NAME", help=text)
     add(
         "--model_args",
         nargs="+",
         action="extend",
         default=[],
         metavar="KEY=VALUE",
-        help="arguments of the class or function: checkpoint=my_model beams=4 greedy=true",
+        help="its arguments: checkpoint=my_model beams=4 greedy=true",
     )
-    add("--batch_size", type=int, default=64, metavar="N", help="examples per call of the model (default 64)")
-    add("--system", default="the system", metavar="NAME", help="name of the system on the page")
-    add(
-        "--exact",
-        action="store_true",
-        help="match free slots exactly (default: fuzzily, as SGD's script)",
-    )
-    add("--across_turn", action="store_true", help="joint accuracies by turn, over its services, as in MultiWOZ")
-    add("--official", action="store_true", help="ignore missing dialogues and unknown slots, as SGD's script does")
-    add("--unit", choices=("frame", "turn"), default="frame", help="unit of the schema sensitivity (default frame)")
+    add("--batch_size", type=int, default=64, metavar="N", help="examples in a batch")
+    add = parser.group("scoring")
+    add("--exact", rare=True, action="store_true", help="match free slots exactly (default: fuzzily, as SGD's script)")
+    text = "joint accuracies by turn, over its services, as in MultiWOZ"
+    add("--across_turn", rare=True, action="store_true", help=text)
+    text = "ignore missing dialogues and unknown slots, as SGD's script does"
+    add("--official", rare=True, action="store_true", help=text)
+    text = "unit of the schema sensitivity"
+    add("--unit", rare=True, choices=("frame", "turn"), default="frame", help=text)
     add(
         "--zero",
+        rare=True,
         choices=("drop", "zero"),
         default="drop",
-        help="what to do with frames wrong under all variants (default drop)",
+        help="frames wrong under all variants: drop them, or count their sensitivity as zero",
     )
-    add(
-        "--replicates",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="replicates of the bootstrap; 0: no intervals (default 1000)",
-    )
-    add("--seed", default="0", help="of the bootstrap: any text (default 0)")
+    text = "replicates of the bootstrap; 0: no intervals"
+    add("--replicates", rare=True, type=int, default=1000, metavar="N", help=text)
+    add_seed(parser, "the bootstrap")
     return parser
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, SCHEMA_VARIANTS, StrictParser, add_nli_model, add_output, add_seed
 from parapet.pipelines.sets import add_sets, sources_of
 
 if TYPE_CHECKING:
@@ -35,37 +35,22 @@ The lexical scorer is a set of rules instead of a model: use --scorer nli for nu
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task generation", DESCRIPTION, EXAMPLE, NOTE)
-    add = parser.add_argument
-    add_sets(
-        parser,
-        reference="corpus with the acts of system turns, or a release",
-        variants="schema variants, DIR/v1/train/schema.json: true references against tampered ones in the words of "
-        "each; and sets of the same acts, where there are predictions for them",
-        sets="other corpora: entities=made/unseen_entities",
-    )
-    add(
-        "--predictions",
-        required=True,
-        metavar="PATH|reference",
-        help="JSON lines; SGD dialogues; a folder with those of each set: original/, v1/, ...; or 'reference': the "
-        "corpus's own turns",
-    )
-    add("--scorer", choices=("lexical", "nli"), default="lexical", help="what judges entailment (default lexical)")
-    add(
-        "--nli_model", metavar="DIR", help="for --scorer nli: a folder with a classifier of text pairs, such as RoBERTa"
-    )
-    add("--batch", type=int, default=32, metavar="N", help="pairs per batch of the model (default 32)")
-    add("--cache", metavar="FILE", help="keeps judgements for other runs, and for this one if it is interrupted")
-    add(
-        "--metrics",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="metrics of plug-ins: each compares the utterance of a turn with that of the corpus",
-    )
-    add("--no_validation", action="store_true", help="count all acts: do not test them with tampered values")
-    add("--seed", default="0", help="of the tampered values: any text (default 0)")
-    add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+    add = parser.group(INPUT)
+    text = "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns"
+    add("--predictions", required=True, metavar="PATH|reference", reads=True, help=text)
+    add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
+    add_output(parser)
+    add = parser.group("scoring")
+    text = "what judges entailment: rules, or a model"
+    add("--scorer", choices=("lexical", "nli"), default="lexical", help=text)
+    add_nli_model(parser, "scoring", "--scorer nli")
+    add("--metrics", nargs="+", default=[], metavar="NAME", help="metrics of plug-ins, on pairs of utterances")
+    add("--batch", rare=True, type=int, default=32, metavar="N", help="pairs in a batch")
+    text = "judgements that are kept for other runs, and for this one if it is interrupted"
+    add("--cache", rare=True, metavar="FILE", help=text)
+    text = "count all acts, without the test on tampered values"
+    add("--no_validation", rare=True, action="store_true", help=text)
+    add_seed(parser, "the tampered values")
     return parser
 
 

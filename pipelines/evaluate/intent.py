@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_output
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
@@ -36,17 +36,12 @@ several frames may have a row for each, with its "service"."""
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task intent", DESCRIPTION, EXAMPLE, NOTE)
-    add = parser.add_argument
-    text = "JSON lines with 'predicted'; or a folder with those of each set: original/, typos/, ..."
-    add("--predictions", required=True, metavar="PATH", help=text)
-    add_sets(
-        parser,
-        reference="corpus, release, or JSON lines with 'label'",
-        split="split of a corpus: train, dev or test",
-        from_predictions=True,
-    )
-    add("--intents", metavar="FILE", help="all intents, one per line: any other is an error")
-    add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+    add = parser.group(INPUT)
+    text = "JSON lines with predicted; or a folder with original/, typos/, ..."
+    add("--predictions", required=True, metavar="PATH", reads=True, help=text)
+    add_sets(parser, reference="corpus, release, or JSON lines with label", from_predictions=True)
+    add("--intents", metavar="FILE", reads=True, help="all intents, one per line: any other is an error")
+    add_output(parser)
     return parser
 
 

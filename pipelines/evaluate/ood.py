@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_output
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
@@ -36,23 +36,22 @@ instead of "dialogue_id" and "turn"."""
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task ood", DESCRIPTION, EXAMPLE, NOTE)
-    add = parser.add_argument
-    text = "JSON lines with 'score' or 'predicted'; or a folder with those of each set: ood-10/, ood-20/, ..."
-    add("--predictions", required=True, metavar="PATH", help=text)
+    add = parser.group(INPUT)
+    text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
+    add("--predictions", required=True, metavar="PATH", reads=True, help=text)
     add_sets(
         parser,
-        reference="OUT of 'parapet ood'; a corpus, whose turns are all in-domain; or JSON lines with 'label'",
-        split="split of a folder: train, dev or test",
-        variants="dialogues under each variant's names, whose turns are all in-domain",
-        sets="sets of 'parapet ood', other corpora, or JSON lines: ood-10=foreign/ood-10; without '=' which sets of "
-        "--reference: ood-10 ood-20 (default: all)",
+        reference="output of 'ood', a corpus (all in-domain), or JSON lines with label",
+        sets="sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)",
         from_predictions=True,
     )
-    add("--dev", metavar="PATH", help="predictions on other turns, to tune the threshold on: the highest F1")
-    add("--dev_split", choices=SPLITS, default="dev", help="with a folder: the split that --dev predicts (default dev)")
-    add("--positive", choices=("ood", "in_domain"), default="ood", help="the class to find (default ood)")
-    add("--high", choices=("ood", "in_domain"), default="ood", help="the class that high scores mean (default ood)")
-    add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+    add("--dev", metavar="PATH", reads=True, help="predictions on other turns, on which the threshold is tuned")
+    add("--dev_split", rare=True, choices=SPLITS, default="dev", help="split of --dev")
+    add_output(parser)
+    add = parser.group("scoring")
+    classes = ("ood", "in_domain")
+    add("--positive", rare=True, choices=classes, default="ood", help="class that is to be detected")
+    add("--high", rare=True, choices=classes, default="ood", help="class that high scores mean")
     return parser
 
 

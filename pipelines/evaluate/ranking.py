@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_candidates, add_file_sets, add_output
 
 if TYPE_CHECKING:
     from parapet.evaluation.ranking import Ranking
@@ -34,20 +34,11 @@ FILE.jsonl or FILE.txt for each FILE.txt, with --sets in a folder for each set."
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task ranking", DESCRIPTION, EXAMPLE, NOTE)
-    add = parser.add_argument
-    text = "test files in the bAbI format: with --sets the set original"
-    add("--reference", nargs="+", default=[], metavar="FILE", help=text)
-    text = "sets of test files, or folders of them: OOV=babi/task1-tst-OOV.txt"
-    add("--sets", nargs="+", default=[], metavar="NAME=PATH", help=text)
-    add(
-        "--predictions",
-        required=True,
-        nargs="+",
-        metavar="PATH",
-        help="the answers to each file; or a folder with them: FILE.jsonl, with --sets original/FILE.jsonl, ...",
-    )
-    add("--candidates", metavar="FILE", help="all possible answers, '1 text' a line: any other is an error")
-    add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+    add_file_sets(parser, "test files in the bAbI format")
+    text = "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ..."
+    parser.group(INPUT)("--predictions", required=True, nargs="+", metavar="PATH", reads=True, help=text)
+    add_candidates(parser)
+    add_output(parser)
     return parser
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import run_task
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_knowledge_base, add_output
 from parapet.pipelines.sets import add_sets, sources_of
 from parapet.schemas.errors import InputError
 
@@ -37,28 +37,27 @@ have "domains", those that the response is about."""
 def parser() -> StrictParser:
     """The flags."""
     parser = StrictParser("evaluate --task response", DESCRIPTION, EXAMPLE, NOTE)
-    add = parser.add_argument
-    add_sets(
-        parser,
-        variants="schema variants whose responses were predicted; scored as the original's",
-    )
-    add("--goals", metavar="FILE", help="instead of a corpus: the goals, as MultiWOZ's")
-    add("--responses", metavar="FILE", help="with --goals: the reference responses, JSON lines, for BLEU")
-    add("--knowledge_base", metavar="PATH", help="entities: JSON, or a folder of SERVICE_db.json")
+    add = parser.group(INPUT)
     add(
         "--predictions",
         required=True,
         metavar="PATH|reference",
-        help="JSON lines, or a folder with those of each set: original/, typos/, ...; or 'reference': the reference's "
-        "own responses",
+        reads=True,
+        help="JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses",
     )
-    add(
+    add_sets(parser, variants="schema variants whose responses were predicted; scored as the original's")
+    add_knowledge_base(parser)
+    add_output(parser)
+    add = parser.group("goals, instead of a corpus")
+    add("--goals", metavar="FILE", reads=True, help="goals, as MultiWOZ has them")
+    text = "with --goals: reference responses, for BLEU"
+    add("--responses", metavar="FILE", reads=True, help=text)
+    parser.group("scoring")(
         "--tokenizer",
         choices=("13a", "none", "intl", "char"),
         default="13a",
-        help="of sacrebleu; BLEU depends on it (default 13a)",
+        help="tokenizer of sacrebleu, which changes BLEU",
     )
-    add("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
     return parser
 
 

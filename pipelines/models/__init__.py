@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 # Each model: its family, as MODULE:CLASS below this package, and what it is.
 TABLE = {
-    "tiny_dst": ("trackers:TinyDst", "dialogue states: a small net, from scratch, in minutes on two cores"),
-    "t5dst": ("trackers:T5Dst", "dialogue states: a T5 that is prompted for one slot at a time"),
-    "sgp_dst": ("trackers:SgpDst", "dialogue states: four BERT encoders and rules that combine them"),
+    "tiny_dst": ("trackers:TinyDst", "dialogue states: a small net, trained in minutes"),
+    "t5dst": ("trackers:T5Dst", "dialogue states: a T5, prompted for one slot at a time"),
+    "sgp_dst": ("trackers:SgpDst", "dialogue states: four BERT encoders, combined by rules"),
     "ft_t5": ("generation:Generation", "system utterances from their acts: a fine-tuned T5"),
     "pt_t5": ("generation:Generation", "system utterances from their acts: a T5 with trained prefixes"),
     "classifier": ("classifier:Classifier", "intents and out-of-domain turns: a text classifier"),
-    "soloist": ("soloist:Soloist", "history -> belief -> database state -> response: a GPT-2"),
+    "soloist": ("soloist:Soloist", "belief states and responses, end to end: a GPT-2"),
     "rules": ("babi:Rules", "bAbI dialog tasks: the simulator's rule-based bot"),
-    "tfidf": ("babi:TfIdf", "bAbI dialog tasks: the candidate closest to the dialogue, by TF-IDF"),
-    "nearest": ("babi:Nearest", "bAbI dialog tasks: the answer to the most similar utterance of the training set"),
-    "embeddings": ("babi:Net", "bAbI dialog tasks: supervised embeddings of dialogue and candidate"),
+    "tfidf": ("babi:TfIdf", "bAbI dialog tasks: the closest candidate by TF-IDF"),
+    "nearest": ("babi:Nearest", "bAbI dialog tasks: the answer to the most similar utterance"),
+    "embeddings": ("babi:Net", "bAbI dialog tasks: supervised embeddings"),
     "memn2n": ("babi:Net", "bAbI dialog tasks: a memory network"),
 }
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import Parser, StrictParser
+from parapet.pipelines.flags import INPUT, Parser, StrictParser, add_candidates, add_file_sets
 from parapet.pipelines.models.family import (
     TRAINING,
     Defaults,
@@ -48,9 +48,8 @@ class Babi(Family):
     """A model of the bAbI dialog tasks."""
 
     predict_description = """\
-A model and files of dialogues in the bAbI format -> its answers, each from the reference's history:
-OUT/predictions/original/NAME.jsonl for each NAME.txt, and so on for other sets, as 'parapet evaluate --task ranking'
-takes them."""
+Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
+each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
     batch = (256, "turns")
     resumable = False
 
@@ -82,13 +81,9 @@ takes them."""
 
     def add_predict_flags(self, parser: Parser) -> None:
         """The files of dialogues."""
-        add = parser.add_argument
-        text = "dialogues in the bAbI format: with --sets the set original"
-        add("--reference", nargs="+", default=[], metavar="FILE", help=text)
-        text = "sets of such files, or folders of them: OOV=babi/task1-tst-OOV.txt"
-        add("--sets", nargs="+", default=[], metavar="NAME=PATH", help=text)
-        text = "predict even where file names say that the model was trained on another task"
-        add("--any_task", action="store_true", help=text)
+        add_file_sets(parser, "dialogues in the bAbI format")
+        text = "predict even if file names say that the model was trained on another task"
+        parser.group(INPUT)("--any_task", rare=True, action="store_true", help=text)
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""
@@ -145,8 +140,8 @@ class Rules(Babi):
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """The domain."""
-        text = "the domain in TOML (default: that of 'parapet restaurants')"
-        parser.add_argument("--ontology", metavar="FILE", help=text)
+        text = "domain in TOML (default: the paper's restaurants, with other names)"
+        parser.group(INPUT)("--ontology", metavar="FILE", reads=True, help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads the ontology. Raises InputError where it cannot be used."""
@@ -171,9 +166,9 @@ class TfIdf(Babi):
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """The candidates, and what they are compared with."""
-        add_candidates(parser)
-        text = "compare with the whole dialogue so far, or with the last utterance (default history)"
-        parser.add_argument("--input", choices=("history", "last"), default="history", help=text)
+        add_candidates_and_types(parser)
+        text = "compare with the whole dialogue so far, or with the last utterance"
+        parser.group(INPUT)("--input", choices=("history", "last"), default="history", help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads the candidates. Raises InputError for files that cannot work."""
@@ -197,8 +192,7 @@ class Nearest(Babi):
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """The dialogues."""
-        text = "dialogues in the bAbI format to learn from"
-        parser.add_argument("--train", required=True, nargs="+", metavar="FILE", help=text)
+        add_files(parser)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads the dialogues. Raises InputError for files that cannot work."""
@@ -232,20 +226,19 @@ class Net(Babi):
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """Dialogues, candidates, and the shape of the net."""
-        add = parser.add_argument
-        text = "dialogues in the bAbI format to learn from"
-        add("--train", required=True, nargs="+", metavar="FILE", help=text)
-        add("--dev", required=True, nargs="+", metavar="FILE", help="dialogues that choose the best epoch")
-        add_candidates(parser)
-        number = add_training(parser, Defaults(epochs=50, patience=5, batch=32, rate=0.003, unit="turns"))
-        number("--size", type=int, default=128, metavar="N", help="size of the embeddings (default 128)")
+        add_files(parser)
+        text = "dialogues that select the best epoch"
+        parser.group(INPUT)("--dev", required=True, nargs="+", metavar="FILE", reads=True, help=text)
+        add_candidates_and_types(parser)
+        add = add_training(parser, Defaults(epochs=50, patience=5, batch=32, rate=0.003, unit="turns"))
+        add("--size", type=int, default=128, metavar="N", help="size of the embeddings")
         if self.model == "memn2n":
-            number("--hops", type=int, default=1, metavar="N", help="hops over the memory (default 1)")
-            number("--memory", type=int, default=256, metavar="N", help="lines of history at most (default 256)")
+            add("--hops", type=int, default=1, metavar="N", help="hops over the memory")
+            add("--memory", type=int, default=256, metavar="N", help="maximum number of lines of history")
         else:
-            text = "the paper's ranking loss over N sampled candidates (default 0: a softmax over all candidates)"
-            number("--negatives", type=int, default=0, metavar="N", help=text)
-            number("--margin", type=float, default=1.0, metavar="X", help="of the ranking loss (default 1)")
+            text = "the paper's ranking loss over N sampled candidates; 0 for a softmax over all"
+            add("--negatives", type=int, default=0, metavar="N", help=text)
+            add("--margin", type=float, default=1.0, metavar="X", help="margin of the ranking loss")
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
@@ -268,8 +261,14 @@ class Net(Babi):
         )
 
 
-def add_candidates(parser: StrictParser) -> None:
+def add_files(parser: StrictParser) -> None:
+    """Adds ``--train``."""
+    text = "dialogues in the bAbI format to train on"
+    parser.group(INPUT)("--train", required=True, nargs="+", metavar="FILE", reads=True, help=text)
+
+
+def add_candidates_and_types(parser: StrictParser) -> None:
     """Adds the flags of the candidates and their match-type features."""
-    add = parser.add_argument
-    add("--candidates", required=True, metavar="FILE", help="the possible answers, '1 text' a line")
-    add("--match", metavar="FILE", help="with match-type features: the types are those of this knowledge base")
+    add_candidates(parser, required=True)
+    text = "knowledge base, for match-type features"
+    parser.group(INPUT)("--match", metavar="FILE", reads=True, help=text)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import Parser, StrictParser, add_split
+from parapet.pipelines.flags import INPUT, Parser, StrictParser, add_split
 from parapet.pipelines.models.family import (
     TRAINING,
     Defaults,
@@ -43,17 +43,16 @@ class Classifier(Family):
     """A net from scratch, or a fine-tuned checkpoint."""
 
     description = """\
-A text classifier of user turns: by the intent that is active in them, or by whether they are out of domain. It begins
-with a BERT or RoBERTa of yours, or from scratch: a bag of hashed words and character n-grams, trained in seconds."""
+Trains a classifier of user turns, by intent or by whether they are out of domain: a fine-tuned BERT or RoBERTa, or
+from scratch on hashed words and character n-grams, in seconds."""
     example = """\
   parapet train classifier --train my_corpus --output my_model
   parapet train classifier --train my_corpus --foreign my_foreign_turns --output my_model
   parapet train classifier --task ood --train my_foreign_turns --output my_model
   parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""
     predict_description = """\
-A model of 'parapet train classifier' and user turns -> OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl, and so
-on for each variant and set, as 'parapet evaluate --task intent' and '--task ood' take them; of JSON lines
-OUT/predictions/intent.jsonl or ood.jsonl."""
+Predicts intents or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl, and so
+on for each variant and set, for 'parapet evaluate --task intent' and '--task ood'."""
     predict_example = """\
   parapet predict classifier --model my_model --reference my_corpus --sets typos=my_variations/typos-env1 \\
     --output my_intents
@@ -64,28 +63,28 @@ OUT/predictions/intent.jsonl or ood.jsonl."""
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """Turns, what their labels are, and the model."""
-        add = parser.add_argument
-        add("--task", choices=("intent", "ood"), default="intent", help="what the labels are (default intent)")
-        text = "corpora, outputs of 'parapet ood', or JSON lines with 'utterance' and 'label' (default: bundled sample)"
-        add("--train", nargs="+", metavar="PATH", help=text)
-        add_split(parser, TRAIN, text="of folders: whose turns")
-        text = "turns that choose the best epoch (default: those of every tenth dialogue of --train)"
-        add("--dev", nargs="+", metavar="PATH", help=text)
-        text = "of folders: the split of --dev and --foreign (default dev)"
-        add("--dev_split", default="dev", metavar="NAME", help=text)
-        text = "for intents: turns labelled ood or in_domain, on which the threshold of --score is tuned"
-        add("--foreign", nargs="+", metavar="PATH", help=text)
-        text = "how a model of intents scores foreign turns: by the highest probability, or the energy (default msp)"
-        add("--score", choices=("msp", "energy"), default="msp", help=text)
-        text = "a BERT or RoBERTa to begin with, a local folder (default: from scratch)"
-        add("--checkpoint", metavar="DIR", help=text)
-        text = "words (with --checkpoint: tokens) of an utterance at most; the last are kept (default 128)"
-        add("--max_length", type=int, default=128, metavar="N", help=text)
-        optimiser = f"Adam, with --checkpoint {CHECKPOINT_RATE:g} of AdamW"
-        number = add_training(parser, Defaults(40, 10, 32, NET_RATE, "utterances", optimiser))
-        number("--size", type=int, default=64, metavar="N", help="size of the embeddings, from scratch (default 64)")
-        number("--buckets", type=int, default=2**15, metavar="N", help="of the hashed features (default 32768)")
+        add = parser.group(INPUT)
+        add("--task", choices=("intent", "ood"), default="intent", help="what the labels are")
+        text = "corpora, outputs of 'parapet ood', or JSON lines with utterance and label (default: the bundled sample)"
+        add("--train", nargs="+", metavar="PATH", reads=True, help=text)
+        add_split(parser, TRAIN)
+        text = "turns that select the best epoch (default: every tenth dialogue of --train)"
+        add("--dev", nargs="+", metavar="PATH", reads=True, help=text)
+        add("--dev_split", rare=True, default="dev", metavar="NAME", help="split of --dev and --foreign")
+        text = "with --task intent: turns labelled ood or in_domain, on which the threshold of --score is tuned"
+        add("--foreign", rare=True, nargs="+", metavar="PATH", reads=True, help=text)
+        text = "BERT or RoBERTa to start from (default: train from scratch)"
+        add("--checkpoint", metavar="DIR", reads=True, help=text)
+        optimiser = f"Adam (default: {NET_RATE:g}), or AdamW with --checkpoint (default: {CHECKPOINT_RATE:g})"
+        add = add_training(parser, Defaults(40, 10, 32, NET_RATE, "utterances", optimiser))
         parser.set_defaults(learning_rate=None)
+        text = "maximum length of an utterance, in words (tokens with --checkpoint); the last are kept"
+        add("--max_length", rare=True, type=int, default=128, metavar="N", help=text)
+        text = "out-of-domain score of a model of intents: by the highest probability, or by the energy"
+        add("--score", rare=True, choices=("msp", "energy"), default="msp", help=text)
+        add("--size", rare=True, type=int, default=64, metavar="N", help="size of the embeddings, from scratch")
+        text = "number of buckets of the hashed features, from scratch"
+        add("--buckets", rare=True, type=int, default=2**15, metavar="N", help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
@@ -122,15 +121,9 @@ OUT/predictions/intent.jsonl or ood.jsonl."""
 
     def add_predict_flags(self, parser: Parser) -> None:
         """What is predicted, and of which turns."""
-        add = parser.add_argument
-        add("--task", choices=("intent", "ood"), help="what is predicted (default: what the model learned)")
-        add_sets(
-            parser,
-            reference="corpus, OUT of 'parapet ood', or JSON lines with 'utterance'",
-            split="split of a folder: train, dev or test",
-            variants="of a corpus: dialogues under each variant's names, as 'rewrite' writes them",
-            sets="of a corpus: further sets, under its names",
-        )
+        add = parser.group(INPUT)
+        add("--task", choices=("intent", "ood"), help="what is predicted (default: what the model was trained for)")
+        add_sets(parser, reference="corpus, output of 'ood', or JSON lines with utterance")
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the files. Raises InputError for what cannot work."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import Parser, StrictParser, add_split
+from parapet.pipelines.flags import INPUT, RUNNING, Add, Parser, StrictParser, add_output, add_seed, add_split
 from parapet.pipelines.sets import sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
@@ -134,7 +134,7 @@ class Family(ABC):
         name, note = f"train {self.model}", RESUMED if self.resumable else ""
         parser = StrictParser(name, self.description, self.example, note)
         self.add_train_flags(parser)
-        parser.add_argument("--output", required=True, metavar="OUT", help="folder to write, local or gs://")
+        add_output(parser)
         return parser
 
     @abstractmethod
@@ -148,15 +148,12 @@ class Family(ABC):
     def predict_parser(self) -> Parser:
         """The command line of ``parapet predict MODEL``."""
         parser = Parser(f"predict {self.model}", self.predict_description, self.predict_example)
-        add = parser.add_argument
-        add("--model", required=True, metavar="DIR", help=f"a folder that 'parapet train {self.model}' wrote")
+        text = f"output of 'parapet train {self.model}'"
+        parser.group(INPUT)("--model", required=True, metavar="DIR", reads=True, help=text)
         self.add_predict_flags(parser)
         size, unit = self.batch
-        add("--batch_size", type=int, default=size, metavar="N", help=f"{unit} at a time (default {size})")
-        add("--threads", type=int, default=1, metavar="N", help="CPU threads of each worker (default 1)")
-        add(
-            "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute (default: a GPU if any)"
-        )
+        add_computing(parser)
+        parser.group(RUNNING)("--batch_size", type=int, default=size, metavar="N", help=f"{unit} in a batch")
         return parser
 
     @abstractmethod
@@ -191,37 +188,41 @@ CORPORA = ("split", "dev_split", "held_out")
 _LEAST = {"epochs": 1, "patience": 1, "batch_size": 1, "threads": 1}
 
 
-def add_training(parser: StrictParser, defaults: Defaults) -> Callable[..., object]:
+def add_computing(parser: StrictParser) -> None:
+    """Adds ``--device`` and ``--threads``."""
+    add = parser.group(RUNNING)
+    add("--device", choices=DEVICES, default="auto", help="where to compute; auto: on a GPU if there is one")
+    add("--threads", rare=True, type=int, default=1, metavar="N", help="CPU threads of a process")
+
+
+def add_training(parser: StrictParser, defaults: Defaults) -> Add:
     """Adds the flags of a training by epochs; returns the function that adds further ones to their group."""
-    add = parser.add_argument_group("training").add_argument
-    epochs, patience, batch, rate = defaults.epochs, defaults.patience, defaults.batch, defaults.rate
-    add("--epochs", type=int, default=epochs, metavar="N", help=f"maximum number of epochs (default {epochs})")
-    text = f"stop after N epochs without an improvement on dev (default {patience})"
-    add("--patience", type=int, default=patience, metavar="N", help=text)
-    add("--batch_size", type=int, default=batch, metavar="N", help=f"{defaults.unit} per batch (default {batch})")
-    text = f"learning rate of {defaults.optimiser} (default {rate:g})"
-    add("--learning_rate", type=float, default=rate, metavar="X", help=text)
-    add("--seed", default="0", metavar="TEXT", help="seed of all random numbers (default 0)")
-    text = "CPU threads; another number rounds differently (default 1)"
-    add("--threads", type=int, default=1, metavar="N", help=text)
-    add("--device", choices=DEVICES, default="auto", help="where to compute (default: a GPU if any)")
+    add = parser.group("training")
+    add("--epochs", type=int, default=defaults.epochs, metavar="N", help="maximum number of epochs")
+    text = "stop after N epochs without an improvement on dev"
+    add("--patience", rare=True, type=int, default=defaults.patience, metavar="N", help=text)
+    add("--batch_size", type=int, default=defaults.batch, metavar="N", help=f"{defaults.unit} in a batch")
+    text = f"learning rate of {defaults.optimiser}"
+    add("--learning_rate", type=float, default=defaults.rate, metavar="X", help=text)
+    add_computing(parser)
+    add_seed(parser)
     return add
 
 
-def add_corpora(parser: StrictParser, train: str = "corpora to learn from, those of 'parapet augment' too") -> None:
+def add_corpora(parser: StrictParser, train: str = "corpora to train on, those of 'parapet augment' too") -> None:
     """Adds the flags that name corpora; ``train`` says what they are."""
-    add = parser.add_argument
-    add("--train", nargs="+", metavar="ROOT", help=f"{train} (default: the bundled sample)")
-    add_split(parser, TRAIN, text="which split of them")
-    add("--dev", metavar="ROOT", help="corpus that chooses the best epoch (default: the first of --train)")
-    add("--dev_split", default="dev", metavar="NAME", help="which split of it (default dev)")
-    text = "share of the training dialogues that chooses the best epoch, instead of --dev"
-    add("--held_out", type=float, metavar="X", help=text)
+    add = parser.group(INPUT)
+    add("--train", nargs="+", metavar="ROOT", reads=True, help=f"{train} (default: the bundled sample)")
+    add_split(parser, TRAIN)
+    add("--dev", metavar="ROOT", reads=True, help="corpus that selects the best epoch (default: the first of --train)")
+    add("--dev_split", rare=True, default="dev", metavar="NAME", help="split of --dev")
+    text = "share of the training dialogues that selects the best epoch, instead of --dev"
+    add("--held_out", rare=True, type=float, metavar="X", help=text)
 
 
 def add_checkpoint(parser: StrictParser, text: str) -> None:
     """Adds ``--checkpoint``; ``text`` says what it is."""
-    parser.add_argument("--checkpoint", required=True, metavar="DIR", help=text)
+    parser.group(INPUT)("--checkpoint", required=True, metavar="DIR", reads=True, help=text)
 
 
 def check_numbers(args: argparse.Namespace, least: Mapping[str, int] = {}, above: Iterable[str] = ()) -> None:

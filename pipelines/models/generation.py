@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import Parser, StrictParser
+from parapet.pipelines.flags import INPUT, SCHEMA_VARIANTS, Parser, StrictParser, add_nli_model
 from parapet.pipelines.models.family import (
     CORPORA,
     TRAINING,
@@ -40,11 +40,10 @@ if TYPE_CHECKING:
 
 DESCRIPTIONS = {
     "ft_t5": """\
-Fine-tunes a T5 to say what the acts of a system turn mean. Its input is a short sentence for each act, built from the
+Fine-tunes a T5 to express the acts of a system turn. Its input is a short sentence for each act, built from the
 schema's words, as in T2G2 (Kale and Rastogi 2020).""",
     "pt_t5": """\
-Prefix-tuning (Li and Liang 2021): a frozen T5 learns prefixes to attend to, in the encoder, in the decoder and between
-them, to say what the acts of a system turn mean. Its input is that of ft_t5.""",
+Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system turn. Its input is that of ft_t5.""",
 }
 DEFAULTS = {
     "ft_t5": Defaults(epochs=20, patience=3, batch=16, rate=3e-4, unit="turns"),
@@ -64,8 +63,8 @@ class Generation(Family):
     """A T5 for system utterances."""
 
     predict_description = """\
-A model and a corpus -> an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl,
-and so on for each variant and set, as 'parapet evaluate --task generation' takes them."""
+Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for each
+variant and set, for 'parapet evaluate --task generation'."""
     batch = (32, "turns")
 
     def __init__(self, model: str) -> None:
@@ -83,16 +82,16 @@ and so on for each variant and set, as 'parapet evaluate --task generation' take
     def add_train_flags(self, parser: StrictParser) -> None:
         """Corpora, a checkpoint, and limits."""
         add_corpora(parser)
-        add_checkpoint(parser, "the T5 to begin with: a folder with config.json, weights and tokenizer")
+        add_checkpoint(parser, "T5 to start from")
         add = add_training(parser, DEFAULTS[self.model])
-        text = "tokens of an input at most; the beginning of a longer one is cut off (default 256)"
-        add("--max_input", type=int, default=256, metavar="N", help=text)
-        text = "tokens of an utterance at most, in training and prediction (default 128)"
-        add("--max_output", type=int, default=128, metavar="N", help=text)
+        text = "maximum number of tokens of an input; longer ones lose their beginning"
+        add("--max_input", rare=True, type=int, default=256, metavar="N", help=text)
+        text = "maximum number of tokens of an utterance"
+        add("--max_output", rare=True, type=int, default=128, metavar="N", help=text)
         if self.model == PREFIX_TUNED:
-            add("--prefix_length", type=int, default=10, metavar="N", help="positions of the prefixes (default 10)")
-            text = "size of the hidden layer of the MLPs that compute them (default 512)"
-            add("--prefix_size", type=int, default=512, metavar="N", help=text)
+            add("--prefix_length", type=int, default=10, metavar="N", help="positions of a prefix")
+            text = "size of the hidden layer of the MLPs that compute prefixes"
+            add("--prefix_size", rare=True, type=int, default=512, metavar="N", help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on, and looks at the checkpoint. Raises InputError for what cannot work."""
@@ -117,21 +116,18 @@ and so on for each variant and set, as 'parapet evaluate --task generation' take
 
     def add_predict_flags(self, parser: Parser) -> None:
         """The sets, the search, and the reranker."""
-        add = parser.add_argument
+        add = parser.group(INPUT)
         if self.model == PREFIX_TUNED:
-            add("--checkpoint", required=True, metavar="DIR", help="the T5 that it was trained with")
-        add_sets(
-            parser,
-            reference="corpus with the acts of system turns, or a release",
-            variants="folder of schema variants: the same acts in the words of each",
-            sets="other corpora: entities=made/unseen_entities",
-        )
-        add("--beams", type=int, metavar="N", help="of the search (default: as many as candidates, at least 1)")
-        add("--candidates", type=int, default=0, metavar="N", help="write the N best with their scores (default: none)")
-        add("--rerank", choices=("lexical", "nli"), help="choose the candidate that says the most acts, by this scorer")
-        add("--nli_model", metavar="DIR", help="of --rerank nli: a folder with a classifier of text pairs, as RoBERTa")
-        text = "of --rerank: predictions of other models, with candidates, to choose from as well"
-        add("--also", nargs="+", default=[], metavar="DIR", help=text)
+            add("--checkpoint", required=True, metavar="DIR", reads=True, help="T5 that the model was trained with")
+        add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
+        add = parser.group("search")
+        add("--beams", rare=True, type=int, metavar="N", help="beams of the search (default: as many as candidates)")
+        add("--candidates", type=int, default=0, metavar="N", help="also write the N best, with their scores")
+        text = "choose the candidate that expresses the most acts"
+        add("--rerank", choices=("lexical", "nli"), help=text)
+        add_nli_model(parser, "search", "--rerank nli")
+        text = "with --rerank: predictions of other models, whose candidates are added"
+        add("--also", rare=True, nargs="+", default=[], metavar="DIR", reads=True, help=text)
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""

@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 
 from parapet.pipelines.command import check_apart
-from parapet.pipelines.flags import Parser, StrictParser
+from parapet.pipelines.flags import Parser, StrictParser, add_knowledge_base, add_seed
 from parapet.pipelines.models.family import (
     CORPORA,
     TRAINING,
@@ -44,13 +44,13 @@ class Soloist(Family):
     """The language model."""
 
     description = """\
-A GPT-2 that continues a dialogue: after the history the belief state, after what the database has for it the response,
-delexicalised (Peng et al. 2021, SOLOIST)."""
+Fine-tunes a GPT-2 that continues a dialogue by the belief state and, after the result of its database query, by the
+delexicalised response (Peng et al. 2021, SOLOIST)."""
     example = """\
   parapet train soloist --train my_corpus --dev my_corpus --checkpoint gpt2 --output my_model
   parapet train soloist --train my_corpus my_variations/typos --held_out 0.1 --checkpoint gpt2 --output my_model"""
     predict_description = """\
-A model and dialogues -> after each user turn, from the reference's history, the belief state and the response:
+Predicts after each user turn, from the reference's history, the belief state and the response:
 OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
 delexicalised, for 'parapet evaluate --task response'; and so on for each variant and set."""
     predict_example = """\
@@ -63,16 +63,15 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
 
     def add_train_flags(self, parser: StrictParser) -> None:
         """Corpora, a database, a checkpoint, and the tasks."""
-        add_corpora(parser, "corpora to learn from")
-        text = "entities besides those that the searches of a corpus returned: JSON, or a folder of SERVICE_db.json"
-        parser.add_argument("--knowledge_base", metavar="PATH", help=text)
-        add_checkpoint(parser, "a GPT-2 to begin with, a local folder")
+        add_corpora(parser, "corpora to train on")
+        add_knowledge_base(parser)
+        add_checkpoint(parser, "GPT-2 to start from")
         add = add_training(parser, Defaults(10, 3, 8, 5e-5, "turns", "AdamW"))
-        text = "share of all steps over which the learning rate rises before it falls (default 0.05)"
-        add("--warmup", type=float, default=0.05, metavar="X", help=text)
-        text = "tokens of the history at most: of longer ones the oldest are cut off (default 512)"
-        add("--max_length", type=int, default=512, metavar="N", help=text)
-        text = "weight of the paper's third task, to tell turns from corrupted ones; halves the speed (default 0: off)"
+        text = "share of the steps in which the learning rate rises"
+        add("--warmup", rare=True, type=float, default=0.05, metavar="X", help=text)
+        text = "maximum number of tokens of an input; longer dialogues lose their oldest part"
+        add("--max_length", rare=True, type=int, default=512, metavar="N", help=text)
+        text = "weight of the paper's contrastive task; 0 for none"
         add("--consistency", type=float, default=0.0, metavar="X", help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
@@ -103,12 +102,10 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
     def add_predict_flags(self, parser: Parser) -> None:
         """The sets, the database, and how responses are sampled."""
         add_sets(parser)
-        add = parser.add_argument
-        text = "entities besides those that the searches of the split returned: JSON, or a folder of SERVICE_db.json"
-        add("--knowledge_base", metavar="PATH", help=text)
-        text = "sample response tokens among the most likely ones that add up to this probability (default: greedy)"
-        add("--top_p", type=float, default=0.0, metavar="P", help=text)
-        add("--seed", default="0", metavar="TEXT", help="seed of the sampling (default 0)")
+        add_knowledge_base(parser)
+        text = "probability of nucleus sampling; 0 for greedy decoding"
+        parser.group("search")("--top_p", type=float, default=0.0, metavar="P", help=text)
+        add_seed(parser, "--top_p")
 
     def prediction(self, args: argparse.Namespace) -> Prediction:
         """Looks at the model and the sets. Raises InputError for what cannot work."""

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from parapet.pipelines.models.family import Inputs
 
 PREDICT = """\
-A model and dialogues -> the same dialogues with predicted states, in the SGD format:
-OUT/predictions/original/SPLIT/..., OUT/predictions/v1/SPLIT/..., as 'parapet evaluate --task dst' takes them."""
+Writes dialogues with predicted states, in the SGD format: OUT/predictions/original/SPLIT/...,
+OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
 
 FINE_TUNING = ("warmup", "max_length", "negatives", "dev_frames")
 
@@ -61,7 +61,7 @@ class Tracker(Family):
     """A model of dialogue states."""
 
     predict_description = PREDICT
-    batch = (64, "what the model computes")
+    batch = (64, "examples")
 
     @property
     def predict_example(self) -> str:  # type: ignore[override]
@@ -101,8 +101,8 @@ class TinyDst(Tracker):
     """The small net."""
 
     description = """\
-A small net that reads schema and dialogue: it compares what in the dialogue may be a value with what the schema says of
-each slot. Trained from scratch, in minutes on a CPU."""
+Trains a small net that compares possible values in the dialogue with the schema's descriptions of slots: from scratch,
+in minutes on a CPU."""
     example = """\
   parapet train tiny_dst --output my_model                                       # on the bundled sample
   parapet train tiny_dst --train sets/oracle --dev sgd --output my_model         # on a set of 'parapet augment'"""
@@ -111,7 +111,7 @@ each slot. Trained from scratch, in minutes on a CPU."""
         """Corpora, and the size of the net."""
         add_corpora(parser)
         add = add_training(parser, Defaults(epochs=20, patience=8, batch=4, rate=0.005, unit="dialogues"))
-        add("--size", type=int, default=64, metavar="N", help="size of the embeddings (default 64)")
+        add("--size", type=int, default=64, metavar="N", help="size of the embeddings")
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
@@ -157,14 +157,14 @@ class FineTuned(Tracker):
         add_checkpoint(parser, self.checkpoint)
         add_corpora(parser)
         add = add_training(parser, self.defaults)
-        text = f"share of all steps over which the learning rate rises before it falls (default {self.warmup:g})"
-        add("--warmup", type=float, default=self.warmup, metavar="X", help=text)
-        text = f"tokens of an input at most; longer dialogues lose their oldest part (default {self.max_length})"
-        add("--max_length", type=int, default=self.max_length, metavar="N", help=text)
-        text = "share of the inputs without a value that each epoch uses, drawn anew (default 1: all)"
+        text = "share of the steps in which the learning rate rises"
+        add("--warmup", rare=True, type=float, default=self.warmup, metavar="X", help=text)
+        text = "maximum number of tokens of an input; longer dialogues lose their oldest part"
+        add("--max_length", rare=True, type=int, default=self.max_length, metavar="N", help=text)
+        text = "share of inputs without a value to use, drawn anew in each epoch"
         add("--negatives", type=float, default=1.0, metavar="X", help=text)
-        text = "number of dev frames, drawn at random, that choose the best epoch; 0 for all (default 1000)"
-        add("--dev_frames", type=int, default=1000, metavar="N", help=text)
+        text = "number of dev frames, drawn at random, that select the best epoch; 0 for all"
+        add("--dev_frames", rare=True, type=int, default=1000, metavar="N", help=text)
 
     @abstractmethod
     def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[FineTuning, Callable[..., Learner]]:
@@ -195,12 +195,11 @@ class T5Dst(FineTuned):
     """A T5 that is prompted for one slot at a time."""
 
     description = """\
-Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng and Ostendorf 2021, "Dialogue State
-Tracking with a Language Model using Schema-Driven Prompting")."""
+Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng and Ostendorf 2021)."""
     example = """\
   hf download google-t5/t5-small --local-dir t5-small
   parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
-    checkpoint = "a T5 as save_pretrained writes it: t5, mt5, umt5 or longt5"
+    checkpoint = "T5 to start from: t5, mt5, umt5 or longt5"
     defaults = Defaults(epochs=3, patience=2, batch=32, rate=1e-4, unit="prompts", optimiser="AdamW")
     warmup, max_length = 0.0, 512
     packages = ("sentencepiece",)
@@ -217,12 +216,12 @@ class SgpDst(FineTuned):
     """Four BERT encoders and the rules that combine them."""
 
     description = """\
-Fine-tunes BERT encoders for intents, categorical slots, free slots and slot transfer, which rules combine (Ruan, Ling,
-Gu and Liu 2020, "Fine-Tuning BERT for Schema-Guided Zero-Shot Dialogue State Tracking")."""
+Fine-tunes BERT encoders for intents, categorical slots, free slots and slot transfer, which rules combine (Ruan et
+al. 2020)."""
     example = """\
   hf download google-bert/bert-base-cased --local-dir bert
   parapet train sgp_dst --checkpoint bert --train my_corpus --negatives 0.1 --output my_model"""
-    checkpoint = "a BERT as save_pretrained writes it: bert, distilbert, electra or roberta"
+    checkpoint = "BERT to start from: bert, distilbert, electra or roberta"
     defaults = Defaults(epochs=3, patience=2, batch=32, rate=2e-5, unit="inputs", optimiser="AdamW")
     warmup, max_length = 0.1, 256
     options = ("shared",)
@@ -230,7 +229,7 @@ Gu and Liu 2020, "Fine-Tuning BERT for Schema-Guided Zero-Shot Dialogue State Tr
     def add_train_flags(self, parser: StrictParser) -> None:
         """Those of fine-tuning, and ``--shared``."""
         super().add_train_flags(parser)
-        parser.add_argument("--shared", action="store_true", help="one encoder for all modules (default: one for each)")
+        parser.group("training")("--shared", action="store_true", help="one encoder for all modules, not one for each")
 
     def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[Config, type[SgpLearner]]:
         """See the base class."""

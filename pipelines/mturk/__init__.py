@@ -8,35 +8,37 @@ from collections.abc import Sequence
 from parapet.pipelines.dispatch import hand_over
 
 ACTIONS = {
-    "publish": "the HITs of a 'hits' folder, each once; shows the cost first",
-    "collect": "what workers have handed in so far, as the lines that 'compose' reads",
-    "status": "what is out, in, paid and about to end, and what it has cost; needs no network",
-    "topup": "more workers, or new HITs, where 'compose' found elements short of answers",
-    "pay": "approve (or, where asked, reject) what compose has audited; bonuses; a ledger",
-    "stop": "every HIT off offer: no further work, no further cost",
-    "site-csv": "the Approve/Reject file for a batch of the requester site",
-    "sandbox-server": "a local MTurk on this machine, to practise with",
-    "sandbox-workers": "workers for it, who fill in the forms",
+    "publish": "publish the HITs of 'parapet hits'; shows the cost first",
+    "collect": "download what workers have submitted, for 'parapet compose'",
+    "status": "what is published, submitted and paid, and its cost",
+    "topup": "ask for more answers where too few are good",
+    "pay": "approve or reject assignments, pay bonuses, keep a ledger",
+    "stop": "withdraw all HITs: no further work, no further cost",
+    "site-csv": "Approve and Reject columns for the requester site",
+    "sandbox-server": "a local MTurk, for practice",
+    "sandbox-workers": "simulated workers for it",
 }
 
 USAGE = f"""usage: parapet mturk ACTION [flags]
 
-The crowd side with boto3 against MTurk: its sandbox, unless --production says otherwise. Everything is kept in the
-folder of a batch; a run that was cut off anywhere is simply run again: each HIT exists once, each worker is paid once.
+Publishes tasks on MTurk, in its sandbox unless --production is given. Everything
+is kept in the folder of a batch. Run an interrupted command again: each HIT is
+published once, each worker is paid once.
 
 actions:
-{chr(10).join(f"  {name:17}{what}" for name, what in ACTIONS.items())}
+{chr(10).join(f"  {name:18}{what}" for name, what in ACTIONS.items())}
 
 example:
   parapet hits --schemas my_corpus --output my_hits --sandbox --assignments 7
   parapet mturk publish --hits my_hits --batch my_batch --dry_run
   parapet mturk publish --hits my_hits --batch my_batch
   parapet mturk collect --batch my_batch
-  parapet compose --schemas my_corpus --responses my_batch/assignments.jsonl --output my_variants
+  parapet compose --schemas my_corpus --responses my_batch/assignments.jsonl \\
+      --output my_variants
   parapet mturk topup --batch my_batch --shortfall my_variants/shortfall.csv
   parapet mturk pay --batch my_batch --audit my_variants
 
-'parapet mturk ACTION --help' shows the flags of one.
+'parapet mturk ACTION --help' shows the flags of an action.
 """
 
 

@@ -28,11 +28,11 @@ class Config(session.Config, frozen=True, kw_only=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk collect", DESCRIPTION, EXAMPLE)
-    session.add_batch(flags)
-    session.add_block_list(flags)
-    session.add_network(flags)
-    return flags
+    parser = StrictParser("mturk collect", DESCRIPTION, EXAMPLE)
+    session.add_batch(parser)
+    session.add_block_list(parser)
+    session.add_network(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

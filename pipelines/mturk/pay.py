@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser
 from parapet.pipelines.mturk import session
 
 if TYPE_CHECKING:
@@ -52,20 +52,17 @@ class Config(session.Config, frozen=True, kw_only=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk pay", DESCRIPTION, EXAMPLE)
-    session.add_batch(flags)
-    flags.add_argument("--audit", metavar="DIR", help="folder that 'parapet compose' made from this batch")
-    flags.add_argument("--all", action="store_true", help="also approve what was collected and is not in the audit")
-    flags.add_argument(
-        "--reject", action="store_true", help="reject assignments of which every answer is careless for certain"
-    )
-    flags.add_argument(
-        "--rejections", metavar="FILE", help="CSV with assignment_id and feedback: reject these in any case"
-    )
-    flags.add_argument("--bonuses", metavar="FILE", help="CSV with assignment_id, amount and reason: one bonus each")
-    session.add_network(flags)
-    session.add_spending(flags)
-    return flags
+    parser = StrictParser("mturk pay", DESCRIPTION, EXAMPLE)
+    session.add_batch(parser)
+    add = parser.group(INPUT)
+    add("--audit", metavar="DIR", reads=True, help="output of 'parapet compose' for this batch")
+    text = "CSV with assignment_id, amount and reason: one bonus each"
+    add("--bonuses", metavar="FILE", reads=True, help=text)
+    add("--all", action="store_true", help="also approve what was collected and is not in the audit")
+    session.add_rejections(parser)
+    session.add_spending(parser)
+    session.add_network(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, RUNNING, StrictParser
 from parapet.pipelines.mturk import session
 
 if TYPE_CHECKING:
@@ -48,38 +48,29 @@ class Config(session.Config, frozen=True, kw_only=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk publish", DESCRIPTION, EXAMPLE)
-    flags.add_argument("--hits", required=True, metavar="DIR", help="folder that 'parapet hits' made")
-    session.add_batch(flags)
-    flags.add_argument("--tasks", metavar="LIST", help="only these, such as names; the others may follow later")
-    flags.add_argument(
-        "--allow_extra_fee",
-        action="store_true",
-        help="allow HITs with ten or more assignments, for which MTurk charges more",
-    )
-    flags.add_argument(
-        "--endpoint_url",
-        metavar="URL",
-        help="where to, such as a local server (default AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)",
-    )
-    session.add_block_list(flags)
-    session.add_network(flags)
-    session.add_spending(flags)
-    who = flags.add_argument_group("who may work on them")
-    who.add_argument("--countries", metavar="LIST", help="countries of workers, such as US,CA; or 'any' (default US)")
-    who.add_argument("--min_approval", type=int, metavar="PERCENT", help="of their assignments approved (default 90)")
-    who.add_argument("--min_approved", type=int, metavar="N", help="assignments approved at least (default any)")
-    who.add_argument("--masters", action="store_true", default=None, help="only MTurk's Masters")
-    who.add_argument(
-        "--require_qualification", dest="required", action="append", metavar="ID", help="one that workers must have"
-    )
-    who.add_argument(
-        "--exclude_qualification", dest="excluded", action="append", metavar="ID", help="one that they must not have"
-    )
-    who.add_argument(
-        "--max_per_worker", type=int, metavar="N", help="assignments of this batch that one worker may do (default any)"
-    )
-    return flags
+    parser = StrictParser("mturk publish", DESCRIPTION, EXAMPLE)
+    add = parser.group(INPUT)
+    add("--hits", required=True, metavar="DIR", reads=True, help="output of 'parapet hits'")
+    session.add_batch(parser)
+    add("--tasks", metavar="LIST", help="tasks to publish, such as names (default: all); the others may follow")
+    add = parser.group("workers")
+    add("--countries", metavar="LIST", help="countries, such as US,CA; or 'any' (default: US)")
+    add("--min_approval", type=int, metavar="PERCENT", help="minimum share of approved assignments (default: 90)")
+    add("--min_approved", type=int, metavar="N", help="minimum number of approved assignments (default: any)")
+    add("--max_per_worker", type=int, metavar="N", help="assignments that one worker may do (default: any)")
+    add("--masters", rare=True, action="store_true", default=None, help="only MTurk's Masters")
+    for flag, dest, text in (("require", "required", "must"), ("exclude", "excluded", "must not")):
+        text = f"id of a qualification that workers {text} have; may be repeated"
+        add(f"--{flag}_qualification", rare=True, dest=dest, action="append", metavar="ID", help=text)
+    session.add_block_list(parser)
+    session.add_spending(parser)
+    add = parser.group(RUNNING)
+    text = "allow HITs with ten or more assignments, for which the fee is higher"
+    add("--allow_extra_fee", rare=True, action="store_true", help=text)
+    text = "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)"
+    add("--endpoint_url", rare=True, metavar="URL", help=text)
+    session.add_network(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

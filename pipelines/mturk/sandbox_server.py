@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import StrictParser, add_seed
 
 if TYPE_CHECKING:
     from parapet.local_mturk.faults import Faults
@@ -45,15 +45,16 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk sandbox-server", DESCRIPTION, EXAMPLE)
-    flags.add_argument("--state", required=True, metavar="FILE", help="where everything is kept (SQLite)")
-    flags.add_argument("--port", type=int, default=8765, metavar="N", help="on 127.0.0.1; 0 takes a free one (8765)")
-    flags.add_argument("--balance", default="10000", metavar="DOLLARS", help="of a new state's account (10000)")
-    flags.add_argument("--seed", type=int, default=0, metavar="N", help="of ids and faults (0)")
-    faults = flags.add_argument_group("faults")
+    parser = StrictParser("mturk sandbox-server", DESCRIPTION, EXAMPLE)
+    add = parser.group("server")
+    add("--state", required=True, metavar="FILE", help="where everything is kept (SQLite)")
+    add("--port", type=int, default=8765, metavar="N", help="port on 127.0.0.1; 0 for a free one")
+    add("--balance", default="10000", metavar="DOLLARS", help="initial balance of the account")
+    add = parser.group("faults")
     for name, text in _RATES.items():
-        faults.add_argument(f"--{name}", type=float, default=0.0, metavar="RATE", help=f"{text} (0)")
-    return flags
+        add(f"--{name}", rare=True, type=float, default=0.0, metavar="RATE", help=text)
+    add_seed(parser, "ids and faults", int, 0)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, run_checked, say
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_seed
 
 DESCRIPTION = """\
 Plays workers against a local MTurk ('parapet mturk sandbox-server'): they accept HITs, fill in the forms as they are
@@ -32,14 +32,14 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk sandbox-workers", DESCRIPTION, EXAMPLE)
-    flags.add_argument("--url", metavar="URL", help="of the local MTurk (default AWS_ENDPOINT_URL_MTURK)")
-    flags.add_argument(
-        "--answers", metavar="FILE", help="JSON lines of boto3 assignments, whose workers and answers are played again"
-    )
-    flags.add_argument("--workers", type=int, default=20, metavar="N", help="how many are made up (20)")
-    flags.add_argument("--seed", type=int, default=0, metavar="N", help="of what they say (0)")
-    return flags
+    parser = StrictParser("mturk sandbox-workers", DESCRIPTION, EXAMPLE)
+    add = parser.group(INPUT)
+    add("--url", metavar="URL", help="address of the local MTurk (default: AWS_ENDPOINT_URL_MTURK)")
+    text = "assignments to answer again, with their workers: JSON lines of boto3"
+    add("--answers", metavar="FILE", reads=True, help=text)
+    add("--workers", type=int, default=20, metavar="N", help="number of workers, without --answers")
+    add_seed(parser, "what they answer", int, 0)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from parapet.pipelines.command import counted
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, PARALLEL_CALLS, RUNNING, StrictParser, add_dry_run
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.mturk import client as mturk_client
@@ -91,32 +91,38 @@ def shared(args: argparse.Namespace) -> Shared:
     }
 
 
-def add_batch(flags: StrictParser) -> None:
+def add_batch(parser: StrictParser) -> None:
     """Adds ``--batch``."""
-    flags.add_argument("--batch", required=True, metavar="DIR", help="folder in which the batch is kept")
+    parser.group(INPUT)("--batch", required=True, metavar="DIR", help="folder of the batch")
 
 
-def add_network(flags: StrictParser) -> None:
+def add_network(parser: StrictParser) -> None:
     """Adds ``--parallel_calls``."""
-    flags.add_argument(
-        "--parallel_calls", type=int, default=4, metavar="N", help="calls under way at a time (default 4)"
-    )
+    parser.group(RUNNING)("--parallel_calls", rare=True, type=int, default=4, metavar="N", help=PARALLEL_CALLS)
 
 
-def add_spending(flags: StrictParser) -> None:
+def add_spending(parser: StrictParser) -> None:
     """Adds the flags of actions that spend money."""
-    flags.add_argument("--dry_run", action="store_true", help="print the calls, spend nothing, keep nothing")
-    flags.add_argument("--production", action="store_true", help="real money, real workers; asks for the amount")
-    flags.add_argument(
-        "--confirm", metavar="AMOUNT", help="the amount in dollars, for scripts, instead of typing it (--production)"
-    )
+    add_dry_run(parser)
+    add = parser.group(RUNNING)
+    add("--production", action="store_true", help="real money, real workers; asks for the amount")
+    text = "amount in dollars, for scripts, instead of typing it"
+    add("--confirm", rare=True, metavar="AMOUNT", help=text)
 
 
-def add_block_list(flags: StrictParser) -> None:
+def add_block_list(parser: StrictParser) -> None:
     """Adds ``--block_list``."""
-    flags.add_argument(
-        "--block_list", metavar="FILE", help="worker ids, one a line, who are to see no further HIT of this batch"
-    )
+    text = "worker ids, one a line, who see no further HIT of this batch"
+    parser.group(INPUT)("--block_list", metavar="FILE", reads=True, help=text)
+
+
+def add_rejections(parser: StrictParser) -> None:
+    """Adds ``--reject`` and ``--rejections``."""
+    add = parser.group("rejections")
+    text = "reject assignments of which every answer is certainly careless"
+    add("--reject", action="store_true", help=text)
+    text = "CSV with assignment_id and feedback: reject these in any case"
+    add("--rejections", metavar="FILE", reads=True, help=text)
 
 
 def check_place(batch: Batch, production: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser
 from parapet.pipelines.mturk import session
 
 if TYPE_CHECKING:
@@ -35,17 +35,14 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk site-csv", DESCRIPTION, EXAMPLE)
-    flags.add_argument("--audit", required=True, metavar="DIR", help="folder that 'parapet compose' made")
-    flags.add_argument("--results", required=True, metavar="FILE", help="batch results CSV of the requester site")
-    flags.add_argument("--output", required=True, metavar="FILE", help="file to write")
-    flags.add_argument(
-        "--reject", action="store_true", help="reject assignments of which every answer is careless for certain"
-    )
-    flags.add_argument(
-        "--rejections", metavar="FILE", help="CSV with assignment_id and feedback: reject these in any case"
-    )
-    return flags
+    parser = StrictParser("mturk site-csv", DESCRIPTION, EXAMPLE)
+    add = parser.group(INPUT)
+    add("--audit", required=True, metavar="DIR", reads=True, help="output of 'parapet compose'")
+    text = "batch results CSV of the requester site"
+    add("--results", required=True, metavar="FILE", reads=True, help=text)
+    parser.group(OUTPUT)("--output", required=True, metavar="FILE", help="file to write")
+    session.add_rejections(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from parapet.pipelines.command import run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import StrictParser, add_json
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
@@ -27,10 +27,10 @@ class Config(session.Config, frozen=True, kw_only=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk status", DESCRIPTION, EXAMPLE)
-    session.add_batch(flags)
-    flags.add_argument("--json", action="store_true", help="as JSON: money as strings, times in ISO 8601")
-    return flags
+    parser = StrictParser("mturk status", DESCRIPTION, EXAMPLE)
+    session.add_batch(parser)
+    add_json(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import StrictParser, add_dry_run
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
@@ -21,11 +21,11 @@ EXAMPLE = "  parapet mturk stop --batch my_batch"
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk stop", DESCRIPTION, EXAMPLE)
-    session.add_batch(flags)
-    session.add_network(flags)
-    flags.add_argument("--dry_run", action="store_true", help="print the calls, send nothing")
-    return flags
+    parser = StrictParser("mturk stop", DESCRIPTION, EXAMPLE)
+    session.add_batch(parser)
+    add_dry_run(parser)
+    session.add_network(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> session.Config:

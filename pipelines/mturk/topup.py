@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser
 from parapet.pipelines.mturk import session
 from parapet.pipelines.mturk.publish import publish_round
 
@@ -49,14 +49,16 @@ class Config(session.Config, frozen=True, kw_only=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("mturk topup", DESCRIPTION, EXAMPLE)
-    session.add_batch(flags)
-    flags.add_argument("--shortfall", metavar="FILE", help="shortfall.csv of 'parapet compose': more workers a HIT")
-    flags.add_argument("--hits", metavar="DIR", help="folder of 'parapet hits --shortfall': new HITs")
-    session.add_block_list(flags)
-    session.add_network(flags)
-    session.add_spending(flags)
-    return flags
+    parser = StrictParser("mturk topup", DESCRIPTION, EXAMPLE)
+    session.add_batch(parser)
+    add = parser.group(INPUT)
+    text = "shortfall.csv of 'parapet compose': more workers for the HITs"
+    add("--shortfall", metavar="FILE", help=text)
+    add("--hits", metavar="DIR", help="output of 'parapet hits --shortfall': new HITs")
+    session.add_block_list(parser)
+    session.add_spending(parser)
+    session.add_network(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

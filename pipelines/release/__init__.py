@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from parapet.pipelines.dispatch import hand_over
 
 ACTIONS = {
-    "build": "outputs of the pipelines + release.toml -> OUT/NAME/VERSION, with card, manifest and checksums",
-    "verify": "a release against its own checksums, manifest, schemas and JSON: what is wrong, by file and row",
-    "diff": "two releases, row by row; the version number that the difference asks for",
-    "show": "what a release holds, at a glance",
-    "push": "a release to the Hugging Face Hub: verified, in one commit, tagged with its version",
+    "build": "build a release from a release.toml: card, manifest, checksums",
+    "verify": "check a release against its checksums, manifest and schemas",
+    "diff": "compare two releases row by row, and suggest a version number",
+    "show": "what a release contains",
+    "push": "upload a release to the Hugging Face Hub",
 }
 
 USAGE = f"""usage: parapet release ACTION [flags]
 
-Versioned dataset releases: Parquet for those who load it with 'datasets' or pandas, SGD JSON for the published
-scripts, a dataset card, a manifest of all inputs, checksums. A release never changes; a new version is
-written beside it.
+Builds versioned dataset releases: Parquet for 'datasets' and pandas, SGD JSON for
+the published scripts, a dataset card, a manifest of all inputs, checksums. A
+release never changes; a new version is written beside it.
 
 actions:
 {chr(10).join(f"  {name:8}{what}" for name, what in ACTIONS.items())}
@@ -30,7 +30,7 @@ example:
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
   parapet release push releases/my_dataset --repo ada/my_dataset --dry_run
 
-'parapet release ACTION --help' shows the flags of one.
+'parapet release ACTION --help' shows the flags of an action.
 """
 
 

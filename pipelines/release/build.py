@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import counted, run_command, say
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.flags import INPUT, Parser
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,12 +49,13 @@ class Config(msgspec.Struct, frozen=True):
 def parser() -> Parser:
     """The flags."""
     what = (
-        "Outputs of the pipelines + release.toml -> OUT/NAME/VERSION: Parquet, SGD JSON, card, manifest, checksums.\n"
-        "docs/release.md shows a release.toml."
+        "Builds a release from the outputs of other commands: OUT/NAME/VERSION with Parquet, SGD JSON, a card, a "
+        "manifest and checksums. docs/release.md shows a release.toml."
     )
-    flags = Parser("release build", what, EXAMPLE)
-    flags.add_argument("--config", required=True, metavar="FILE", help="release.toml: inputs, name, version, licence")
-    return flags
+    parser = Parser("release build", what, EXAMPLE)
+    text = "release.toml: inputs, name, version, licence"
+    parser.group(INPUT)("--config", required=True, metavar="FILE", reads=True, help=text)
+    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, OUTPUT, StrictParser, add_json
 
 if TYPE_CHECKING:
     from parapet.transforms.release.opening import Release
@@ -38,12 +38,13 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("release diff", DESCRIPTION, EXAMPLE, NOTE)
-    flags.add_argument("old", metavar="OLD", help="NAME/VERSION, or NAME for its latest; local or gs://")
-    flags.add_argument("new", metavar="NEW", help="the release to compare with it")
-    flags.add_argument("--output", metavar="PAGE", help="an HTML page to write too")
-    flags.add_argument("--json", action="store_true", help="the difference as JSON")
-    return flags
+    parser = StrictParser("release diff", DESCRIPTION, EXAMPLE, NOTE)
+    add = parser.group(INPUT)
+    add("old", metavar="OLD", help="NAME/VERSION, or NAME for its latest; local or gs://")
+    add("new", metavar="NEW", help="the release to compare with it")
+    parser.group(OUTPUT)("--output", metavar="PAGE", help="HTML page to write, too")
+    add_json(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
-from parapet.pipelines.flags import INPUT, StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_dry_run
 from parapet.schemas.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def parser() -> StrictParser:
     add = flags.group("the Hub")
     add("--repo", metavar="OWNER/NAME", help="dataset repository (default: 'hub' of release.toml)")
     add("--private", action="store_true", help="create the repository as private (default: public)")
-    add("--dry_run", action="store_true", help="show what would be uploaded; upload nothing")
+    add_dry_run(flags)
     text = "address of another Hub (default: HF_ENDPOINT, or https://huggingface.co)"
     add("--endpoint", rare=True, metavar="URL", default="", help=text)
     return flags

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import run_checked
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_json
 
 if TYPE_CHECKING:
     from parapet.schemas.release_manifest import Manifest
@@ -36,10 +36,10 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("release show", DESCRIPTION, EXAMPLE)
-    flags.add_argument("release", metavar="PATH", help="NAME/VERSION, or NAME for its versions; local or gs://")
-    flags.add_argument("--json", action="store_true", help="the same as JSON")
-    return flags
+    parser = StrictParser("release show", DESCRIPTION, EXAMPLE)
+    parser.group(INPUT)("release", metavar="PATH", help="NAME/VERSION, or NAME for its versions; local or gs://")
+    add_json(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parapet.pipelines.command import EXIT_FAILURE, counted, run_checked, say
-from parapet.pipelines.flags import StrictParser
+from parapet.pipelines.flags import INPUT, StrictParser, add_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +40,10 @@ class Config(msgspec.Struct, frozen=True):
 
 def parser() -> StrictParser:
     """The command line."""
-    flags = StrictParser("release verify", DESCRIPTION, EXAMPLE, NOTE)
-    flags.add_argument("release", metavar="PATH", help="NAME/VERSION, or NAME; local or gs://")
-    flags.add_argument("--json", action="store_true", help="findings as JSON")
-    return flags
+    parser = StrictParser("release verify", DESCRIPTION, EXAMPLE, NOTE)
+    parser.group(INPUT)("release", metavar="PATH", help="NAME/VERSION, or NAME for its latest; local or gs://")
+    add_json(parser)
+    return parser
 
 
 def check(args: argparse.Namespace) -> Config:

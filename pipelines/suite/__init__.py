@@ -87,7 +87,7 @@ def parser() -> Parser:
     )
     add("--skip", nargs="+", default=[], metavar="STEP", help="leave out these steps, and what cannot do without them")
     add("--jobs", type=int, default=0, metavar="N", help="steps to run at a time (default: one for each core)")
-    add_dry_run(flags, "check everything; show steps, time and cost; run nothing")
+    add_dry_run(flags)
     return flags
 
 

@@ -44,7 +44,7 @@ def _logging_as_it_was():
         (
             ["compose", "--output", "OUT", "--responses", "/no/such.csv"],
             2,
-            "--responses /no/such.csv: there is no such",
+            "/no/such.csv: --responses: there is no such file",
         ),
         (["compose", "--output", "OUT", "--responses", "."], 2, "--responses .: there is no such file"),
         (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: neither 'articles'"),

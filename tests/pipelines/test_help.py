@@ -1,0 +1,182 @@
+"""The help of every command: groups, lengths, words, and flags in which ``-`` and ``_`` are alike."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from parapet.pipelines.dispatch import GROUPS, PIPELINES, actions_of, canonical, parser_of, spelling
+from parapet.pipelines.flags import StrictParser, is_input, is_rare, wrap_commands
+from parapet.pipelines.main import main
+from parapet.transforms import plugins
+
+COMMON_LINES, ALL_LINES = 45, 100
+PERTURBATIONS = [plugin.name for plugin in plugins.installed(plugins.PERTURBATIONS) if plugin.built_in]
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    for pipeline in PIPELINES:
+        yield from ((pipeline, action) for action in actions_of(pipeline) or ("",))
+    yield from (("perturb", name) for name in PERTURBATIONS)
+
+
+COMMANDS = {f"{pipeline} {action}".strip(): (pipeline, action) for pipeline, action in commands()}
+
+
+@pytest.fixture(autouse=True)
+def _on_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture(params=COMMANDS)
+def parser(request: pytest.FixtureRequest) -> StrictParser:
+    return parser_of(*COMMANDS[request.param])
+
+
+def long_flags(parser: argparse.ArgumentParser) -> list[str]:
+    return [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+
+
+def test_every_flag_has_a_group_and_a_help_in_one_style(parser: StrictParser) -> None:
+    for title, actions in parser.shown_groups():
+        assert title not in ("options", "positional arguments"), [action.dest for action in actions]
+        for action in actions:
+            text = action.help or ""
+            assert text, action.dest
+            assert text.endswith("...") or not text.endswith("."), text
+            assert "(default " not in text, text
+            assert text.count("(default") <= 1 or "with --checkpoint" in text, text
+            assert len(text) <= 140 or "perturb" in parser.prog, text  # a perturbation's is its docstring
+            if "(default" in text and isinstance(action.default, str | int | float) and action.default:
+                assert action.default in ("auto",), f"{action.dest}: argparse knows this default"
+
+
+def test_the_common_flags_fit_on_a_screen(parser: StrictParser) -> None:
+    common, whole = parser.format_help().splitlines(), parser.format_help(rare=True).splitlines()
+    too_wide = [line for line in [*common, *whole] if len(line) > 80]
+    assert not too_wide
+    assert len(common) <= (len(whole) if "perturb" in parser.prog else COMMON_LINES)
+    assert len(whole) <= ALL_LINES
+
+
+def test_help_shows_the_common_flags_and_help_all_every_flag(
+    parser: StrictParser, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rare = [action for action in parser._actions if is_rare(action) and action.dest != "help"]
+    printed = {}
+    for flag in ("--help", "--help-all", "--help_all"):
+        with pytest.raises(SystemExit, match="0"):
+            parser.parse([flag])
+        printed[flag] = capsys.readouterr().out
+    shown = {flag: set(re.findall(r"^  (?:-h, )?(--[\w-]+)", text, re.M)) for flag, text in printed.items()}
+    assert shown["--help-all"] == set(long_flags(parser))
+    hidden = {flag for action in rare for flag in action.option_strings} | {"--help-all"}
+    assert shown["--help"] == set(long_flags(parser)) - hidden
+    assert printed["--help_all"] == printed["--help-all"]
+    more = f"{len(rare)} more flag{'s' * (len(rare) > 1)}{', and notes' * bool(parser.note)}"
+    assert printed["--help"].splitlines()[-1] == f"'{parser.prog} --help-all' shows {more}."
+    required = [action for action in parser._actions if action.required]
+    usage = " ".join(printed["--help"].partition("\n\n")[0].split())
+    assert usage.startswith(f"usage: {parser.prog} ")
+    assert usage.endswith(" [flags]")
+    assert all((action.option_strings or [action.metavar])[-1] in usage for action in required)
+
+
+def test_dashes_and_underscores_are_alike(parser: StrictParser) -> None:
+    """No two flags differ by them only, and each is understood in either spelling, with a value or without."""
+    known = long_flags(parser)
+    assert len({canonical(flag) for flag in known}) == len(known)
+    for flag in known:
+        for other in (flag, "--" + flag[2:].replace("_", "-"), "--" + flag[2:].replace("-", "_")):
+            assert parser.check_flags([other, "a-b_c"], tuple) == [flag, "a-b_c"]
+            assert parser.check_flags([f"{other}=a-b_c"], tuple) == [f"{flag}=a-b_c"]
+    assert parser.check_flags(["--", "--no-flag"], tuple) == ["--", "--no-flag"]
+
+
+def test_an_unknown_flag_names_the_nearest(parser: StrictParser, capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in long_flags(parser):
+        with pytest.raises(SystemExit, match="2"):
+            parser.parse([f"{flag}x=1".replace("_", "-")])
+        assert f"unknown flag {flag.replace('_', '-')}x: did you mean {flag}?" in capsys.readouterr().err
+
+
+SAME_EVERYWHERE = ("quiet", "log_format", "variant", "schemas", "device", "threads", "dry_run", "json")
+
+
+def test_a_flag_has_the_same_words_everywhere() -> None:
+    texts: dict[str, set[str]] = defaultdict(set)
+    for names in COMMANDS.values():
+        for flag in parser_of(*names)._actions:
+            texts[flag.dest].add(f"{flag.metavar}: {flag.help}")
+    assert {dest: texts[dest] for dest in SAME_EVERYWHERE if len(texts[dest]) != 1} == {}
+    assert len(texts["split"]) == 4, texts["split"]  # one, several, and two whose default depends on the corpus
+    assert len(texts["output"]) == 4, texts["output"]  # a folder; of the suite a local one; of two commands a file
+    seed = re.compile(r"(TEXT|N): random seed( of [\w -]+)?(, any text)?( \(default: 0\))?")
+    assert all(seed.fullmatch(text) for text in texts["seed"]), texts["seed"]
+    max_bad = re.compile(r"SHARE: share of .* that may be unusable \(default: 1%%\)")
+    assert all(max_bad.fullmatch(text) for text in texts["max_bad"]), texts["max_bad"]
+
+
+def test_flags_that_name_inputs_are_marked() -> None:
+    inputs = {flag.dest for names in COMMANDS.values() for flag in parser_of(*names)._actions if is_input(flag)}
+    assert {"sgd", "schemas", "reference", "predictions", "responses", "variants", "checkpoint", "train"} <= inputs
+    assert not {"output", "split", "seed", "quiet", "source", "values"} & inputs
+
+
+def test_flags_of_beam_go_through_in_either_spelling() -> None:
+    _, rest = parser_of("compose").parse(["--output", "out", "--direct-num-workers=2", "--streaming"])
+    assert rest == ["--direct_num_workers=2", "--streaming"]
+
+
+@pytest.mark.parametrize(
+    ("line", "usage"),
+    [
+        ("back-translate --help", "parapet back_translate"),
+        ("help back-translate", "parapet back_translate"),
+        ("train tiny-dst --help", "parapet train tiny_dst"),
+        ("help predict tiny-dst", "parapet predict tiny_dst"),
+        ("perturb speech-errors --help", "parapet perturb speech_errors"),
+        ("mturk site_csv --help", "parapet mturk site-csv"),
+        ("evaluate --task=dst --help", "parapet evaluate --task dst"),
+        ("help evaluate --task dst", "parapet evaluate --task dst"),
+        ("help evaluate", "parapet evaluate --task TASK"),
+        ("help train", "parapet train MODEL"),
+        ("help perturb", "parapet perturb PERTURBATION"),
+        ("help", "parapet COMMAND"),
+        ("--help-all", "parapet COMMAND"),
+    ],
+)
+def test_names_of_commands_and_help_as_a_command(line: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"usage: {usage} ")
+    assert not [text for text in printed.splitlines() if len(text) > 80]
+
+
+def test_the_commands_stand_by_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    titles = re.findall(r"^(\S.*):$", printed, re.M)
+    assert titles == [*GROUPS, "example"]
+    assert re.findall(r"^  (\w+)  +\S", printed, re.M) == [*PIPELINES]
+    assert len(PIPELINES) == sum(len(names) for names in GROUPS.values())
+    assert len(printed.splitlines()) <= 70
+
+
+def test_a_name_in_another_spelling() -> None:
+    assert spelling("a-b", ["a_b", "c"]) == "a_b"
+    assert spelling("a_b", ["a-b"]) == "a-b"
+    assert spelling("ab", ["a_b"]) is None
+
+
+def test_long_command_lines_are_broken_before_flags() -> None:
+    line = "  parapet rewrite --sgd " + "a" * 30 + " --variants " + "b" * 20 + " --output out   # a comment"
+    assert wrap_commands(line) == [
+        "  # a comment\n  parapet rewrite --sgd " + "a" * 30 + " \\\n      --variants " + "b" * 20 + " --output out",
+    ]
+    assert wrap_commands("  # of both\n  a  # short\n  b") == ["  # of both\n  a  # short", "  b"]
+    assert wrap_commands("  a \\\n    --b") == ["  a --b"]
