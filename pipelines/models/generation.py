@@ -63,8 +63,8 @@ class Generation(Family):
     """A T5 for system utterances."""
 
     predict_description = """\
-Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for each
-variant and set, for 'parapet evaluate --task generation'."""
+Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for
+each variant and set, for 'parapet evaluate --task generation'."""
     batch = (32, "turns")
 
     def __init__(self, model: str) -> None:
@@ -118,7 +118,7 @@ variant and set, for 'parapet evaluate --task generation'."""
         """The sets, the search, and the reranker."""
         add = parser.group(INPUT)
         if self.model == PREFIX_TUNED:
-            add("--checkpoint", required=True, metavar="DIR", reads=True, help="T5 that the model was trained with")
+            add("--checkpoint", required=True, metavar="DIR", help="T5 that the model was trained with")
         add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
         add = parser.group("search")
         add("--beams", rare=True, type=int, metavar="N", help="beams of the search (default: as many as candidates)")

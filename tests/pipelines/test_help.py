@@ -123,7 +123,7 @@ def test_a_flag_has_the_same_words_everywhere() -> None:
 
 def test_flags_that_name_inputs_are_marked() -> None:
     inputs = {flag.dest for names in COMMANDS.values() for flag in parser_of(*names)._actions if is_input(flag)}
-    assert {"sgd", "schemas", "reference", "predictions", "responses", "variants", "checkpoint", "train"} <= inputs
+    assert {"sgd", "schemas", "reference", "predictions", "responses", "variants", "train"} <= inputs
     assert not {"output", "split", "seed", "quiet", "source", "values"} & inputs
 
 
