@@ -308,7 +308,9 @@ class _Builder:
     def comparison(self) -> None:
         scores: list[Value] = [f"{name}=@{step}" for name, steps in self.systems.items() for step in steps]
         if scores:
-            self._add(COMPARISON, ("compare",), {"systems": scores}, "systems")
+            tasks = {tuple(step.rpartition("/")[2] for step in steps) for steps in self.systems.values()}
+            options: Options = {"systems": scores, "all": len(tasks) > 1}  # dashes where a system lacks a task
+            self._add(COMPARISON, ("compare",), options, "systems")
 
     def release(self) -> None:
         if self.suite.release is None:

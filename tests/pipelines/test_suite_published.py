@@ -147,3 +147,15 @@ def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
     assert sorted(scored) == [f"{model}-1-tst" for model in models]
     assert graph.steps["memn2n-match-1"].options["match"] == [str(tmp_path / "dialog-babi-kb-all.txt")]
     assert graph.needs["memn2n-1-answers"] == {"memn2n-1"}
+
+
+def test_systems_of_different_tasks_are_compared_on_all_that_they_have(tmp_path: Path) -> None:
+    given = settings("raddle", tmp_path)
+    alone = make_graph(read_suite("raddle", given), sets_of, lacks)
+    assert alone.systems == ["Keywords"]
+    assert alone.steps["comparison"].options["all"] is False
+    graph = make_graph(read_suite("raddle", [*given, "inputs.foreign=own"]), sets_of, lacks)
+    assert graph.systems == ["Keywords", "classifier-10", "classifier-20", "classifier-50"]
+    assert graph.steps["comparison"].options["all"] is True
+    assert graph.steps["ood_training-20"].options["source"] == "own"
+    assert graph.steps["models/classifier-20/ood"].options["train"] == "@ood_training-20"
