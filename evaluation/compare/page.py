@@ -257,8 +257,8 @@ def sections(board: Board) -> list[Section]:
     whole = grid(board)
     title = f"{whole.blocks[0].title}, of 100" if len(whole.blocks) == 1 else "Systems by set, of 100"
     found: list[Section] = [grid_table(board, [("", whole)], title, _note(whole))]
-    found += _baselines(board)
     found += _chart(board)
+    found += _baselines(board)
     found += _seen_and_unseen(board)
     found += _services(board)
     if board.tests:
@@ -349,7 +349,7 @@ def _chart(board: Board) -> list[Dots]:
     ]
     more = len(board.systems) - MOST_SYSTEMS
     note = f"The first {MOST_SYSTEMS} of {len(board.systems):,} systems." if more > 0 else ""
-    return [Dots(title="Systems by column", dots=dots, note=note)] if len(dots) > 1 else []
+    return [Dots(title="The same as a chart", dots=dots, note=note)] if len(dots) > 1 else []
 
 
 def _seen_and_unseen(board: Board) -> list[Section]:
@@ -455,6 +455,18 @@ def summary(board: Board) -> list[str]:
     return [*lines, *(note for note in notes(board) if note.startswith("Not tested"))]
 
 
+def terms(board: Board) -> dict[str, str]:
+    """The terms that the sections of a board use, and what they mean."""
+    metrics, groups = {one.metric for one in board.values}, {one.group for one in board.values}
+    absent = {
+        *(["Average"] if sum(one.in_average for one in board.columns) < 2 else []),
+        *(["Schema sensitivity"] if SENSITIVITY not in metrics else []),
+        *(["Seen, unseen"] if not groups & {SEEN, UNSEEN} else []),
+        *(["p", "p, Holm", "Interval"] if not board.tests else []),
+    }
+    return {term: meaning for term, meaning in TERMS.items() if term not in absent}
+
+
 def headline(board: Board) -> str:
     """The result in a few words: who leads, unless the average of the second may be as good."""
     if len(board.systems) == 1:
@@ -479,7 +491,7 @@ def page_of(board: Board) -> bytes:
         tiles=tiles(board),
         sections=sections(board),
         notes=notes(board),
-        terms=TERMS,
+        terms=terms(board),
         links={
             "leaderboard.json": "all numbers and tests",
             "table.csv": "a row a number, also as `table.parquet`",

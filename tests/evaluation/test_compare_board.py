@@ -14,7 +14,7 @@ import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, sensitivity, states
 
 from parapet.evaluation.compare.leaderboard import Board, SignificanceConfig, leaderboard, read_board, read_systems
-from parapet.evaluation.compare.page import grid, headings, headline, notes, page_of, sections, tiles
+from parapet.evaluation.compare.page import grid, headings, headline, notes, page_of, sections, terms, tiles
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS
 from parapet.evaluation.compare.tables import board_json, escaped, latex, table_files
 from parapet.schemas.errors import InputError
@@ -138,7 +138,7 @@ def test_the_sections_of_trackers(trackers: dict[str, list[str]]) -> None:
     board = board_of(trackers, baselines={"pt": "ft"})
     titles = [section.title for section in sections(board)]
     assert titles == [
-        "Joint goal accuracy, of 100", "Differences from ft", "Systems by column",
+        "Joint goal accuracy, of 100", "The same as a chart", "Differences from ft",
         "Seen and unseen services, of 100", "Joint goal accuracy over v1–v2 of seen and unseen services",
         "Joint goal accuracy by service, of 100", "Significance",
         "Frames for which a variant's wording costs most: pt", "Frames for which a variant's wording costs most: ft",
@@ -176,6 +176,7 @@ def test_one_system(trackers: dict[str, list[str]]) -> None:
     assert first.best == []
     assert [tile.label for tile in tiles(board)] == ["average", "original", "v1–v2", "schema sensitivity"]
     assert "Significance" not in [section.title for section in sections(board)]
+    assert list(terms(board)) == ["Mean", "Average", "Small print", "Schema sensitivity", "Seen, unseen"]
     assert b"ft by set" in page_of(board)
 
 
