@@ -16,6 +16,7 @@ from parapet.schemas.layout import as_path, is_there
 Key = tuple[str, str, int]
 
 ALL, MEAN = "#ALL", "#MEAN"
+ORIGINAL = "original"  # the set of the reference
 
 
 def group_label(name: str) -> str:
@@ -131,9 +132,12 @@ def check_complete(reference: Iterable[Key], predictions: Container[Key], path: 
 
 
 def groups_of(keys: Iterable[AnyKey]) -> dict[str, list[AnyKey]]:
-    """The groups that are scored: ``#ALL``, and each set that has a name; keys, which begin with the set, sorted."""
+    """The groups that are scored: ``#ALL``, and each set that has a name, the original first.
+
+    Keys begin with the set, and are sorted.
+    """
     groups: dict[str, list[AnyKey]] = {ALL: []}
-    for key in sorted(keys):
+    for key in sorted(keys, key=lambda key: (key[0] != ORIGINAL, key)):
         groups[ALL].append(key)
         if key[0]:
             groups.setdefault(key[0], []).append(key)

@@ -12,6 +12,7 @@ from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from parapet.evaluation.lines import ORIGINAL as ORIGINAL
 from parapet.evaluation.lines import read_lines
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
@@ -19,7 +20,6 @@ from parapet.schemas.layout import as_path, is_there
 from parapet.transforms.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.folders import find_variants
 
-ORIGINAL = "original"
 RELEASE = "MANIFEST.json"  # distinguishes a release from a corpus
 
 Kind = Literal["original", "variant", "other"]

@@ -294,8 +294,9 @@ class _Builder:
         if not self._add(folder, ("train", model), options, place, needs, f"{name}: trained"):
             return ""
         options = {**corpus, "model": f"@{folder}", **predict}
+        written = "responses" if task == "response" else "predictions"  # soloist has both, in a folder each
         return (
-            f"@{predicted}/predictions"
+            f"@{predicted}/{written}"
             if self._add(predicted, ("predict", model), options, place, needs, f"{name}: predictions")
             else ""
         )

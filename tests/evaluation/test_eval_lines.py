@@ -83,6 +83,9 @@ def test_groups_and_their_mean() -> None:
         "a": [("a", "2", 0)],
     }
     assert groups_of([("", "1", 0)]) == {ALL: [("", "1", 0)]}
+    assert list(groups_of([("typos", "1", 0), ("ood", "1", 0), ("original", "1", 0)])) == [
+        ALL, "original", "ood", "typos"
+    ]  # fmt: skip
     metrics = {ALL: {"x": 0.4, "y": 1.0}, "a": {"x": 0.5, "y": None}, "b": {"x": 0.25, "y": 1.0}}
     assert with_mean(metrics)[MEAN] == {"x": 0.375, "y": None}
     assert MEAN not in with_mean({ALL: {"x": 1.0}, "a": {"x": 1.0}})

@@ -206,7 +206,7 @@ def test_intents_of_corpora(roots: dict[str, Path], tmp_path: Path) -> None:
     rows = rows_of(tmp_path / "out")
     assert [row["set"] for row in rows if row["accuracy"] == 0] == ["original", *["typos"] * 4]
     options = json.loads((tmp_path / "out" / "run.json").read_bytes())["options"]
-    assert (options["unit"], options["sets"]) == ("turn", ["ood-20", "original", "typos"])
+    assert (options["unit"], options["sets"]) == ("turn", ["original", "ood-20", "typos"])
 
 
 def test_intents_of_turns_with_several_frames(tmp_path: Path, fails: Fails) -> None:
