@@ -27,10 +27,10 @@ _VARIANT = re.compile(r"v[0-9]+")
 # goal accuracy, Combined, intent accuracy and F1.
 AVERAGED = {
     "dst": (JGA,),
+    "response": ("combined",),
     "intent": ("accuracy",),
     "ood": ("f1",),
     "ranking": ("per_response", "per_dialogue"),
-    "response": ("combined",),
     "generation": ("sgsacc", "bleu"),
 }
 _BESIDE = {"dst": (SENSITIVITY,), "intent": ("macro_f1",), "response": ("inform", "success", "bleu")}
@@ -326,7 +326,7 @@ def columns_of(outcomes: Sequence[Outcome], requested: Sequence[str] = ()) -> li
         found = [column for column in there if column.group == WHOLE and column.metric in shown_metrics(column.task)]
     if not found:
         raise InputError("which metrics? Name some", "--metrics")
-    tasks = [outcome.task for outcome in outcomes]
+    tasks = [*AVERAGED, *(outcome.task for outcome in outcomes)]  # dialogue states first, as RADDLE has them
     metrics = [name.rpartition("/")[2] for name in requested]
 
     def order(column: Column) -> tuple[object, ...]:

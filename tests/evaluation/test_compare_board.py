@@ -46,8 +46,8 @@ def raddle(folder: Path, printed: str) -> list[str]:
         for i, name in enumerate(RADDLE_SETS)
     }
     return [
-        groups(folder / "dst", "dst", goals),
         groups(folder / "response", "response", responses, sets=list(RADDLE_SETS)),
+        groups(folder / "dst", "dst", goals),
         groups(folder / "intent", "intent", {"unseen": {"accuracy": row[13] / 100, "macro_f1": 0.1}}),
         groups(folder / "ood", "ood", {"ood-50": {"f1": row[15] / 100, "fpr95": 0.2}}),
     ]
