@@ -18,6 +18,8 @@ from folders import files_of
 from two_workers import TWO_WORKERS
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
+from parapet.evaluation.compare.leaderboard import read_systems
+from parapet.evaluation.compare.results import SENSITIVITY
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.dst.scoring import ScoreFile, Sort
 from parapet.evaluation.dst.sets import Config, make_plan
@@ -176,6 +178,15 @@ def json_lines(dialogues: Any) -> str:
                 keys = {"dialogue_id": dialogue["dialogue_id"], "turn": i, "service": frame["service"]}
                 lines.append(json.dumps({**keys, "state": frame["state"], "slots": frame["slots"]}))
     return "\n".join(reversed(lines)) + "\n"
+
+
+def test_compare_gets_all_numbers_back_from_the_rows(scores: Path) -> None:
+    systems = read_systems({"tracker": [str(scores)]})
+    wanted = {column for column in systems.outcomes["tracker"][0].values if column.metric in (JGA, SENSITIVITY)}
+    assert {column.group for column in wanted} >= {"all", "unseen"}
+    assert {column.set for column in wanted} == {"original", *VARIANTS, "#VARIANTS"}
+    assert set(systems.parts["tracker"]) == wanted
+    assert systems.outcomes["tracker"][0].examples[0].drop > 0
 
 
 def test_other_layouts_and_two_workers_give_the_same(place: Path, scores: Path, tmp_path: Path) -> None:
