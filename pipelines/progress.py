@@ -28,7 +28,7 @@ HEARTBEAT = 30.0  # seconds between two lines where there is no terminal
 POLL = 0.25  # seconds between two readings of the counts
 
 _BAR = 16  # columns
-_WARM_UP = 5.0  # seconds after its first count from which on a stage's rate leaves out the time before that
+_WARM_UP = 2.0  # seconds after its first count from which on a stage's rate leaves out the time before that
 
 # Where the local runner logs each bundle that it starts.
 _LOGGER = "apache_beam.runners.portability.fn_api_runner.fn_runner.run_bundle"
