@@ -182,7 +182,7 @@ def _run_steps(config: Config, plan: Plan) -> dict[str, Outcome]:
     from parapet.pipelines.suite.running import Runner, Shown
 
     remaining = partial(total_seconds, config.graph, jobs=config.jobs)
-    with Shown(config.suite.title, config.names, plan.seconds, remaining) as shown:
+    with Shown(config.suite.title, config.names, config.state.logs, plan.seconds, remaining) as shown:
         folder = config.suite.folder
         runner = Runner(config.graph, config.state, folder, config.runner_flags, config.jobs, shown, plan.seconds)
         return runner.run(config.names)
@@ -233,10 +233,11 @@ def _end(config: Config, outcomes: dict[str, Outcome]) -> int:
     for line in _scores(config) if by_status[DONE] else []:
         say(line)
     say(f"{counted(len(by_status[DONE]), 'step')} run, {unchanged} unchanged: {page}")
-    for name in by_status[FAILED]:
-        logging.error("%s failed: %s (see %s)", name, outcomes[name].reason, _log(config, name))
-    if by_status[BLOCKED]:
-        logging.error("not run, because they need what failed: %s", ", ".join(by_status[BLOCKED]))
+    if failed := by_status[FAILED]:
+        blocked = by_status[BLOCKED]
+        they = "they need" if len(blocked) > 1 else "it needs"
+        also = f"; not run, because {they} what failed: {', '.join(blocked)}" if blocked else ""
+        logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
     return EXIT_FAILURE if by_status[FAILED] else 0
 
 
@@ -249,12 +250,6 @@ def _scores(config: Config) -> list[str]:
     place = config.output / COMPARISON / "leaderboard.json"
     averages = read_board(str(place)).average if place.is_file() else {}
     return [f"{name}: {number(average.value, 1)}, the mean of all sets" for name, average in averages.items()]
-
-
-def _log(config: Config, name: str) -> str:
-    from parapet.pipelines.suite.state import FOLDER
-
-    return os.path.relpath(config.output / FOLDER / "logs" / f"{name}.log")
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ class Shown(Display):
     Args:
       title: of the suite.
       names: the steps.
+      logs: the folder of their logs.
       estimates: seconds of those that are expected to run.
       remaining: how long steps take side by side, given their seconds.
     """
@@ -73,11 +74,12 @@ class Shown(Display):
         self,
         title: str,
         names: Sequence[str],
+        logs: Path,
         estimates: Mapping[str, float],
         remaining: Callable[[Mapping[str, float]], float],
     ) -> None:
         super().__init__(title, len(names))
-        self.estimates, self.remaining = dict(estimates), remaining
+        self.logs, self.estimates, self.remaining = logs, dict(estimates), remaining
 
     def seconds_left(self) -> float | None:
         """What the steps that have not ended will take."""
@@ -93,13 +95,15 @@ class Shown(Display):
         for warning in outcome.warnings[:_WARNINGS]:
             logging.warning("%s: %s", step.name, warning)
         if (more := len(outcome.warnings) - _WARNINGS) > 0:
-            logging.warning("%s: %s more, see %s/logs/%s.log", step.name, counted(more, "warning"), FOLDER, step.name)
+            log = os.path.relpath(self.logs / f"{step.name}.log")
+            logging.warning("%s: %s more, see %s", step.name, counted(more, "warning"), log)
         if outcome.status == DONE:
             self.finish(step.name, f"{step.name}: {outcome.seconds:.1f} s")
             return
         self.finish(step.name)
         if outcome.status == FAILED:
-            logging.error("%s failed: %s", step.name, outcome.reason)
+            log = os.path.relpath(self.logs / f"{step.name}.log")
+            logging.error("%s failed: %s (see %s)", step.name, outcome.reason, log)
 
 
 class _Running(NamedTuple):
@@ -207,7 +211,7 @@ class Runner:
             write(self.state.output / path, content.encode("utf-8", "surrogateescape"))
         events, to_parent = self._context.Pipe(duplex=False)
         in_child, alive = self._context.Pipe(duplex=False)
-        log = self.state.folder / "logs" / f"{step.name}.log"
+        log = self.state.logs / f"{step.name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         lock = str(self.state.folder / "steps.lock")
         arguments = (command, dict(os.environ), str(self.folder), str(log), lock, to_parent, in_child)
@@ -233,7 +237,7 @@ class Runner:
         running.process.join()
         running.events.close()
         running.alive.close()
-        log = self.state.folder / "logs" / f"{running.step.name}.log"
+        log = self.state.logs / f"{running.step.name}.log"
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
         warnings = tuple(line.removeprefix("warning: ") for line in lines if line.startswith("warning: "))
         seconds = time.monotonic() - running.begun

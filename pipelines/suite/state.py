@@ -65,7 +65,7 @@ class State:
     """
 
     def __init__(self, output: Path) -> None:
-        self.output, self.folder = output, output / FOLDER
+        self.output, self.folder, self.logs = output, output / FOLDER, output / FOLDER / "logs"
         self.records: dict[str, Record] = _read(self.folder / _STATE, dict[str, Record])
         self._hashes: dict[str, tuple[int, int, str]] = _read(self.folder / _HASHES, dict[str, tuple[int, int, str]])
         self._sets: dict[str, tuple[list[str], bool]] = _read(self.folder / _SETS, dict[str, tuple[list[str], bool]])

@@ -155,7 +155,7 @@ class _Builder:
         self.systems: dict[str, list[str]] = {}  # to the steps that score it
         self.system_places: dict[str, str] = {}
         self.left_out: list[LeftOut] = []
-        self.rewritten = False
+        self.rewritten, self.variant_names = False, list[str]()
         self.aliases = {**suite.inputs, "corpus": suite.corpus.sgd}
         self.own = {_step_name(entry) for entry in suite.steps}
 
@@ -174,6 +174,7 @@ class _Builder:
         if source == "path":
             root, rewriting = str(self._expanded(entry.pop("path"))), {**entry, **rewriting}
         self.aliases["variants"] = root
+        self.variant_names = self._variant_names(source, entry, root)
         if source != "path" and not self._add(
             root[1:], (root[1:],), {"schemas": self.suite.corpus.sgd, **entry}, place, needs
         ):
@@ -182,6 +183,16 @@ class _Builder:
         self.rewritten = self._add("rewrite", ("rewrite",), options, place, needs)
         if "statistics" not in self.own:
             self._add("statistics", ("statistics",), {"sgd": self.suite.corpus.sgd, "variants": root}, place, needs)
+
+    def _variant_names(self, source: str, entry: Options, root: str) -> list[str]:
+        """The names of the variants, as far as they are known before they are made."""
+        if source == "responses":
+            return [f"v{i}" for i in range(1, 6)]
+        if source == "pivots":
+            pivots = entry["pivots"]
+            return [str(one) for one in (pivots if isinstance(pivots, list) else str(pivots).split(","))]
+        folder = self.suite.folder / root
+        return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
     def set(self, entry: Mapping[str, Any], place: str) -> None:
         options = dict(entry)
@@ -282,7 +293,42 @@ class _Builder:
             if not predictions:
                 return None
             options["predictions"] = predictions
+        elif source == "predictions":
+            corpus = self._predicted(f"scores/{name}/{task}", str(options["predictions"]), corpus, place)
         return {**corpus, **options}
+
+    def _predicted(self, step: str, predictions: str, corpus: Options, place: str) -> Options:
+        """The sets of a corpus for which a folder has predictions; the others are left out."""
+        from parapet.evaluation.sets import prediction_files
+
+        folder = self.suite.folder / str(self._expanded(predictions))
+        if not predictions or not folder.is_dir():
+            return corpus
+
+        def is_there(name: str) -> bool:
+            try:
+                return bool(prediction_files(str(folder), str(corpus["split"]), name))
+            except InputError:
+                return False
+
+        corpus, lacking = dict(corpus), []
+        sets = corpus.get("sets")
+        if isinstance(sets, dict):
+            lacking = [name for name in sets if not is_there(name)]
+            corpus["sets"] = {name: root for name, root in sets.items() if name not in lacking}
+        if "variants" in corpus and self.variant_names:
+            found = [name for name in self.variant_names if is_there(name)]
+            lacking += [name for name in self.variant_names if name not in found]
+            if found:
+                corpus["variant"] = ",".join(found)
+            else:
+                del corpus["variants"]
+        if lacking:
+            needs = f"predictions of the dialogues in sets/ and rewrite/ as {predictions}/NAME/dialogues_001.json"
+            self.left_out.append(
+                LeftOut(f"{step}: {', '.join(lacking)}", place, f"{predictions} has none of them", needs)
+            )
+        return {key: value for key, value in corpus.items() if value != {}}
 
     def _trained(self, name: str, task: str, train: Options, corpus: Options, place: str, needs: str) -> str:
         """Adds the steps that train a system and predict with it; gives the place of its predictions."""
@@ -309,9 +355,8 @@ class _Builder:
     def comparison(self) -> None:
         scores: list[Value] = [f"{name}=@{step}" for name, steps in self.systems.items() for step in steps]
         if scores:
-            tasks = {tuple(step.rpartition("/")[2] for step in steps) for steps in self.systems.values()}
-            options: Options = {"systems": scores, "all": len(tasks) > 1}  # dashes where a system lacks a task
-            self._add(COMPARISON, ("compare",), options, "systems")
+            # Dashes where a system was not scored on a set that another was.
+            self._add(COMPARISON, ("compare",), {"systems": scores, "all": True}, "systems")
 
     def release(self) -> None:
         if self.suite.release is None:

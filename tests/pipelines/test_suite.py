@@ -295,7 +295,7 @@ def test_a_failed_step_leaves_the_others_done(folder: Path, capsys: pytest.Captu
     assert run(folder) == 1
     told = capsys.readouterr()
     assert "sets/ood failed: " in told.err
-    assert "not run, because they need what failed: few_shot" in told.err
+    assert "error: 1 step failed: sets/ood; not run, because it needs what failed: few_shot" in told.err
     page = (folder / "out/index.html").read_text(encoding="utf-8")
     assert "What is missing" in page
     assert ".suite/logs/sets/ood.log" in page
@@ -321,6 +321,54 @@ def test_only_and_skip(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert run(folder, flag, "sets/typoes") == 2
         assert f"{flag}: unknown step 'sets/typoes': did you mean 'sets/typos'?" in capsys.readouterr().err
     assert not (folder / "out").exists()
+
+
+def test_a_model_file_and_a_folder_of_predictions_on_a_corpus_of_ones_own(tmp_path: Path) -> None:
+    """Predictions of some sets: the others are scored without that system."""
+    corpus, predictions = tmp_path / "my_corpus", tmp_path / "their_states"
+    (corpus / "dev").mkdir(parents=True)
+    schema = json.loads((sample_root() / "test/schema.json").read_text(encoding="utf-8"))
+    (corpus / "dev/schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    dialogues = json.loads((sample_root() / "test/dialogues_001.json").read_text(encoding="utf-8"))
+    (corpus / "dev/dialogues_007.json").write_text(json.dumps(dialogues[:4]), encoding="utf-8")
+    shutil.copytree(corpus / "dev", predictions / "original" / "dev")  # the reference itself
+    (tmp_path / "tracker.py").write_text(
+        "class Nothing:\n"
+        "    def predict(self, batch):\n"
+        "        state = {'active_intent': 'NONE', 'requested_slots': [], 'slot_values': {}}\n"
+        "        return [state for _ in batch]\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "small.toml").write_text(
+        """
+[corpus]
+sgd = "my_corpus"
+splits = ["dev"]
+[[sets]]
+perturbation = "typos"
+[[systems]]
+name = "ours"
+model = "tracker.py:Nothing"
+[[systems]]
+name = "theirs"
+predictions = "their_states"
+[release]
+name = "my_robustness_set"
+version = "1.0.0"
+""",
+        encoding="utf-8",
+    )
+    assert run(tmp_path, "--quiet") == 0
+    with (tmp_path / "out/table.csv").open(newline="", encoding="utf-8") as handle:
+        rows = [row for row in csv.DictReader(handle) if row["group"] == "all"]
+    values = {(row["system"], row["set"]): row["value"] for row in rows if row["metric"] == "joint_goal_accuracy"}
+    assert float(values["theirs", "original"]) == 1.0
+    assert float(values["ours", "typos"]) == float(values["ours", "original"]) < 0.5
+    assert ("theirs", "typos") not in values or values["theirs", "typos"] == ""
+    assert "their_states has none of them" in (tmp_path / "out/index.html").read_text(encoding="utf-8")
+    release = tmp_path / "out/release/my_robustness_set/1.0.0"
+    assert "No licence was given" in (release / "LICENSE").read_text(encoding="utf-8")
+    assert {"original", "typos"} <= {path.name for path in (release / "data").iterdir()}
 
 
 def test_two_suites_cannot_write_to_one_folder(made: Path, tmp_path: Path) -> None:
