@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 
+from parapet.evaluation.compare.grid import best, grid, grid_table, shown
 from parapet.evaluation.compare.leaderboard import AVERAGE, Board, Value
-from parapet.evaluation.compare.page import best, grid, grid_table, notes, shown
+from parapet.evaluation.compare.page import notes
 from parapet.evaluation.writing import json_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms import markdown

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, groups, intent_metrics, intents, mean, sensitivity, states
 
+from parapet.evaluation.compare.grid import grid, headings
 from parapet.evaluation.compare.leaderboard import Board, SignificanceConfig, leaderboard, read_board, read_systems
-from parapet.evaluation.compare.page import grid, headings, headline, notes, page_of, sections, terms, tiles
+from parapet.evaluation.compare.page import headline, notes, page_of, sections, terms, tiles
 from parapet.evaluation.compare.results import SENSITIVITY, VARIANTS
 from parapet.evaluation.compare.tables import board_json, escaped, latex, table_files
 from parapet.schemas.errors import InputError

@@ -1,0 +1,230 @@
+"""The one table: a row a system, a column a set, rows grouped by metric; how sets and metrics are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from parapet.evaluation.compare.leaderboard import AVERAGE, Board, Number, Value
+from parapet.evaluation.compare.results import (
+    JGA,
+    LOW_IS_GOOD,
+    OF_100,
+    SENSITIVITY,
+    VARIANTS,
+    WHOLE,
+    Column,
+    macro_average,
+    set_order,
+)
+from parapet.evaluation.lines import group_label
+from parapet.evaluation.sets import ORIGINAL
+from parapet.transforms.report import Table
+from parapet.transforms.text import number, percent
+
+_LABELS = {JGA: "joint goal accuracy", "f1": "F1", "macro_f1": "macro-F1", "bleu": "BLEU", "sgsacc": "SGSAcc",
+           "auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}  # fmt: skip
+_TASKS = {"intent": "intent", "ood": "out-of-domain"}
+
+
+class Block(msgspec.Struct, frozen=True):
+    """The rows of one metric: for each system its mean over sets, and a number for each column of the grid."""
+
+    title: str
+    metric: str
+    systems: list[str]
+    means: list[Number]
+    numbers: list[list[Value | None]]
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """The one table: blocks of a metric each, a row a system, a column a set."""
+
+    headings: list[str]
+    blocks: list[Block]
+    with_mean: bool
+
+
+def metric_label(metric: str) -> str:
+    """A metric as pages name it."""
+    return _LABELS.get(metric, metric.replace("_", " "))
+
+
+def full_label(board: Board, task: str, metric: str) -> str:
+    """A metric with its task where there are several tasks: ``intent accuracy``, ``out-of-domain F1``."""
+    tasks = {column.task for column in board.columns}
+    label = metric_label(metric)
+    if len(tasks) < 2 or metric in (JGA, SENSITIVITY):
+        return label
+    if task in _TASKS:
+        return f"{_TASKS[task]} {label}"
+    clash = {column.task for column in board.columns if column.metric == metric} - {task}
+    return f"{label} of {task}" if clash else label
+
+
+def set_label(board: Board, task: str, name: str) -> str:
+    """A set as pages name it: the mean over v1 to v5 is ``v1–v5``."""
+    if name != VARIANTS:
+        return group_label(name).lower() if name.startswith("#") else name
+    names = board.variants.get(task, [])
+    return f"{names[0]}–{names[-1]}" if names else "variants"
+
+
+def headings(board: Board) -> dict[str, str]:
+    """What pages call the columns, as short as it can be without being ambiguous, by name."""
+    metrics = {(column.task, column.metric) for column in board.columns if column.metric != SENSITIVITY}
+    found = {AVERAGE: "average"}
+    for each in board.columns:
+        parts = [each.group] if each.group != WHOLE else []
+        parts += [set_label(board, each.task, each.set)] if each.metric != SENSITIVITY else []
+        parts += [full_label(board, each.task, each.metric)] if len(metrics) > 1 or each.metric == SENSITIVITY else []
+        found[each.column.name] = " ".join(parts)
+    return found
+
+
+def grid(board: Board, group: str = WHOLE) -> Grid:
+    """The table of all services, or of a group of them."""
+    values = {(value.system, value.column): value for value in board.values if value.group == group}
+    there = list(dict.fromkeys(column for _, column in values))
+    wanted = {(column.task, column.set, column.metric) for column in board.columns}
+    there = [column for column in there if group != WHOLE or (column.task, column.set, column.metric) in wanted]
+    has_goals = {column.task for column in there if column.metric == JGA}
+    beside = [column for column in there if column.metric == SENSITIVITY and column.task in has_goals]
+    of_rows = [column for column in there if column not in beside]
+    keys = sorted({(column.set, "") for column in of_rows} | {(column.set, SENSITIVITY) for column in beside},
+                  key=lambda key: (set_order(key[0]), key[1]))  # fmt: skip
+
+    def value(name: str, column: Column) -> Value | None:
+        lacking = Value(name, column.task, column.set, group, column.metric, None) if column in there else None
+        return values.get((name, column), lacking)
+
+    blocks = []
+    for task, metric in dict.fromkeys((column.task, column.metric) for column in of_rows):
+        rows = [
+            [value(name, Column(task, at, extra or metric, group)) if not extra or metric == JGA else None
+             for at, extra in keys]
+            for name in board.systems
+        ]  # fmt: skip
+        blocks.append(
+            Block(_block_title(board, task, metric), metric, board.systems, [_mean(row) for row in rows], rows)
+        )
+    averaged = {(column.task, column.metric) for column in board.columns if column.in_average}
+    if group == WHOLE and len(averaged) > 1:
+        empty: list[list[Value | None]] = [[None] * len(keys) for _ in board.systems]
+        averages = [board.average[name] for name in board.systems]
+        blocks.insert(0, Block("Average", AVERAGE, board.systems, averages, empty))
+    elif group == WHOLE and len(blocks) == 1:
+        blocks = [msgspec.structs.replace(blocks[0], means=[board.average[name] for name in board.systems])]
+    names = [metric_label(extra) if extra else _shared_label(board, at, of_rows) for at, extra in keys]
+    return Grid(names, blocks, sum(not extra for _, extra in keys) > 1)
+
+
+def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:
+    return set_label(board, next(column.task for column in columns if column.set == name), name)
+
+
+def _block_title(board: Board, task: str, metric: str) -> str:
+    label = full_label(board, task, metric)
+    return label[:1].upper() + label[1:]
+
+
+def _mean(row: Sequence[Value | None]) -> Number:
+    values = [one.value for one in row if one is not None and not one.set.startswith("#") and one.metric != SENSITIVITY]
+    whole = [one.value for one in row if one is not None and one.set != VARIANTS]
+    mean = macro_average(values or whole)
+    metric = next((one.metric for one in row if one is not None), "")
+    return Number(None if mean is None else of_100(metric, mean))
+
+
+def of_100(metric: str, value: float) -> float:
+    """A number as tables have it."""
+    return value if metric in OF_100 else 100 * value
+
+
+def shown(metric: str, value: float | None) -> str:
+    """A number as tables print it."""
+    return number(None if value is None else of_100(metric, value), 1)
+
+
+def best(block: Block) -> tuple[set[int], set[tuple[int, int]]]:
+    """The rows whose mean is the best, and the (row, column) of the best numbers, as they are printed."""
+    if len(block.systems) < 2:
+        return set(), set()
+    means = _best([number(mean.value, 1) for mean in block.means], block.metric in LOW_IS_GOOD)
+    cells = set()
+    for j in range(len(block.numbers[0])):
+        column = [row[j] for row in block.numbers]
+        low_is_good = any(one is not None and one.metric in LOW_IS_GOOD for one in column)
+        texts = ["–" if one is None else shown(one.metric, one.value) for one in column]
+        cells |= {(i, j) for i in _best(texts, low_is_good)}
+    return means, cells
+
+
+def _best(texts: Sequence[str], low_is_good: bool) -> set[int]:
+    known = {i: float(text.replace(",", "")) for i, text in enumerate(texts) if text != "–"}
+    if len(set(known.values())) < 2:
+        return set()
+    top = min(known.values()) if low_is_good else max(known.values())
+    return {i for i, value in known.items() if value == top}
+
+
+def grid_table(board: Board, of: Sequence[tuple[str, Grid]], title: str, note: str = "", in_card: bool = True) -> Table:
+    """Grids as one table; a heading above each block where there are several.
+
+    Args:
+      board: the leaderboard.
+      of: the grids, all with the same columns, each with what its headings add.
+      title: of the table.
+      note: above it.
+      in_card: whether Markdown has it.
+    """
+    rows: list[list[str]] = []
+    bold: set[tuple[int, int]] = set()
+    groups: dict[int, str] = {}
+    with_mean = of[0][1].with_mean
+    several = sum(len(one.blocks) for _, one in of) > 1
+    for what, one in of:
+        for block in one.blocks:
+            if several:
+                groups[len(rows)] = (
+                    ", ".join(filter(None, [block.title, what])) if len(one.blocks) > 1 or not what else what
+                )
+            means, cells = best(block)
+            shift = 1 + with_mean
+            bold |= {(len(rows) + i, j + shift) for i, j in cells}
+            bold |= {(len(rows) + i, 1) for i in means if with_mean}
+            for name, mean, numbers in zip(block.systems, block.means, block.numbers, strict=True):
+                start = [name, *([_with_interval(mean)] if with_mean else [])]
+                rows.append([*start, *(cell(value, numbers) for value in numbers)])
+    columns = ["system", *(["mean"] if with_mean else []), *of[0][1].headings]
+    return Table(
+        title=title, columns=columns, rows=rows, note=note, best=sorted(bold), groups=groups, in_card=in_card,
+        numbers_in="table.csv",
+    )  # fmt: skip
+
+
+def _with_interval(mean: Number) -> str:
+    text = number(mean.value, 1)
+    return text if mean.low is None or mean.high is None else f"{text}\n{mean.low:.1f}–{mean.high:.1f}"
+
+
+def cell(value: Value | None, row: Sequence[Value | None]) -> str:
+    """The number, and in small print its interval and its change against the original."""
+    if value is None:
+        return ""
+    if value.value is None:
+        return "–"
+    lines = [shown(value.metric, value.value)]
+    if value.low is not None and value.high is not None:
+        lines.append(f"{shown(value.metric, value.low)}–{shown(value.metric, value.high)}")
+    change = drop(value, row)
+    return "\n".join([*lines, *([percent(change, 1, signed=True)] if change is not None else [])])
+
+
+def drop(value: Value, row: Iterable[Value | None]) -> float | None:
+    """The relative change of a number against the original's; None of the original itself, or where there is none."""
+    if value.set == ORIGINAL or value.metric == SENSITIVITY or value.value is None:
+        return None
+    original = next((one.value for one in row if one and one.set == ORIGINAL and one.metric == value.metric), None)
+    return (value.value - original) / original if original else None
