@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from parapet.evaluation.lines import ALL, MEAN, Key, group_label, with_mean
+from parapet.evaluation.lines import ALL, MEAN, ORIGINAL, Key, group_label, with_mean
 from parapet.evaluation.ranking_files import (
     Answers,
     Response,
@@ -192,7 +192,7 @@ def evaluate(files: Sequence[TestFile]) -> tuple[Metrics, list[ScoredResponse]]:
     """(``metrics.json``, the rows) of test files: all responses together, and those of each set, or of each file."""
     rows: list[ScoredResponse] = []
     groups: dict[str, list[Values]] = {}
-    for file in sorted(files, key=lambda file: (file.set, file.name)):
+    for file in sorted(files, key=_order):
         values = values_of(file.responses)
         groups.setdefault(file.group, []).extend(values)
         # Dialogues of two files are never the same, though both are counted from 0.
@@ -202,10 +202,15 @@ def evaluate(files: Sequence[TestFile]) -> tuple[Metrics, list[ScoredResponse]]:
     return with_mean({ALL: means([row.values for row in rows]), **metrics}), rows
 
 
+def _order(file: TestFile) -> tuple[bool, str, str]:
+    """The original first."""
+    return file.set != ORIGINAL, file.set, file.name
+
+
 def details_of(answers: Answers) -> Details:
     """How much there was to answer in each file, how much of it is right, and how much no candidate could answer."""
     files = {}
-    for file in sorted(answers.files, key=lambda file: (file.set, file.name)):
+    for file in sorted(answers.files, key=_order):
         responses, allowed, values = file.responses, answers.candidates, means(values_of(file.responses))
         files[file.place] = FileDetails(
             file.task,
