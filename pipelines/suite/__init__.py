@@ -150,8 +150,8 @@ def act(config: Config) -> int:
     from parapet.pipelines.suite.results import write_results
     from parapet.pipelines.suite.running import UNCHANGED, Outcome, locked
 
-    for entry in config.graph.left_out:
-        logging.warning("%s is left out: %s%s", entry.name, entry.reason, f" ({entry.needs})" if entry.needs else "")
+    for names, first in config.graph.lacking():
+        logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
     if config.dry_run:
         _show(config)
         return 0

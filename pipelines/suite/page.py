@@ -11,7 +11,7 @@ from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.leaderboard import Board, read_board
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
 from parapet.pipelines.suite.state import State
-from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, place_of
+from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
 from parapet.pipelines.suite.suite_file import Row, SuiteFile, Table
 from parapet.transforms import report
 from parapet.transforms.text import number
@@ -62,7 +62,7 @@ def suite_report(
         tiles=scores.tiles(board) if board is not None else [],
         sections=[
             *(scores.sections(board) if board is not None else []),
-            *(_published(table, output) for table in suite.tables),
+            *(shown for table in suite.tables if (shown := _published(table, graph, output)).rows),
             *_missing(graph, lost),
             _made(there, state),
             _provenance(there, header),
@@ -80,24 +80,31 @@ def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> li
         names = ", ".join(name for name, one in lost.items() if one.status != BLOCKED)
         notes.append(f"Not all steps succeeded ({names}): what is missing is listed below.")
     if graph.left_out:
-        notes.append(f"Left out, for lack of an input or a package: {', '.join(one.name for one in graph.left_out)}.")
+        left_out = ", ".join(names for names, _ in graph.lacking())
+        notes.append(f"Left out, for lack of an input or a package: {left_out}. What they need is listed below.")
     return [*notes, *(scores.notes(board) if board is not None else [])]
 
 
-def _published(table: Table, output: Path) -> report.Table:
+def _published(table: Table, graph: Graph, output: Path) -> report.Table:
     """A published table beside ours: our number, in small print the paper's and the difference."""
+    known = {entry_of(one.name): one.needs for one in graph.left_out}
     rows, lacking = [], []
     for row in table.rows:
         digits = table.digits if row.digits is None else row.digits
-        cells = [
-            _beside(ours, paper, digits)
-            for ours, paper in zip(_ours(row, table, output), _papers(row, table), strict=True)
-        ]
-        if row.needs and all(cell.startswith("–") for cell in cells):
-            lacking.append(f"{row.name}: {row.needs}.")
-        rows.append([row.name, *cells])
-    note = f"Ours; in small print the published number ({table.source}) and the difference. {table.note}"
-    lines = " ".join([note.strip(), *(["To get ours:", *lacking] if lacking else [])])
+        ours, papers = _ours(row, table, output), _papers(row, table)
+        missing = [pointer for value, pointer in zip(ours, row.pointers(table.columns), strict=True) if value is None]
+        if missing and row.needs:
+            lacking.append(row.needs)
+        lacking += [known.get(entry_of(pointer[1:].partition("#")[0]), "") for pointer in missing]
+        if any(value is not None for value in (*ours, *papers)):
+            rows.append([row.name, *(_beside(*pair, digits) for pair in zip(ours, papers, strict=True))])
+    note = f"Ours; in small print the published number ({table.source}) and the difference."
+    if not any(row.published for row in table.rows):
+        note = f"Ours ({table.source})."
+    elif not any(filter(None, (pointer for row in table.rows for pointer in row.pointers(table.columns)))):
+        note = f"The published numbers ({table.source})."
+    needs = "; ".join(filter(None, dict.fromkeys(lacking)))
+    lines = " ".join(filter(None, [note, table.note, f"What is missing needs {needs}." if needs else ""]))
     return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=lines, numbers_in="run.json")
 
 
@@ -135,7 +142,7 @@ def _beside(ours: float | None, paper: float | None, digits: int) -> str:
 
 
 def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> Iterator[report.Section]:
-    rows = [[one.name, "left out", one.reason, one.needs or "–"] for one in graph.left_out]
+    rows = [[names, "left out", first.reason, first.needs or "–"] for names, first in graph.lacking()]
     for name, one in lost.items():
         todo = f"see .suite/logs/{name}.log" if one.status == FAILED else "run the suite again"
         rows.append([name, "not run" if one.status == BLOCKED else one.status, one.reason, todo])

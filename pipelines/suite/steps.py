@@ -18,6 +18,7 @@ from parapet.pipelines.suite.release import release_files
 from parapet.pipelines.suite.suite_file import HEADS, NAME, SAMPLE, TASKS, Options, SuiteFile, Value, unknown_key
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
+from parapet.transforms.text import counted
 
 RELEASE_CONFIG = "release.toml"
 COMPARISON = "comparison"
@@ -105,6 +106,17 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True):
     sets: list[ScoredSet]
     systems: list[str]
     left_out: list[LeftOut]
+
+    def lacking(self) -> list[tuple[str, LeftOut]]:
+        """What is left out, once for each different thing that it needs: the names in words, and the first of them."""
+        groups: dict[str, list[LeftOut]] = {}
+        for one in self.left_out:
+            groups.setdefault(one.needs or one.reason, []).append(one)
+        named = []
+        for group in groups.values():
+            first, *others = dict.fromkeys(entry_of(one.name).rpartition("/")[2] for one in group)
+            named.append((f"{first} and {counted(len(others), 'other')}" if others else first, group[0]))
+        return named
 
     def with_needs(self, names: Iterable[str]) -> set[str]:
         """Steps, and all that they need."""
@@ -414,18 +426,22 @@ class _Builder:
     def _missing(self, name: str, options: Mapping[str, Any], place: str, needs: str) -> bool:
         """Whether something must be given: an option is the empty text. Raises InputError without ``needs``."""
         empty = next((key for key, value in options.items() if value in ("", [], [""])), None)
-        lost = next((ref for ref in references(options) if ref.split("/")[0] and self._is_left_out(ref)), None)
+        lost = next(filter(None, map(self._left_out_of, references(options))), None)
         if empty is None and lost is None:
             return False
         if empty is not None and not needs:
             raise self.suite.error("is empty: give it here or with --set", f"{place}.{empty}")
-        reason = f"{empty} is not given" if empty is not None else f"{lost} is left out"
-        self.left_out.append(LeftOut(name, place, reason, needs))
+        if empty is None and lost is not None:
+            self.left_out.append(LeftOut(name, place, f"{entry_of(lost.name)} is left out", lost.needs or needs))
+        else:
+            self.left_out.append(LeftOut(name, place, f"{empty} is not given", needs))
         return True
 
-    def _is_left_out(self, reference: str) -> bool:
-        gone = {_entry_of(one.name) for one in self.left_out}
-        return _entry_of(reference) in gone and self._owner(reference) is None
+    def _left_out_of(self, reference: str) -> LeftOut | None:
+        """What was left out and would write what a reference names."""
+        if self._owner(reference) is not None:
+            return None
+        return next((one for one in self.left_out if entry_of(one.name) == entry_of(reference)), None)
 
     def _add(
         self,
@@ -524,8 +540,8 @@ class _Builder:
         for i, row in enumerate(table.rows):
             for pointer in filter(None, row.pointers(table.columns)):
                 reference = pointer[1:].partition("#")[0]
-                left_out = {_entry_of(one.name) for one in self.left_out}
-                gone = row.needs or _entry_of(reference) in left_out
+                left_out = {entry_of(one.name) for one in self.left_out}
+                gone = row.needs or entry_of(reference) in left_out
                 if self._owner(reference) is None and not gone:
                     raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].ours")
 
@@ -539,7 +555,7 @@ def _step_name(entry: Mapping[str, Any]) -> str:
     return str(entry.get("name") or str(entry.get("pipeline", "")).partition(" ")[0])
 
 
-def _entry_of(name: str) -> str:
+def entry_of(name: str) -> str:
     """The entry of the file that a step or a reference belongs to: ``systems/ours`` of ``models/ours/dst``."""
     kind, _, rest = name.partition("/")
     if kind in ("scores", "models", "predictions"):

@@ -149,13 +149,35 @@ def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
     assert graph.needs["memn2n-1-answers"] == {"memn2n-1"}
 
 
-def test_systems_of_different_tasks_are_compared_on_all_that_they_have(tmp_path: Path) -> None:
+def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) -> None:
+    from parapet.pipelines.suite.page import _published
+
+    suite = read_suite("sgdx", settings("sgdx", tmp_path))
+    graph = make_graph(suite, sets_of, lacks)
+    shown = {table.title.partition(":")[0]: _published(table, graph, tmp_path) for table in suite.tables}
+    table = shown["Table 2"]
+    assert table.rows[3] == ["T5DST, all", "–\npaper 72.6", "–\npaper 64.0", "–\npaper -11.9", "–\npaper 40.4"]
+    assert [row[0] for row in table.rows] == [  # those of ours alone have no numbers yet
+        f"{system}, {services}" for system in ("SGP-DST", "T5DST") for services in ("all", "seen", "unseen")
+    ]
+    assert table.note.count("--set systems.T5DST.train.checkpoint=DIR") == 1
+    assert "--set systems.tiny_dst.train.epochs=10" in table.note
+    assert shown["Figure 4"].rows == []
+
+
+def test_what_is_left_out_is_said_once_for_all_that_need_the_same(tmp_path: Path) -> None:
+    graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
+    lines = {first.needs: names for names, first in graph.lacking()}
+    assert len(graph.left_out) > 100
+    assert lines["the sentences of the published simulator: --set steps.rules.ontology=FILE"] == "rules and 2 others"
+    assert lines["task 2 of the published tasks: --set inputs.babi=FOLDER"].startswith("rules-2-answers and ")
+    assert len(lines) == len(graph.lacking()) <= 8
+
+
+def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path: Path) -> None:
     given = settings("raddle", tmp_path)
-    alone = make_graph(read_suite("raddle", given), sets_of, lacks)
-    assert alone.systems == ["Keywords"]
-    assert alone.steps["comparison"].options["all"] is False
+    assert make_graph(read_suite("raddle", given), sets_of, lacks).systems == ["Keywords"]
     graph = make_graph(read_suite("raddle", [*given, "inputs.foreign=own"]), sets_of, lacks)
     assert graph.systems == ["Keywords", "classifier-10", "classifier-20", "classifier-50"]
-    assert graph.steps["comparison"].options["all"] is True
     assert graph.steps["ood_training-20"].options["source"] == "own"
     assert graph.steps["models/classifier-20/ood"].options["train"] == "@ood_training-20"
