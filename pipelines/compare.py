@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from parapet.evaluation.compare.leaderboard import Compare
 
 DESCRIPTION = """\
-Outputs of 'parapet evaluate' -> one table: a row a system, a column a set, with intervals, the change against the
-original, the unweighted mean (as RADDLE's); and which differences are significant: paired tests over dialogues."""
+Puts outputs of 'parapet evaluate' into one table: a row for each system, a column for each set, with intervals, the
+change from the original and the unweighted mean, as RADDLE has it. Tests which differences are significant, paired by
+dialogue."""
 
 EXAMPLE = """\
   parapet compare --systems ours=scores/ours theirs=scores/theirs --output board

@@ -19,7 +19,7 @@ from parapet.schemas.errors import InputError
 
 SHELLS = ("bash", "zsh", "fish")
 
-DESCRIPTION = "Prints the script with which a shell completes pipelines, actions, flags and their values."
+DESCRIPTION = "Prints a script with which a shell completes commands, flags and their values."
 
 EXAMPLE = """\
   source <(parapet completion bash)                          # this shell; in ~/.bashrc, every shell

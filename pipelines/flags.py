@@ -379,7 +379,7 @@ def add_nli_model(parser: StrictParser, group: str, flag: str) -> None:
 
 def add_seed(parser: StrictParser, of: str = "", kind: type = str, default: str | int | None = "0") -> None:
     """Adds ``--seed``: any text, or a number where ``kind`` is int; ``of`` says what is drawn, where not everything."""
-    text = f"random seed{f' of {of}' * bool(of)}" + (", any text" if kind is str else "")
+    text = f"random seed{f' of {of}' * bool(of)}"
     text += " (default: 0)" if default is None else ""
     parser.group(RUNNING)("--seed", type=kind, default=default, metavar="TEXT" if kind is str else "N", help=text)
 

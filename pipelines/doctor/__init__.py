@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Report = Mapping[str, Sequence["Finding"]]
 
 DESCRIPTION = """\
-Shows what is installed and set up here: the core, extras, models, credentials, plug-ins, the machine; and for what is
+Shows what is installed and set up: the core, extras, models, credentials, plug-ins, the machine; and for what is
 missing, what it would enable and how to install it. Makes no network requests, writes nothing, shows no secret."""
 
 EXAMPLE = """\

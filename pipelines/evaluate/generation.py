@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from parapet.evaluation.generation.task import Generation
 
 DESCRIPTION = """\
-Utterances that a system made from dialogue acts -> schema-guided semantic accuracy (SGSAcc), slot error rate, BLEU;
-with variants, how well true references are distinguished from tampered ones under each schema's words."""
+Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
+and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words."""
 
 EXAMPLE = """\
   parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores

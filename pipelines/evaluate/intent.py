@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from parapet.evaluation.intent import Intent
 
 DESCRIPTION = """\
-Predicted intents -> accuracy and macro-F1, by set and by intent: of utterances, or of the user turns of corpora, whose
-active intents are the reference."""
+Scores predicted intents by accuracy and macro-F1, for each set and intent: of utterances with labels, or of the user
+turns of a corpus with their active intents."""
 
 EXAMPLE = """\
   parapet evaluate --task intent --predictions intents.jsonl --output my_scores

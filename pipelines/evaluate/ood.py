@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from parapet.evaluation.ood.task import OodDetection
 
 DESCRIPTION = """\
-Scores or labels of turns -> precision, recall, F1, AUROC, AUPR, FPR95, by set. The threshold is tuned on --dev, never
-on what is scored; without it, the predicted labels are scored."""
+Scores the detection of out-of-domain turns by precision, recall, F1, AUROC, AUPR and FPR95, for each set. The threshold
+is tuned on --dev; without it, the predicted labels are scored."""
 
 EXAMPLE = """\
   parapet evaluate --task ood --reference my_foreign_turns --split test --predictions test_turns.jsonl \\

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from parapet.evaluation.ranking import Ranking
 
 DESCRIPTION = """\
-Answers of a system to bAbI dialog tasks -> accuracy per response and per dialogue, by file or set, OOV beside plain;
-API calls by field (Bordes et al. 2017, Table 2)."""
+Scores a system's answers to bAbI dialog tasks: accuracy by response and by dialogue for each file or set, OOV next to
+plain; API calls by field (Bordes et al. 2017, Table 2)."""
 
 EXAMPLE = """\
   parapet evaluate --task ranking --reference dialog-babi-task1-API-calls-tst.txt --predictions answers.jsonl \\

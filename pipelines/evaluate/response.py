@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from parapet.evaluation.response.task import ResponseTask
 
 DESCRIPTION = """\
-Responses of a system -> Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against
-the annotation of a corpus in the SGD format, or against goals and a knowledge base given as files.
-docs/evaluate_response.md says what counts."""
+Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
+corpus in the SGD format, or against goals and a knowledge base. docs/evaluate_response.md says what counts."""
 
 EXAMPLE = """\
   parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores

@@ -11,9 +11,9 @@ from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
-Reads what workers have handed in so far into DIR/assignments.jsonl, which 'parapet compose --responses' takes as it is.
-May be run at any time, also while work is still coming in. Then grants the qualifications that follow: who has done a
-task no longer sees its sibling, who is at the cap sees nothing more. Run it often while a batch is out."""
+Downloads what workers have submitted so far into DIR/assignments.jsonl, for 'parapet compose --responses'. Then grants
+qualifications, so that nobody who did a task sees its sibling, or any task beyond --max_per_worker. Run it often while
+a batch is open."""
 
 EXAMPLE = """\
   parapet mturk collect --batch my_batch

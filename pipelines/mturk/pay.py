@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from parapet.transforms.mturk.decide import Payment
 
 DESCRIPTION = """\
-Settles the assignments that compose has audited: all are approved and paid, also those whose answers cannot be used.
-Payment and the acceptance of data are separate decisions. Rejections, which harm a worker's standing, are made only
-where they are asked for, and carry feedback. MTurk is read again before every call: what was settled elsewhere is left
-as it is. Every payment goes into DIR/ledger.csv."""
+Approves and pays the assignments that 'parapet compose' has audited, also those whose answers are not used. It rejects,
+with feedback, only where asked to: a rejection harms a worker's standing. Assignments that were settled elsewhere stay
+as they are. Every payment is recorded in DIR/ledger.csv."""
 
 EXAMPLE = """\
   parapet mturk pay --batch my_batch --audit my_variants --dry_run

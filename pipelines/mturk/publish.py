@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from parapet.transforms.mturk.hits_folder import Hit
 
 DESCRIPTION = """\
-Publishes the HITs of a 'hits' folder, each once: run it again after whatever went wrong. Shows the cost and checks the
-balance first. Who may work on them is fixed by the first run of a batch: later ones and top-ups keep to it."""
+Publishes the HITs of a 'parapet hits' folder. Shows the cost and checks the balance first. Each HIT is published once:
+after an error, run the same command again. The first run of a batch decides which workers may do it."""
 
 EXAMPLE = """\
   parapet mturk publish --hits my_hits --batch my_batch --dry_run

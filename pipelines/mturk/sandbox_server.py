@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from parapet.local_mturk.faults import Faults
 
 DESCRIPTION = """\
-Runs a local MTurk until Ctrl-C: it speaks MTurk's protocol to boto3, shows workers the HITs in a browser, and takes
-what they submit. For practice and for tests: nothing in it is real. Everything is kept in one file, with which it goes
-on when it is started again. What it prints is to be set where 'parapet mturk publish' runs."""
+Runs a local MTurk for practice and tests, until Ctrl-C: it answers boto3, and shows HITs to workers in a browser. It
+keeps everything in one file, and continues from it. Set the variables that it prints where you run 'parapet mturk
+publish'."""
 
 EXAMPLE = """\
   parapet mturk sandbox-server --state practice.sqlite

@@ -13,8 +13,8 @@ from parapet.pipelines.command import EXIT_FAILURE, run_checked, say
 from parapet.pipelines.flags import INPUT, StrictParser, add_seed
 
 DESCRIPTION = """\
-Plays workers against a local MTurk ('parapet mturk sandbox-server'): they accept HITs, fill in the forms as they are
-served, and submit them. With --answers they say what others have said, without it words that mean nothing."""
+Simulates workers of a local MTurk ('parapet mturk sandbox-server'): they accept HITs, fill in the forms and submit
+them, with the answers of --answers, or with meaningless words."""
 
 EXAMPLE = """\
   parapet mturk sandbox-workers --workers 20

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from parapet.transforms.mturk.site_csv import Reviewed
 
 DESCRIPTION = """\
-For batches made on the requester site: fills the Approve and Reject columns of a batch results CSV from compose's
-audit, for the site's 'Upload CSV'. The rule is that of 'parapet mturk pay': everyone is paid unless --reject is given.
-The file has worker ids, as the site needs them: only its owner can read it."""
+For batches of the requester site: fills the Approve and Reject columns of a batch results CSV from the audit of
+'parapet compose', for the site's 'Upload CSV'. Everyone is paid unless --reject is given. The file has worker ids: only its
+owner can read it."""
 
 EXAMPLE = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
 

@@ -11,8 +11,8 @@ from parapet.pipelines.flags import StrictParser, add_json
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
-Shows per task what is out, in, paid and about to end, and what it has cost, as of the last 'collect'. Asks MTurk
-nothing. The same stands in DIR/status.html, every payment in DIR/ledger.csv."""
+Shows for each task what is published, submitted, paid and about to expire, and what it has cost, as of the last
+'collect'. Makes no requests. DIR/status.html shows the same."""
 
 EXAMPLE = """\
   parapet mturk status --batch my_batch

@@ -12,9 +12,8 @@ from parapet.pipelines.flags import StrictParser, add_dry_run
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
-Takes every HIT of the batch off offer. Who is working on one may still hand it in, and is to be paid; nobody else can
-begin. What was handed in stays. 'parapet mturk topup --shortfall' puts those on offer again that answers are missing
-from."""
+Withdraws every HIT of the batch. Workers who have begun may still submit, and must be paid; nobody else can begin.
+'parapet mturk topup --shortfall' offers HITs again that lack answers."""
 
 EXAMPLE = "  parapet mturk stop --batch my_batch"
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from parapet.transforms.mturk.hits_folder import Hit
 
 DESCRIPTION = """\
-Asks for more answers where compose found elements short of them. Either more workers for the HITs that are out
-(--shortfall; up to nine a HIT, beyond which MTurk's fee doubles), or new HITs that ask only for what is missing
-(--hits, a folder of 'parapet hits --shortfall'), which those who did the task or its sibling do not see."""
+Asks for more answers where 'parapet compose' found too few: from more workers for the published HITs (--shortfall; up
+to nine for each, beyond which MTurk's fee doubles), or with new HITs that ask only for what is missing (--hits), which
+workers who did the task or its sibling do not see."""
 
 EXAMPLE = """\
   parapet mturk topup --batch my_batch --shortfall my_variants/shortfall.csv

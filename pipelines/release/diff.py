@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from parapet.transforms.release.opening import Release
 
 DESCRIPTION = """\
-Compares two releases row by row, by the keys of their rows: which rows were added, removed and changed, where the
-first of the changed rows differ, and which version number that requires. Manifests are trusted: run 'verify' first."""
+Compares two releases row by row: which rows were added, removed and changed, how the first changed rows differ, and
+which version number that requires. Trusts their manifests: run 'parapet release verify' first."""
 
 EXAMPLE = """\
   parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
