@@ -37,7 +37,6 @@ def add_answer_flags(parser: Parser, responses: str) -> None:
         nargs=2,
         default=[],
         metavar=("A", "B"),
-        reads=True,
         help="decisions of two reviewers, to merge and to measure their agreement",
     )
     text = "encoding of --responses without a byte order mark"

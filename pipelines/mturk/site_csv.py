@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 For batches of the requester site: fills the Approve and Reject columns of a batch results CSV from the audit of
-'parapet compose', for the site's 'Upload CSV'. Everyone is paid unless --reject is given. The file has worker ids: only its
-owner can read it."""
+'parapet compose', for the site's 'Upload CSV'. Everyone is paid unless --reject is given. The file has worker
+ids: only its owner can read it."""
 
 EXAMPLE = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
 

@@ -28,7 +28,7 @@ import parapet
 from parapet.evaluation.dst.baseline import Keywords
 from parapet.local_mturk.practice import greeting
 from parapet.local_mturk.server import LocalMTurk
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import beam_flags
 from parapet.pipelines.main import main
 from parapet.pipelines.mturk import sandbox_server
@@ -52,6 +52,7 @@ PAGES = {
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {
     "--build",
+    "--build-arg",
     "--env",
     "--file",
     "--rm",
@@ -69,7 +70,7 @@ OTHER_FLAGS = {
 }
 
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_]+")
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _REASON_ID = re.compile(r"""f?"([a-z]+(?:_[a-z]+)*): """)
 # What differs from run to run, and what is put for it.
@@ -263,10 +264,10 @@ def section(text: str, heading: str) -> str:
 
 
 def test_no_page_names_a_flag_that_is_not() -> None:
-    known = FLAGS | set(beam_flags()) | OTHER_FLAGS
+    known = {canonical(flag) for flag in FLAGS | set(beam_flags()) | OTHER_FLAGS}
     for page, text in PAGES.items():
         gone = {"--leave_out", "--mend_published"} if page == "CHANGELOG.md" else set()
-        wrong = {flag for flag in _FLAG.findall(text) if flag not in known | gone}
+        wrong = {flag for flag in _FLAG.findall(text) if canonical(flag) not in known | {*map(canonical, gone)}}
         assert wrong <= {"--selction"}, page  # the mistake that docs/compose.md shows
 
 

@@ -224,7 +224,7 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (["--responses", "nowhere.csv"], "--responses nowhere.csv: there is no such file"),
+        (["--responses", "nowhere.csv"], "nowhere.csv: --responses: there is no such file"),
         (["--sgd", str(sample_root())], "give the response files to read"),
         (["--split", "all"], "there are no dialogues in 'all'"),
         (["--hits", str(sample_root())], "there is no manifest.jsonl: give the output of 'parapet hits'"),
