@@ -19,8 +19,8 @@ GROUPS = {
     "collect paraphrases": {
         "hits": "pages and tasks on which crowd workers paraphrase",
         "mturk": "publish, collect and pay these tasks on MTurk",
-        "compose": "crowd answers -> schema variants v1...v5",
-        "compose_variations": "crowd answers -> rewritten user turns",
+        "compose": "schema variants v1...v5 from crowd answers",
+        "compose_variations": "rewritten user turns from crowd answers",
         "back_translate": "schema variants by translation there and back",
         "statistics": "how far variants are from the original schemas",
     },
@@ -46,8 +46,8 @@ GROUPS = {
     "train and evaluate": {
         "train": "train a baseline model of the papers",
         "predict": "run such a model on dialogues",
-        "evaluate": "predictions -> metrics and a report",
-        "compare": "a leaderboard of systems, with significance tests",
+        "evaluate": "score predictions, and write a report",
+        "compare": "put systems into one table, with significance tests",
     },
     "publish": {
         "release": "build, verify, compare and push versioned datasets",

@@ -236,12 +236,12 @@ class Parser(StrictParser):
 @cache
 def beam_flags() -> Mapping[str, bool]:
     """Every flag that Beam knows, with whether it takes a value."""
-    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.options.pipeline_options import PipelineOptions, TestOptions
 
     flags: dict[str, bool] = {}
     for cls in PipelineOptions.__subclasses__():
         parser = argparse.ArgumentParser(add_help=False, conflict_handler="resolve")
-        if "_add_argparse_args" in vars(cls):
+        if "_add_argparse_args" in vars(cls) and cls is not TestOptions:  # which have a --dry_run NAME
             # Only the names matter here, so Beam's own parser subclass is not needed.
             parser.add_argument = _tolerant(parser.add_argument)  # type: ignore[method-assign]
             cls._add_argparse_args(parser)

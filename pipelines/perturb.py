@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.command import check_apart, run_command, say_summary, starting, warn_dead_letters
-from parapet.pipelines.dispatch import spelling
+from parapet.pipelines.dispatch import canonical, spelling
 from parapet.pipelines.flags import Parser, add_max_bad, add_seed, add_sgd, add_split
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -156,7 +156,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     if not argv or argv[0].startswith("-"):
         print(usage(), end="")
-        return 0 if argv[:1] in (["-h"], ["--help"]) else 2
+        return 0 if argv and canonical(argv[0]) in ("_h", "__help", "__help_all") else 2
     try:
         with starting(f"parapet perturb {argv[0]}", argv):  # a perturbation may import much
             perturbation = class_of(argv[0])
@@ -169,7 +169,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 def usage() -> str:
     """The help: the perturbations that are installed. None of them is imported, so that help is quick."""
     listed = "\n".join(
-        f"  {plugin.name:20}" + ("" if plugin.built_in else f"plug-in of {plugin.distribution} {plugin.version}")
+        f"  {plugin.name:20}"
+        + ("built in" if plugin.built_in else f"plug-in of {plugin.distribution} {plugin.version}")
         for plugin in plugins.installed(plugins.PERTURBATIONS)
     )
     return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"

@@ -132,6 +132,13 @@ def test_flags_of_beam_go_through_in_either_spelling() -> None:
     assert rest == ["--direct_num_workers=2", "--streaming"]
 
 
+def test_a_flag_of_beams_own_tests_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beam has a ``--dry_run NAME``, which does nothing for a command without such a flag."""
+    with pytest.raises(SystemExit, match="2"):
+        parser_of("ood").parse(["--output", "out", "--dry-run"])
+    assert "parapet ood: unknown flag --dry-run" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("line", "usage"),
     [
@@ -146,6 +153,7 @@ def test_flags_of_beam_go_through_in_either_spelling() -> None:
         ("help evaluate", "parapet evaluate --task TASK"),
         ("help train", "parapet train MODEL"),
         ("help perturb", "parapet perturb PERTURBATION"),
+        ("perturb --help-all", "parapet perturb PERTURBATION"),
         ("help", "parapet COMMAND"),
         ("--help-all", "parapet COMMAND"),
     ],
