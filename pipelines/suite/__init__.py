@@ -98,9 +98,9 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads the file, makes its graph, and checks what has to run. Raises InputError where that cannot work."""
+    from parapet.pipelines.suite.graph import make_graph
     from parapet.pipelines.suite.options import lacks
     from parapet.pipelines.suite.state import State
-    from parapet.pipelines.suite.steps import make_graph
 
     if "://" in args.output:
         raise InputError("a suite writes to a local folder", args.output, "--output")

@@ -13,8 +13,9 @@ import msgspec
 
 from parapet.pipelines.command import check_there
 from parapet.pipelines.suite.options import command_line, parser_of
+from parapet.pipelines.suite.references import place_of, references
 from parapet.pipelines.suite.state import State
-from parapet.pipelines.suite.steps import Graph, Step, place_of, references
+from parapet.pipelines.suite.steps import Graph, Step
 from parapet.pipelines.suite.suite_file import SuiteFile
 from parapet.schemas.errors import InputError
 

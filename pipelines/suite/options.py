@@ -9,7 +9,8 @@ from pathlib import Path
 
 from parapet.pipelines import dispatch
 from parapet.pipelines.flags import Parser, StrictParser
-from parapet.pipelines.suite.steps import Step, resolved
+from parapet.pipelines.suite.references import resolved
+from parapet.pipelines.suite.steps import Step
 from parapet.pipelines.suite.suite_file import Options, Value, unknown_key
 from parapet.schemas.distribution import DISTRIBUTION, install_line
 from parapet.schemas.errors import InputError

@@ -9,9 +9,10 @@ from typing import Any
 
 from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.leaderboard import Board, read_board
+from parapet.pipelines.suite.references import entry_of, place_of
 from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
 from parapet.pipelines.suite.state import State
-from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
+from parapet.pipelines.suite.steps import COMPARISON, Graph, Step
 from parapet.pipelines.suite.suite_file import Row, SuiteFile, Table
 from parapet.transforms import report
 from parapet.transforms.text import number

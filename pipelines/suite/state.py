@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from parapet.pipelines.suite.steps import Step, place_of, references
+from parapet.pipelines.suite.references import place_of, references
+from parapet.pipelines.suite.steps import Step
 from parapet.pipelines.suite.suite_file import SAMPLE, Options
 from parapet.schemas.distribution import code_sha256
 from parapet.schemas.layout import sample_root

@@ -19,10 +19,12 @@ from two_workers import THOROUGH
 
 from parapet.pipelines.main import main
 from parapet.pipelines.suite.checks import total_seconds
+from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import command_line, lacks, sets_of
 from parapet.pipelines.suite.page import _beside, _pointed
+from parapet.pipelines.suite.references import owner
 from parapet.pipelines.suite.state import FOLDER, State
-from parapet.pipelines.suite.steps import Graph, make_graph, owner, without
+from parapet.pipelines.suite.steps import Graph, without
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root

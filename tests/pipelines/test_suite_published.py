@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from parapet.pipelines.suite.graph import make_graph
 from parapet.pipelines.suite.options import lacks, sets_of
-from parapet.pipelines.suite.steps import Graph, make_graph
+from parapet.pipelines.suite.steps import Graph
 from parapet.pipelines.suite.suite_file import SUITES, Row, SuiteFile, Table, read_suite
 
 PAPERS = {"sgdx": "sgd_x.txt", "raddle": "raddle.txt", "sgsacc": "sgsacc.txt", "babi": "babi_dialog.txt"}

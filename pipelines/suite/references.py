@@ -1,0 +1,72 @@
+"""References: in a suite's options ``@STEP/path`` is what a step writes, ``@sample`` the bundled sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from parapet.pipelines.suite.suite_file import SAMPLE, TASKS, Value
+from parapet.schemas.layout import sample_root
+
+# At the beginning of a text, or after NAME=.
+_REFERENCE = re.compile(r"(?:^|(?<==))@([\w.+\-/]+)")
+
+
+def is_below(reference: str, name: str) -> bool:
+    """Whether a reference names a step's folder, or something in it."""
+    return reference == name or reference.startswith(f"{name}/")
+
+
+def _in_full(reference: str) -> str:
+    """A reference with its task: ``scores/ours`` is ``scores/ours/dst``."""
+    kind, _, rest = reference.partition("/")
+    name, _, below = rest.partition("/")
+    if kind not in ("scores", "models", "predictions") or not name or below.partition("/")[0] in TASKS:
+        return reference
+    return f"{kind}/{name}/dst" + (f"/{below}" if below else "")
+
+
+def owner(reference: str, steps: Iterable[str]) -> str | None:
+    """The step that writes what ``@reference`` names: ``sets/typos`` of ``sets/typos/typos``."""
+    found = [name for name in steps if is_below(_in_full(reference), name) or is_below(reference, name)]
+    return max(found, key=len) if found else None
+
+
+def references(value: object) -> Iterator[str]:
+    """What the values of options name with ``@``, without the sign."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from references(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from references(item)
+    elif isinstance(value, str):
+        yield from _REFERENCE.findall(value)
+
+
+def resolved(value: Value, output: Path) -> Value:
+    """An option with the paths that its references name."""
+    if isinstance(value, dict):
+        return {key: resolved(item, output) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolved(item, output) for item in value]
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda match: place_of(match[1], output), value)
+    return value
+
+
+def place_of(reference: str, output: Path) -> str:
+    """The path that ``@reference`` names."""
+    head, _, rest = reference.partition("/")
+    if head == SAMPLE[1:]:
+        return str(sample_root() / rest) if rest else str(sample_root())
+    return str(output / _in_full(reference))
+
+
+def entry_of(name: str) -> str:
+    """The entry of the file that a step or a reference belongs to: ``systems/ours`` of ``models/ours/dst``."""
+    kind, _, rest = name.partition("/")
+    if kind in ("scores", "models", "predictions"):
+        return f"systems/{rest.partition('/')[0]}"
+    return f"sets/{rest.partition('/')[0]}" if kind == "sets" else kind
