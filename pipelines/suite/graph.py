@@ -196,9 +196,10 @@ class _Builder:
         """The options of ``evaluate``; None where the system cannot be had."""
         sources = ("model", "predictions", "train") if task == "dst" else ("predictions", "train")
         source = self._exactly_one(options, sources, place)
-        corpus: Options = {"reference": self.suite.corpus.sgd, "split": self.suite.corpus.scored}
+        corpus: Options = {}
+        if task != "ranking":  # its files are named by the options: bAbI's are no corpus
+            corpus = {"reference": self.suite.corpus.sgd, "split": self.suite.corpus.scored, **self._sets()}
         over = ("reference", "split", "variants", "sets")
-        corpus |= self._sets() if task != "ranking" else {}
         corpus = {key: options.pop(key, value) for key, value in corpus.items()}
         corpus |= {key: options.pop(key) for key in over if key in options}
         if task == "dst":

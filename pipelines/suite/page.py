@@ -69,7 +69,7 @@ def suite_report(
             _provenance(there, header),
         ],
         notes=_notes(graph, lost, board),
-        terms=scores.TERMS if board is not None else {},
+        terms=scores.terms(board) if board is not None else {},
         links={**(_TABLES if board is not None else {}), **dict(_links(there, output))},
     )
 
