@@ -89,6 +89,7 @@ def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> li
 def _published(table: Table, graph: Graph, output: Path) -> report.Table:
     """A published table beside ours: our number, in small print the paper's and the difference."""
     known = {entry_of(one.name): one.needs for one in graph.left_out}
+    compared = any(filter(None, (pointer for row in table.rows for pointer in row.pointers(table.columns))))
     rows, lacking = [], []
     for row in table.rows:
         digits = table.digits if row.digits is None else row.digits
@@ -98,11 +99,12 @@ def _published(table: Table, graph: Graph, output: Path) -> report.Table:
             lacking.append(row.needs)
         lacking += [known.get(entry_of(pointer[1:].partition("#")[0]), "") for pointer in missing]
         if any(value is not None for value in (*ours, *papers)):
-            rows.append([row.name, *(_beside(*pair, digits) for pair in zip(ours, papers, strict=True))])
+            pairs = zip(ours if compared else papers, papers if compared else ours, strict=True)
+            rows.append([row.name, *(_beside(*pair, digits) for pair in pairs)])
     note = f"Ours; in small print the published number ({table.source}) and the difference."
     if not any(row.published for row in table.rows):
         note = f"Ours ({table.source})."
-    elif not any(filter(None, (pointer for row in table.rows for pointer in row.pointers(table.columns)))):
+    elif not compared:
         note = f"The published numbers ({table.source})."
     needs = "; ".join(filter(None, dict.fromkeys(lacking)))
     lines = " ".join(filter(None, [note, table.note, f"What is missing needs {needs}." if needs else ""]))
