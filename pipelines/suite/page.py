@@ -160,9 +160,9 @@ def _made(there: Mapping[str, Step], state: State) -> report.Table:
     for name, step in there.items():
         pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
         what = "\n".join(filter(None, [step.about, pages]))
-        rows.append(
-            [name, "\n".join(filter(None, [_changed(state.output / name), what])), f"`{state.records[name].command}`"]
-        )
+        record = state.records[name]
+        result = "\n".join(filter(None, [_changed(state.output / name), what]))
+        rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{record.command}`"])
     columns = ["step", "result", "command, in the folder of the suite's file"]
     return report.Table(
         title="How it was made", columns=columns, rows=rows, text_columns=3, numbers_in="run.json", inline=True

@@ -14,6 +14,7 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from parapet.pipelines.suite.steps import Step
 from parapet.pipelines.suite.suite_file import SAMPLE, Options
 from parapet.schemas.distribution import code_sha256
 from parapet.schemas.layout import sample_root
+from parapet.transforms import plugins
 
 FOLDER = ".suite"  # below the output: state, logs, locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
@@ -76,7 +78,9 @@ class State:
         """The sets that a perturbation makes, remembered: to look at its class takes Beam, and seconds."""
         from parapet.pipelines.suite.options import sets_of
 
-        key = hashlib.sha256(json.dumps([self._code, perturbation, options], sort_keys=True).encode()).hexdigest()
+        key = hashlib.sha256(
+            json.dumps([self._code, perturbation, options], sort_keys=True, default=str).encode()
+        ).hexdigest()
         if key not in self._sets:
             sets, in_folders = sets_of(perturbation, options)
             self._sets[key] = list(sets), in_folders
@@ -96,6 +100,8 @@ class State:
             if place not in own
         }
         known = [self._code, step.name, step.command, _portable(step.options), step.files, sorted(inputs.values())]
+        if ":" in str(step.options.get("model", "")):
+            known.append(_module_hash(str(step.options["model"])))
         if step.pipeline in ("compose", "compose_variations"):
             known.append(_worker_key())
         return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
@@ -193,14 +199,33 @@ def _read(path: Path, kind: Any) -> Any:
 
 
 def _code() -> str:
-    """Parapet's code, and what it runs on."""
+    """Parapet's code, that of plug-ins, and what they run on."""
     versions = {}
     for package in PACKAGES:
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = ""
-    return f"{code_sha256()} {platform.python_version()} {json.dumps(versions)}"
+    others = [
+        [plugin.name, plugin.version, _module_hash(plugin.target)]
+        for group in plugins.GROUPS
+        for plugin in plugins.installed(group)
+        if not plugin.built_in
+    ]
+    return f"{code_sha256()} {platform.python_version()} {json.dumps([versions, others])}"
+
+
+def _module_hash(target: str) -> str:
+    """The hash of the file of ``MODULE:NAME``; empty where there is none. Only the packages it is in are imported."""
+    module = target.partition(":")[0]
+    if not all(part.isidentifier() for part in module.split(".")):
+        return ""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        return ""
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
+    return hashlib.sha256(origin.read_bytes()).hexdigest() if origin is not None and origin.is_file() else ""
 
 
 def _worker_key() -> str:
