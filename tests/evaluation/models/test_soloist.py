@@ -58,7 +58,7 @@ from parapet.evaluation.models.soloist.learning import Config, Learned, SoloistL
 from parapet.evaluation.response.goals import Response
 from parapet.evaluation.response.knowledge import Knowledge
 from parapet.evaluation.response.sgd import reference_of
-from parapet.evaluation.response.task import evaluate
+from parapet.evaluation.response.task import SetInputs, evaluate
 from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
@@ -386,6 +386,7 @@ def test_what_real_annotation_tells(real_data: Path) -> None:
             state = {name: {slot: tuple(of) for slot, of in one.slot_values.items()} for name, one in belief.items()}
             said.setdefault(dialogue.dialogue_id, []).append(Response(step.turn + 1, step.response or "", state))
     splits = [one for one in read_root(real_data / "sgd") if one.split == "dev"]
-    metrics = evaluate(reference_of(source.dialogues, services_by_name(splits)), said, "13a").metrics["#ALL"]
+    reference = reference_of(source.dialogues, services_by_name(splits))
+    metrics = evaluate({"": SetInputs(reference, said)}, "13a").metrics["#ALL"]
     assert metrics["inform"] > 0.99
     assert metrics["success"] > 0.99

@@ -144,8 +144,9 @@ def test_a_rejection_of_what_is_approved_already_is_told(done):
     assert done.made[1] in done.out + done.err
 
 
-def test_rejections_need_an_audit(done):
-    for flags in (["--reject"], ["--rejections", "x.csv"]):
+def test_rejections_need_an_audit(done, tmp_path):
+    (tmp_path / "x.csv").write_text("")
+    for flags in (["--reject"], ["--rejections", str(tmp_path / "x.csv")]):
         assert done.do("pay", "--all", *flags) == 2
         assert "add --audit" in done.err
     assert done.do("pay") == 2

@@ -208,9 +208,12 @@ def test_a_dry_run_of_what_is_out_names_workers_by_hashes_only(bench, tmp_path):
 def test_a_folder_that_is_none_is_usage(bench, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
-    for folder in (tmp_path / "missing", empty):
+    for folder, told in (
+        (tmp_path / "missing", "--hits: there is no such folder"),
+        (empty, "no finished folder of 'parapet hits'"),
+    ):
         assert bench.publish(hits=folder) == 2
-        assert f"{folder}: no finished folder of 'parapet hits'" in one_line(bench.err)
+        assert f"{folder}: {told}" in one_line(bench.err)
     assert not bench.batch.exists()
     assert not bench.server.calls
 

@@ -96,7 +96,7 @@ def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, benc
 
 
 def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
-    for path, told in ((tmp_path / "missing", "cannot be read"), (bench.file("a.csv", "a,b\n"), "no batch results"),
+    for path, told in ((tmp_path / "missing", "no such file"), (bench.file("a.csv", "a,b\n"), "no batch results"),
                        (bench.file("empty.csv", ""), "no batch results")):  # fmt: skip
         status, output = site(results=path)
         assert status == 2
