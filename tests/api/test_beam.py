@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.testing.util import assert_that
 from test_ood_api import FOREIGN
-from two_workers import TWO_PROCESSES
+from two_workers import TWO_WORKERS
 
 import parapet
 from parapet.schemas.layout import sample_root
@@ -47,7 +47,7 @@ def same(expected: Iterable[Any]) -> Callable[[list[Any]], None]:
     return check
 
 
-@pytest.mark.parametrize("flags", [[], TWO_PROCESSES], ids=["one", "two processes"])
+@pytest.mark.parametrize("flags", [[], TWO_WORKERS], ids=["one", "two"])
 def test_it_gives_what_the_api_gives(dialogues: list[dict[str, Any]], source: Path, flags: list[str]) -> None:
     ood = {"rates": (0.2, 0.5), "source": source, "seed": 3}
     entities = {"training": sample_root(), "seed": 2}

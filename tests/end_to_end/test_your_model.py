@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from folders import files_of
-from two_workers import TWO_PROCESSES
+from two_workers import TWO_PROCESSES, TWO_WORKERS
 
 from parapet.pipelines.main import main
 
@@ -105,7 +105,7 @@ def test_one_worker_and_two_processes_write_the_same(project: Path) -> None:
     assert 0 < frames["active_intent_accuracy"] < 1
 
 
-@pytest.mark.parametrize("flags", [[], TWO_PROCESSES], ids=["one worker", "two processes"])
+@pytest.mark.parametrize("flags", [[], TWO_WORKERS], ids=["one worker", "two"])
 def test_an_error_shows_the_users_traceback(project: Path, flags: list[str]) -> None:
     result = evaluate(project, "Tracker", "failed", "--model_args", "intent=0", "fail=true", "--quiet", *flags)
     assert result.returncode == 1

@@ -33,12 +33,17 @@ runpy.run_module("apache_beam.runners.worker.sdk_worker_main", run_name="__main_
 """
 
 
-def run_staged(pipeline: bytes, package: bytes, folder: Path) -> Any:
-    """Runs a staged ``pipeline.pb`` on a local runner, its workers separate processes with the staged package."""
+def install(package: bytes, folder: Path) -> Path:
+    """Installs a staged package; the folder that it is in."""
     archive, root = folder / "workflow.tar.gz", folder / "site"
     archive.write_bytes(package)
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
     subprocess.run([*install, "--target", str(root), str(archive)], check=True, capture_output=True)  # as a worker does
+    return root
+
+
+def run_staged(pipeline: bytes, root: Path, folder: Path) -> Any:
+    """Runs a staged ``pipeline.pb`` on a local runner, its workers separate processes with the installed package."""
     worker = folder / "worker.py"
     worker.write_text(WORKER.format(package=str(root), checkout=str(Path(__file__).parents[3])))
     proto = beam_runner_api_pb2.Pipeline.FromString(pipeline)

@@ -20,7 +20,7 @@ from folders import files_of
 from google.cloud.dataflow import JobType
 
 from dataflow.bucket import Bucket
-from dataflow.service import JOB, Dataflow, Hurried, run_staged, staged
+from dataflow.service import JOB, Dataflow, Hurried, install, run_staged, staged
 from parapet.pipelines import cloud, progress
 from parapet.pipelines.main import main
 from parapet.schemas.distribution import FOLDERS
@@ -59,10 +59,11 @@ def _hurried() -> Iterator[None]:
 
 
 class Job(msgspec.Struct):
-    """A job that ran: what was asked for, what was staged, what the command said and wrote."""
+    """A job that ran: what was asked for and staged, where that is installed, what the command said and wrote."""
 
     request: dict
     package: dict[str, bytes]
+    site: Path
     status: int
     out: str
     err: str
@@ -81,7 +82,8 @@ def job(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Job:
     def work(_: dict) -> str:
         package, pipeline = (staged(bucket, "job/staging", name) for name in ("workflow.tar.gz", "pipeline.pb"))
         (here / "worker").mkdir()
-        return "" if run_staged(pipeline, package, here / "worker").state == "DONE" else "it did not end well"
+        site = install(package, here / "worker")
+        return "" if run_staged(pipeline, site, here / "worker").state == "DONE" else "it did not end well"
 
     there = ["--sgd", f"{bucket.url}/sgd", "--output", f"{bucket.url}/job/out", f"--setup_file={ROOT / 'setup.py'}"]
     out, err = io.StringIO(), io.StringIO()
@@ -97,6 +99,7 @@ def job(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> Job:
     return Job(
         service.submitted[0],
         package,
+        here / "worker" / "site",
         status,
         out.getvalue(),
         err.getvalue(),
@@ -229,10 +232,9 @@ kind = "original"
 def test_a_release_is_made_by_the_job_and_finished_by_the_command(bucket: Bucket, job: Job, tmp_path: Path) -> None:
     """The job's workers have the staged package of the other job, and no other Parapet."""
     bucket.write("release.toml", RELEASE.encode())
-    package = staged(bucket, "job/staging", "workflow.tar.gz")
 
     def work(_: dict) -> str:
-        result = run_staged(staged(bucket, "release/staging", "pipeline.pb"), package, tmp_path)
+        result = run_staged(staged(bucket, "release/staging", "pipeline.pb"), job.site, tmp_path)
         return "" if result.state == "DONE" else "it did not end well"
 
     command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/releases"]
