@@ -59,7 +59,8 @@ OPTIONS: dict[str, list[str]] = {
     "paraphrase": ["--memory", str(sample_root() / "translations.csv")],
     "unseen_entities": [],
     "ood": ["--rates", "0.1,0.2"],
-    "speech_errors": ["--wer", "0.8", "--snr", "0,30"],
+    # Short turns and a small language model: what is heard is for test_speech_errors.
+    "speech_errors": ["--wer", "0.8", "--snr", "0,30", "--language_model", "own", "--longest", "45"],
     "shout": ["--share", "0.5"],
 }
 
