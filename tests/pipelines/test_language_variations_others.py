@@ -226,7 +226,7 @@ def test_an_engine_is_asked_once(
     [
         (["--engine", "memory"], "--engine: is for the kind paraphrase, which --kinds does not name"),
         (["--dry_run"], "--dry_run: is for the kind paraphrase, which --kinds does not name"),
-        (["--memory", "x.csv"], "--memory: is for the kind paraphrase, which --kinds does not name"),
+        (["--memory", "EMPTY"], "--memory: is for the kind paraphrase, which --kinds does not name"),
         (["--kinds", "paraphrase", "--beams", "2"], "--beams: is for --engine local, and this is memory"),
         (["--kinds", "paraphrase", "--pivots", "fr"], "add a --memory that has the user turns, or choose another"),
         (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is no pivot"),

@@ -307,7 +307,7 @@ def test_a_bad_line_of_the_block_list_is_named_and_not_repeated(out, bad):
 
 def test_a_block_list_that_cannot_be_read_is_usage(out, tmp_path):
     assert out.do("collect", "--block_list", tmp_path / "missing") == 2
-    assert "missing: cannot be read" in out.err
+    assert "missing: --block_list: there is no such file" in out.err
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe\x00")
     assert out.do("collect", "--block_list", binary) == 2
