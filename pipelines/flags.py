@@ -283,7 +283,7 @@ def is_input(action: argparse.Action) -> bool:
 def wrap_commands(text: str, width: int = 78) -> list[str]:
     """Command lines that fit: broken before flags, with a comment on the line before where it has no room behind."""
     commands, comments = [], ""
-    for line in re.sub(r" *\\\n *", " ", text).splitlines():
+    for line in re.sub(r"\\\n *", "", text).splitlines():
         command, comment = match.groups() if (match := _COMMENT.match(line)) else (line, "")
         if line.lstrip().startswith("#"):
             comments += f"{line}\n"

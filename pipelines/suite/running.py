@@ -26,6 +26,7 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
+from parapet.pipelines import progress
 from parapet.pipelines.progress import Display
 from parapet.pipelines.suite.options import command_line
 from parapet.pipelines.suite.state import FOLDER, State, write
@@ -295,8 +296,8 @@ def _run_step(
     alive: Connection,
 ) -> None:
     """Runs a command in a process of its own; ends with its status."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # there is nothing to clean up yet
     os.setsid()  # it and what it starts are one group: the suite ends them together
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_end_with_suite, args=(alive,), daemon=True).start()
     held: IO[str] = open(lock, "w")  # noqa: SIM115 (held until the process ends)
     fcntl.flock(held, fcntl.LOCK_SH)
@@ -307,11 +308,10 @@ def _run_step(
     os.environ.clear()
     os.environ.update(environment)  # that of the process from which it was forked may be older
     os.chdir(folder)
-    from parapet.pipelines import progress
-
     progress.sink = _sender(events)
     status = 1
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         status = int(importlib.import_module(f"parapet.pipelines.{command[0]}").run(command[1:]))
     except KeyboardInterrupt:
         print("error: stopped", file=sys.stderr)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.pipelines.flags import add_max_bad
+from parapet.pipelines.flags import StrictParser, add_max_bad
 from parapet.schemas.errors import InputError
 from parapet.transforms.counts import Counts
 from parapet.transforms.dead_letters import (
@@ -78,7 +77,7 @@ def test_the_limit_that_is_advised_passes(found: list[tuple[int, int]], hundredt
             all(one.bad == one.total for one in tallies)
         )
         if said:
-            parser = argparse.ArgumentParser()
+            parser = StrictParser("test", "", "")
             add_max_bad(parser)
             limit = parser.parse_args(["--max_bad", advice.split()[0]]).max_bad
             check_bad(tallies, limit, "used", {}, [])

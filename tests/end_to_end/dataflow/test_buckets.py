@@ -34,6 +34,8 @@ def chain(corpus: str, out: str) -> dict[str, list[str]]:
         "rewrite": ["--sgd", corpus, "--variants", f"{out}/compose", "--mapping", "position"],
         "back_translate": ["--schemas", corpus, "--memory", f"{corpus}/translations.csv"],
         "language_variations": ["--sgd", corpus, "--kinds", "typos", "--env", "0.5"],
+        # All but a few short turns count as too long: this is about files.
+        "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],
     }
 
 
@@ -45,8 +47,6 @@ def others(corpus: str, out: str) -> dict[str, list[str]]:
         "augment": ["--sgd", corpus, "--backtrans", f"{out}/back_translate", "--sets", "backtrans,corrupted"],
         "compose_variations": ["--sgd", corpus, "--responses", f"{corpus}/crowd/rewrites.csv"],
         "unseen_entities": ["--sgd", corpus],
-        # All but a few short turns count as too long: this is about files.
-        "speech_errors": ["--sgd", corpus, "--language_model", "own", "--longest", "14", *LOUD],
         "anonymise": ["--chats", f"{corpus}/chats.jsonl"],
         "ood": ["--sgd", corpus, "--rates", "0.1"],
         "few_shot": ["--sgd", corpus, "--sizes", "2", "--test", "2"],
