@@ -133,7 +133,15 @@ def locked(output: Path) -> Iterator[None]:
 def warm_up() -> None:
     """Starts the process from which steps are forked: it imports Beam while the suite is checked."""
     multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
-    forkserver.ensure_running()
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"  # it would import what lies in the working directory: a user's numpy.py
+    try:
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 class Runner:
