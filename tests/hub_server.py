@@ -10,14 +10,13 @@ import base64
 import hashlib
 import json
 import re
-import socketserver
 import threading
 import urllib.parse
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
+from local_http import LocalHandler, LocalServer
 
 PAGE = 20  # files of a tree in one answer
 TOKENS = {"hf_ada_writes": ("ada", "write"), "hf_ada_reads": ("ada", "read"), "hf_eve_writes": ("eve", "write")}
@@ -114,7 +113,7 @@ class HubServer:
         self.before: Callable[[str], None] = lambda step: None
         self.hanging, self.stopping = threading.Event(), threading.Event()
         self.lock = threading.Lock()
-        self._http = _HttpServer(self)
+        self._http = _HttpServer(self, _Handler)
         self.address = f"http://127.0.0.1:{self._http.server_port}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -135,31 +134,12 @@ class HubServer:
         return found.private, [(one.oid, one.message, one.files) for one in found.commits], dict(found.tags)
 
 
-class _HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, owner: HubServer) -> None:
-        self.owner = owner
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def server_bind(self) -> None:
-        """Without asking name servers who we are."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
-
+class _HttpServer(LocalServer):
     def handle_error(self, *_: object) -> None:
         """A client that was killed is no news."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _HttpServer
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_: object) -> None:
-        pass
-
+class _Handler(LocalHandler):
     def do_GET(self) -> None:
         self._answer("GET")
 

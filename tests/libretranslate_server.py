@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-import socketserver
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from local_http import LocalHandler, LocalServer
 from pseudo_translator import FIRST, knows, translate
 
 # status and what ``error`` says. Faults besides these: not_json, html_page, wrong_count, empty, html, nulls, one_text,
@@ -56,7 +55,7 @@ class LibreTranslateServer:
         self.requests: list[Request] = []
         self.stopping = threading.Event()
         self._lock = threading.Lock()
-        self._http = _HttpServer(self)
+        self._http = LocalServer(self, _Handler)
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -97,28 +96,7 @@ class LibreTranslateServer:
         return REFUSALS.get(fault)
 
 
-class _HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, owner: LibreTranslateServer) -> None:
-        self.owner = owner
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def server_bind(self) -> None:
-        """Without asking name servers who we are."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _HttpServer
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_: object) -> None:
-        pass
-
+class _Handler(LocalHandler):
     def do_GET(self) -> None:
         self._send(200, [{"code": code, "name": code, "targets": ["en"]} for code in ["en", *FIRST]])
 

@@ -12,8 +12,10 @@ from pathlib import Path
 import msgspec
 
 from parapet.pipelines.command import check_there
+from parapet.pipelines.dispatch import canonical
+from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.suite.options import command_line, parser_of
-from parapet.pipelines.suite.references import place_of, references
+from parapet.pipelines.suite.references import references, resolved
 from parapet.pipelines.suite.state import State
 from parapet.pipelines.suite.steps import Graph, Step
 from parapet.pipelines.suite.suite_file import SuiteFile
@@ -43,14 +45,12 @@ class Plan(msgspec.Struct, frozen=True):
     """What a run would do.
 
     Attributes:
-      commands: of each step that may run, its words and flags.
       seconds: an estimate for each step, from the last time or from the corpus's size.
       bytes: an estimate of what will be written.
       free: what there is room for.
       costs: of steps with paid engines, what their commands say that they would send, and what it costs.
     """
 
-    commands: dict[str, list[str]]
     seconds: dict[str, float]
     bytes: float
     free: int
@@ -73,12 +73,8 @@ def make_plan(suite: SuiteFile, graph: Graph, names: Sequence[str], state: State
             place = where if not error.where else f"{where}.{error.where}"
             raise suite.error(error.reason if not error.path else f"{error.path}: {error.reason}", place) from None
         _check_paths(suite, step, where)
-    corpus = (
-        Path(place_of(suite.corpus.sgd[1:], state.output))
-        if suite.corpus.sgd.startswith("@")
-        else suite.folder / suite.corpus.sgd
-    )
-    if "://" not in suite.corpus.sgd and not list(references(suite.corpus.sgd)) and not corpus.exists():
+    corpus = suite.folder / str(resolved(suite.corpus.sgd, state.output))
+    if "://" not in suite.corpus.sgd and not suite.corpus.sgd.startswith("@") and not corpus.exists():
         raise suite.error("there is no such folder", f"corpus.sgd = {suite.corpus.sgd}")
     megabytes = _megabytes(corpus)
     seconds = {name: _seconds(graph.steps[name], state, megabytes) for name in names}
@@ -87,13 +83,13 @@ def make_plan(suite: SuiteFile, graph: Graph, names: Sequence[str], state: State
     if size > free:
         reason = f"about {size / 1e9:,.1f} GB will be written, and the disk has {free / 1e9:,.1f} GB left"
         raise InputError(reason, state.output, "--output")
-    return Plan(commands, seconds, size, free, _costs(graph, commands, suite.folder))
+    return Plan(seconds, size, free, _costs(graph, commands, suite.folder))
 
 
 def _check_paths(suite: SuiteFile, step: Step, where: str) -> None:
     """Raises InputError where an input that no step makes is not there."""
     parser = parser_of(step)
-    given = argparse.Namespace(**{key.replace("-", "_"): value for key, value in _outside(step, suite.folder)})
+    given = argparse.Namespace(**dict(_outside(parser, step, suite.folder)))
     try:
         check_there(parser, given)
     except InputError as error:
@@ -110,11 +106,12 @@ def _check_paths(suite: SuiteFile, step: Step, where: str) -> None:
             raise suite.error(f"{path}: there is no such file", f"{where}.model")
 
 
-def _outside(step: Step, folder: Path) -> Iterator[tuple[str, object]]:
+def _outside(parser: StrictParser, step: Step, folder: Path) -> Iterator[tuple[str, object]]:
     """The options that name something outside the suite, with paths from where the suite's file is."""
-    metavars = {action.dest: str(action.metavar) for action in parser_of(step)._actions}
-    for key, value in step.options.items():
-        words = metavars.get(key.replace("-", "_"), "").split("|")  # such as "reference" in the place of a file
+    metavars = {action.dest: str(action.metavar) for action in parser._actions}
+    for option, value in step.options.items():
+        key = canonical(option)
+        words = metavars.get(key, "").split("|")  # such as "reference" in the place of a file
         items = [f"{name}={item}" for name, item in value.items()] if isinstance(value, dict) else value
         texts = [text for text in (items if isinstance(items, list) else [items]) if isinstance(text, str)]
         kept = [_from(folder, text) for text in texts if text not in ("", *words) and not list(references(text))]

@@ -125,7 +125,7 @@ class _Builder:
                 raise self.suite.error(unknown_key(next(iter(options)), ("path", "name", "needs")), place)
             given = str(self._expanded(given))
             if not self._missing(name, {"path": given}, place, needs):
-                self._add_set(ScoredSet(name, given, ""), place)
+                self._add_set(ScoredSet(name, given), place)
             return
         command, defaults = _COMMANDS.get(given, (("perturb", given), {}))
         corpus: Options = {"sgd": self.suite.corpus.sgd, "split": list(self.suite.corpus.splits)}
@@ -136,14 +136,8 @@ class _Builder:
             except InputError as error:
                 raise self.suite.error(str(error), f"{place} ({name})") from None
             for one in sets:
-                shown = (
-                    one
-                    if name == given
-                    else f"{name}{one.removeprefix(given)}"
-                    if one.startswith(given)
-                    else f"{name}-{one}"
-                )
-                self._add_set(ScoredSet(shown, f"@{step}/{one}" if in_folders else f"@{step}", step), place)
+                root = f"@{step}/{one}" if in_folders else f"@{step}"
+                self._add_set(ScoredSet(_set_name(one, given, name), root), place)
 
     def _add_set(self, scored: ScoredSet, place: str) -> None:
         if scored.name in ("original", "v1", "v2", "v3", "v4", "v5"):
@@ -401,11 +395,8 @@ class _Builder:
             self._refuse_nothing()
         needs: dict[str, frozenset[str]] = {}
         for step in self.steps.values():
-            found = set(step.after and [self._step_of(ref, step) for ref in step.after])
-            for reference in references(step.options):
-                if reference not in step.files:
-                    found.add(self._step_of(reference, step))
-            needs[step.name] = frozenset(one for one in found if one)
+            named = [self._step_of(one, step) for one in references(step.options) if one not in step.files]
+            needs[step.name] = frozenset(filter(None, [*step.after, *named]))
         for one in self.sets:
             for reference in references(one.root):
                 if self._owner(reference) is None and reference != SAMPLE[1:]:
@@ -456,6 +447,13 @@ class _Builder:
 def _is_empty(value: Value) -> bool:
     """Whether a value is still to be given: the empty text, or a table with one."""
     return value == "" or (isinstance(value, dict) and "" in value.values())
+
+
+def _set_name(one: str, perturbation: str, name: str) -> str:
+    """What a set of a perturbation is called where the perturbation's entry has a name of its own."""
+    if name == perturbation:
+        return one
+    return f"{name}{one.removeprefix(perturbation)}" if one.startswith(perturbation) else f"{name}-{one}"
 
 
 def _step_name(entry: Mapping[str, Any]) -> str:

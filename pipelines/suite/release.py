@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parapet.pipelines.suite.references import place_of
 from parapet.pipelines.suite.suite_file import SAMPLE
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import sample_root
 from parapet.schemas.release_config import NO_LICENCE
 
 if TYPE_CHECKING:
@@ -68,10 +69,8 @@ def release_files(suite: SuiteFile, sets: Iterable[tuple[str, str]], steps: Coll
 
 def _from_release(suite: SuiteFile, path: str) -> str:
     """A path as ``release.toml`` has it, which lies in the folder of the steps."""
-    if path == SAMPLE or path.startswith(f"{SAMPLE}/"):
-        return f"{sample_root()}{path.removeprefix(SAMPLE)}"
     if path.startswith("@"):
-        return path[1:]
+        return place_of(path[1:], Path())
     return path if "://" in path else str((suite.folder / path).absolute())
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from parapet.pipelines.suite.running import BLOCKED, FAILED, STOPPED, Outcome
-from parapet.pipelines.suite.state import PACKAGES, State, write
+from parapet.pipelines.suite.state import State, versions, write
 from parapet.pipelines.suite.steps import COMPARISON, Graph
 from parapet.pipelines.suite.suite_file import SuiteFile
 from parapet.schemas.distribution import code_sha256, run_header
@@ -36,7 +34,7 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
     header = {
         **run_header("suite", {"suite": suite.name}),
         "code_sha256": code_sha256(),
-        "packages": _packages(),
+        "packages": versions(),
         "suite": _described(suite),
         "steps": {
             name: {"command": state.records[name].command, "sha256": state.output_of(name)}
@@ -80,13 +78,3 @@ def _described(suite: SuiteFile) -> dict[str, Any]:
     described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
     del described["folder"], described["path"]  # the same suite elsewhere has the same results
     return described
-
-
-def _packages() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions

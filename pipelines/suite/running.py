@@ -194,13 +194,11 @@ class Runner:
         left = []
         for name in sorted(todo, key=lambda name: -self._length[name]):
             step = self.graph.steps[name]
-            before = [self.outcomes.get(one) for one in self.graph.needs[name]]
-            bad = [
-                one for one in sorted(self.graph.needs[name]) if one in self.outcomes and not _good(self.outcomes[one])
-            ]
-            if None in before or len(self._running) >= self.jobs:
+            needs = sorted(self.graph.needs[name])
+            if not self.outcomes.keys() >= set(needs) or len(self._running) >= self.jobs:
                 left.append(name)
                 continue
+            bad = [one for one in needs if self.outcomes[one].status not in (DONE, UNCHANGED)]
             remaining = without(step, bad) if bad else step
             if remaining is None:
                 self._end(step, Outcome(BLOCKED, f"needs {bad[0]}"))
@@ -269,10 +267,6 @@ class Runner:
             end = time.monotonic() + patience
             for running in self._running.values():
                 running.process.join(max(end - time.monotonic(), 0.01))
-
-
-def _good(outcome: Outcome | None) -> bool:
-    return outcome is None or outcome.status in (DONE, UNCHANGED)
 
 
 def _chains(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:

@@ -13,6 +13,7 @@ import platform
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,8 +30,7 @@ from parapet.transforms import plugins
 
 FOLDER = ".suite"  # below the output: state, logs, locks
 _STATE, _HASHES, _SETS = "state.json", "hashes.json", "sets.json"
-# Packages whose versions shape what is computed.
-PACKAGES = (
+_PACKAGES = (
     "apache-beam",
     "pyarrow",
     "numpy",
@@ -130,9 +130,8 @@ class State:
         """
         record = self.records.get(step.name)
         folder = self.output / step.name
-        if step.pipeline == "train" and (record is None or record.fingerprint != fingerprint):
-            shutil.rmtree(folder, ignore_errors=True)
-        if step.command == ("release", "build"):
+        other_training = step.pipeline == "train" and (record is None or record.fingerprint != fingerprint)
+        if other_training or step.command == ("release", "build"):
             shutil.rmtree(folder, ignore_errors=True)
         words = [word.replace(f"{self.output}{os.sep}", f"OUT{os.sep}") for word in command]
         words = [word.replace(str(sample_root()), SAMPLE) for word in words]
@@ -200,19 +199,22 @@ def _read(path: Path, kind: Any) -> Any:
 
 def _code() -> str:
     """Parapet's code, that of plug-ins, and what they run on."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = ""
     others = [
         [plugin.name, plugin.version, _module_hash(plugin.target)]
         for group in plugins.GROUPS
         for plugin in plugins.installed(group)
         if not plugin.built_in
     ]
-    return f"{code_sha256()} {platform.python_version()} {json.dumps([versions, others])}"
+    return f"{code_sha256()} {json.dumps([versions(), others])}"
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that shape what is computed, as far as they are installed."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def _module_hash(target: str) -> str:

@@ -52,11 +52,10 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class ScoredSet(msgspec.Struct, frozen=True):
-    """A set on which systems are scored: where it is, and what made it."""
+    """A set on which systems are scored, and where it is."""
 
     name: str
     root: str
-    step: str
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
