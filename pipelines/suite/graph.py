@@ -436,12 +436,13 @@ class _Builder:
 
     def _check_pointers(self, table: Any, place: str) -> None:
         for i, row in enumerate(table.rows):
-            for pointer in filter(None, row.pointers(table.columns)):
-                reference = pointer[1:].partition("#")[0]
-                left_out = {entry_of(one.name) for one in self.left_out}
-                gone = row.needs or entry_of(reference) in left_out
-                if self._owner(reference) is None and not gone:
-                    raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].ours")
+            for key, pointers in (("ours", row.pointers(table.columns)), ("relative_to", row.bases(table.columns))):
+                for pointer in filter(None, pointers):
+                    reference = pointer[1:].partition("#")[0]
+                    left_out = {entry_of(one.name) for one in self.left_out}
+                    gone = row.needs or entry_of(reference) in left_out
+                    if self._owner(reference) is None and not gone:
+                        raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].{key}")
 
 
 def _is_empty(value: Value) -> bool:

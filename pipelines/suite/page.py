@@ -120,6 +120,11 @@ def _ours(row: Row, table: Table, output: Path) -> list[float | None]:
     pointers = row.pointers(table.columns)
     scales = row.scale if isinstance(row.scale, tuple) else (row.scale,) * len(pointers)
     values = [_pointed(pointer, output) for pointer in pointers]
+    if row.relative_to:
+        bases = [_pointed(pointer, output) for pointer in row.bases(table.columns)]
+        values = [
+            value / base - 1 if value is not None and base else None for value, base in zip(values, bases, strict=True)
+        ]
     return [None if value is None else value * scale for value, scale in zip(values, scales, strict=True)]
 
 

@@ -52,6 +52,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       published: a number for each column, NaN where the paper has none; nothing where the row is ours alone.
       ours: where our numbers are: a JSON pointer into a file of a step, ``@STEP/FILE.json#/KEY/{column}``, or one for
         each column; empty where we have none.
+      relative_to: where other numbers are, as ``ours``: the row shows the relative change from them.
       scale: what ours is multiplied by, such as 100 for a share; or one for each column.
       digits: decimal places, where they are not those of the table.
       needs: what must be given to get ours.
@@ -60,15 +61,24 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     published: tuple[float, ...] = ()
     ours: str | tuple[str, ...] = ""
+    relative_to: str | tuple[str, ...] = ""
     scale: float | tuple[float, ...] = 1.0
     digits: int | None = None
     needs: str = ""
 
     def pointers(self, columns: Sequence[str]) -> list[str]:
         """The place of our number, for each column."""
-        if not isinstance(self.ours, str):
-            return list(self.ours)
-        return [self.ours.replace("{column}", column.replace("~", "~0").replace("/", "~1")) for column in columns]
+        return _by_column(self.ours, columns)
+
+    def bases(self, columns: Sequence[str]) -> list[str]:
+        """The place of the number that ours is relative to, for each column; empty where it is relative to none."""
+        return _by_column(self.relative_to, columns)
+
+
+def _by_column(pointers: str | tuple[str, ...], columns: Sequence[str]) -> list[str]:
+    if not isinstance(pointers, str):
+        return list(pointers)
+    return [pointers.replace("{column}", column.replace("~", "~0").replace("/", "~1")) for column in columns]
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -359,12 +369,13 @@ def _check_table(suite: SuiteFile, table: Table, place: str) -> None:
         where, size = f"{place}.rows[{i}]", len(table.columns)
         if row.published and len(row.published) != size:
             raise suite.error(f"{len(row.published)} numbers for {size} columns", f"{where}.published")
-        for key, values in (("ours", row.ours), ("scale", row.scale)):
+        for key, values in (("ours", row.ours), ("relative_to", row.relative_to), ("scale", row.scale)):
             if isinstance(values, tuple) and len(values) != size:
                 raise suite.error(f"{len(values)} values for {size} columns", f"{where}.{key}")
-        for pointer in row.pointers(table.columns):
-            if pointer and not re.fullmatch(r"@[^#]+#/.*", pointer):
-                raise suite.error(
-                    f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output",
-                    f"{where}.ours",
-                )
+        for key, pointers in (("ours", row.pointers(table.columns)), ("relative_to", row.bases(table.columns))):
+            for pointer in pointers:
+                if pointer and not re.fullmatch(r"@[^#]+#/.*", pointer):
+                    raise suite.error(
+                        f"{pointer!r}: expected @STEP/FILE.json#/KEY/KEY, a JSON pointer into a step's output",
+                        f"{where}.{key}",
+                    )

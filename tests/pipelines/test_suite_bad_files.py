@@ -130,6 +130,11 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         "rows=[{ name = 'r', published = [1], ours = 'scores/a/metrics.json' }]\n[[systems]]\n" + KEYWORDS,
         ("tables[0].rows[0].ours", "JSON pointer"),
     ),
+    "a base that is no pointer": (
+        "[[tables]]\ntitle='T'\nsource='S'\ncolumns=['a']\n"
+        "rows=[{ name = 'r', relative_to = 'scores/a/metrics.json' }]\n[[systems]]\n" + KEYWORDS,
+        ("tables[0].rows[0].relative_to", "JSON pointer"),
+    ),
     "a release without a name": (
         "[release]\nversion='1.0.0'\n[[sets]]\nperturbation='typos'\n",
         ("release.name", "name"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -164,8 +165,15 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) ->
     assert table.note.count("--set systems.T5DST.train.checkpoint=DIR") == 1
     assert "--set systems.tiny_dst.train.epochs=10" in table.note
     assert shown["Figure 4"].rows == []
-    changes = [table for table in suite.tables if table.title.startswith("Table 3: relative")]
-    assert _published(changes[0], graph, tmp_path).rows[0] == ["SGP-DST, backtrans", "8", "-17"]  # the paper's alone
+    changes = next(table for table in suite.tables if table.title.startswith("Table 3: relative"))
+    assert _published(changes, graph, tmp_path).rows[0] == ["SGP-DST, backtrans", "–\npaper 8", "–\npaper -17"]
+    for system, variants, sensitivity in (("SGP-DST", 0.499, 0.519), ("SGP-DST-backtrans", 0.541, 0.431)):
+        folder = tmp_path / "scores" / system / "dst"
+        folder.mkdir(parents=True)
+        row = {"#ALL_SERVICES": {"variants": variants, "schema_sensitivity": sensitivity}}
+        (folder / "robustness.json").write_text(json.dumps({"variants": {"table": row}}), encoding="utf-8")
+    shown_changes = _published(changes, graph, tmp_path).rows[0]
+    assert shown_changes == ["SGP-DST, backtrans", "8\npaper 8, +0", "-17\npaper -17, +0"]
 
 
 def test_what_is_left_out_is_said_once_for_all_that_need_the_same(tmp_path: Path) -> None:
