@@ -30,7 +30,7 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
         config = config_of(Config, flags, model=model)
         make = partial(BabiLearner, config, corpus_of(args.examples or 350, flags.match is not None))
         name = " ".join([model, *more]).removesuffix(" -")
-        yield Case(name, "turns", make, config.schedule, loss=moved)
+        yield Case(name, "turns", make, config, loss=moved)
 
 
 def corpus_of(dialogues: int, match: bool) -> Corpus:

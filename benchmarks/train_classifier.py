@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from benchmarks.training import Case, checkpoint_of, flags_of, split
 from parapet.evaluation.models.classifier.data import INTENT, Corpus, read_labelled
 from parapet.evaluation.models.classifier.learning import ClassifierLearner, Config
-from parapet.pipelines.models.classifier import CHECKPOINT_RATE, NET_RATE
+from parapet.pipelines.models.classifier import FINE_TUNED, FROM_SCRATCH
 from parapet.pipelines.models.family import config_of
 
 
@@ -22,10 +22,10 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     turns, dev = split(read_labelled([args.corpus], "train", INTENT), args.examples or 1500)
     flags = flags_of(model, args)
     checkpoint = checkpoint_of(model, args, [turn.utterance for turn in turns], positions=flags.max_length)
-    for name, begun, rate in ((model, None, NET_RATE), (f"{model} --checkpoint", checkpoint, CHECKPOINT_RATE)):
-        config = config_of(Config, flags, checkpoint=begun, learning_rate=rate)
+    for name, begun, pace in ((model, None, FROM_SCRATCH), (f"{model} --checkpoint", checkpoint, FINE_TUNED)):
+        config = config_of(Config, flags, checkpoint=begun, **pace)
         make = partial(ClassifierLearner, config, Corpus(turns, dev, [], []))
-        yield Case(name, "turns", make, config.schedule, loss=ready)
+        yield Case(name, "turns", make, config, loss=ready)
 
 
 def ready(learner: ClassifierLearner) -> Callable[[Tensor], Tensor]:

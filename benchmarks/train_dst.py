@@ -40,7 +40,7 @@ def _tiny(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Exam
         return Tracker(Tracking(learner.module.double(), learner.reader, learner.device), 64)
 
     make = partial(TinyLearner, config, *sets)
-    return Case(model, "dialogues", make, config.schedule, tracker=tracker, asked=asked)
+    return Case(model, "dialogues", make, config, tracker=tracker, asked=asked)
 
 
 def _t5(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Example]) -> Case:
@@ -51,7 +51,7 @@ def _t5(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Exampl
         return T5Tracker(learner.tokenizer, learner.module, config.max_length, ANSWER, config.batch_size)
 
     make = partial(T5Learner, config, checkpoint, *sets)
-    return Case(model, "prompts", make, config.schedule, tracker=tracker, asked=asked)
+    return Case(model, "prompts", make, config, tracker=tracker, asked=asked)
 
 
 def _sgp(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Example]) -> Case:
@@ -65,7 +65,7 @@ def _sgp(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Examp
         return SgpTracker(learner.tokenizer, learner.modules, config.max_length, config.batch_size)
 
     make = partial(SgpLearner, config, checkpoint, *sets)
-    return Case(model, "inputs", make, config.schedule, groups=groups, tracker=tracker, asked=asked)
+    return Case(model, "inputs", make, config, groups=groups, tracker=tracker, asked=asked)
 
 
 def _texts(asked: Sequence[Example]) -> list[str]:

@@ -18,4 +18,4 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     texts = [text for one in rows for text in (one.text, one.said)]
     checkpoint = checkpoint_of(model, args, texts, dropout=0.1)
     config = config_of(Config, flags_of(model, args), model=model)
-    yield Case(model, "turns", partial(GenerationLearner, config, checkpoint, rows, dev), config.schedule)
+    yield Case(model, "turns", partial(GenerationLearner, config, checkpoint, rows, dev), config)

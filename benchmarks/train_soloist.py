@@ -26,7 +26,7 @@ def cases(model: str, args: argparse.Namespace) -> Iterator[Case]:
     flags = flags_of(model, args)
     config = config_of(Config, flags)
     make = partial(SoloistLearner, config, checkpoint_of(model, args, texts, positions=1024), steps, dev)
-    yield Case(model, "turns", make, config.schedule, loss=ready)
+    yield Case(model, "turns", make, config, loss=ready)
 
 
 def ready(learner: SoloistLearner) -> Callable[[Tensor], Tensor]:

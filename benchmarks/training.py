@@ -30,7 +30,7 @@ from transformers.utils import logging as transformers_logging
 from parapet.evaluation.dst.model import Example, Model
 from parapet.evaluation.models.devices import seed_all
 from parapet.evaluation.models.pretrained import BY_MODEL
-from parapet.evaluation.models.training import Learner, Schedule, fit, train_epoch
+from parapet.evaluation.models.training import Learner, Position, TrainingConfig, fit, next_batches, train_batches
 from parapet.pipelines.models import family_of
 from parapet.transforms.checkpoints import Checkpoint, inspect
 
@@ -50,7 +50,7 @@ class Case:
       name: as the table has it.
       unit: what an example is.
       make: a new learner; its config has the batch size.
-      schedule: of its training; dev may not be perfect before the last epoch.
+      config: of its training; dev may not be perfect before the last epoch.
       loss: makes what the bare loop has instead of the learner's own loss, with the token ids ready.
       groups: the sizes of groups of examples that no batch mixes.
       tracker: what predicts with the learner's module.
@@ -60,7 +60,7 @@ class Case:
     name: str
     unit: str
     make: Callable[[], Any]
-    schedule: Schedule
+    config: TrainingConfig
     loss: Callable[[Any], Callable[[Tensor], Tensor]] | None = None
     groups: Callable[[Any], Sequence[int]] | None = None
     tracker: Callable[[Any], Model] | None = None
@@ -72,7 +72,7 @@ def flags_of(model: str, args: argparse.Namespace, *more: str) -> argparse.Names
     given = {"output": "-", "epochs": args.epochs, "patience": args.epochs, "threads": args.threads}
     given |= {"device": args.device, "batch_size": args.batch_size, "checkpoint": "-" if model in BY_MODEL else None}
     argv = [f"--{flag}={value}" for flag, value in given.items() if value is not None]
-    return family_of(model).train_parser().parse_args([*argv, *more])
+    return family_of(model).train_parser().parse([*argv, *more])[0]
 
 
 def checkpoint_of(model: str, args: argparse.Namespace, texts: Sequence[str], **shape: Any) -> Checkpoint:
@@ -109,7 +109,7 @@ def rates_of(case: Case, args: argparse.Namespace) -> tuple[int, dict[str, float
     while len(rounds) < ROUNDS or sum(sum(one.values()) for one in rounds) < SECONDS:
         rounds.append(dict(_round(case, groups, args)))
     best = {way: min(one[way] for one in rounds) for way in rounds[0]}
-    trained = case.schedule.epochs * sum(groups)
+    trained = args.epochs * sum(groups)
     done = {BARE: trained, EPOCHS: trained, ALL: trained, TRACKED: len(case.asked)}
     return sum(groups), {way: done[way] / spent for way, spent in best.items()}
 
@@ -122,12 +122,11 @@ def _round(case: Case, groups: Sequence[int], args: argparse.Namespace) -> Itera
         way()
         return seconds(args.device) - started
 
-    epochs = range(1, case.schedule.epochs + 1)
     learner = begun(case)
     loss = case.loss(learner) if case.loss else learner.loss
-    yield BARE, timed(lambda: bare(learner, groups, loss, len(epochs), args.device))
+    yield BARE, timed(lambda: bare(learner, groups, loss, args.epochs, args.device))
     learner = begun(case)
-    yield EPOCHS, timed(lambda: [train_epoch(learner, case.schedule, number) for number in epochs])
+    yield EPOCHS, timed(lambda: train_epochs(learner, case.config, args.epochs))
     if case.tracker:
         tracker = case.tracker(learner)
         learner.module.eval()
@@ -135,7 +134,7 @@ def _round(case: Case, groups: Sequence[int], args: argparse.Namespace) -> Itera
     learner = begun(case)
     out = str(args.folder / "train" / "state")
     shutil.rmtree(out, ignore_errors=True)
-    yield ALL, timed(lambda: whole(learner, case.schedule, out))
+    yield ALL, timed(lambda: whole(learner, case.config, out))
 
 
 def begun(case: Case) -> Learner:
@@ -169,8 +168,17 @@ def bare(learner: Any, groups: Sequence[int], loss: Callable[[Tensor], Tensor], 
             learner.optimiser.step()
 
 
-def whole(learner: Learner, schedule: Schedule, out: str) -> None:
+def train_epochs(learner: Learner, config: TrainingConfig, epochs: int) -> None:
+    """Trains as the command does, without dev and state."""
+    position = Position()
+    for _ in range(epochs):
+        batches, end = next_batches(learner, config, position)
+        train_batches(learner, config, batches, position, epochs * len(batches))
+        position = end
+
+
+def whole(learner: Learner, config: TrainingConfig, out: str) -> None:
     """Trains as the command does."""
-    log = fit(learner, schedule, out, {"benchmark": True}).log
-    if len(log) < schedule.epochs:
-        raise SystemExit(f"dev was perfect after {len(log)} of {schedule.epochs} epochs: this cannot be compared")
+    log = fit(learner, config, out, {"benchmark": True}).log
+    if len(log) < (config.epochs or 0):
+        raise SystemExit(f"dev was perfect after {len(log)} of {config.epochs} epochs: this cannot be compared")

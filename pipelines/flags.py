@@ -85,6 +85,7 @@ class StrictParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.example, self.note, self.rare_note = example, note, ""
+        self.terms: dict[str, dict[str, str]] = {}  # further sections of the help: title, then term to what it means
         self._adds: dict[str, argparse._ArgumentGroup] = {}
         for title in (INPUT, OUTPUT):
             self.group(title)
@@ -139,6 +140,10 @@ class StrictParser(argparse.ArgumentParser):
         for title, actions in self.shown_groups(rare):
             formatter.start_section(title)
             formatter.add_arguments(actions)
+            formatter.end_section()
+        for title, terms in self.terms.items():
+            formatter.start_section(title)
+            formatter.add_arguments([argparse.Action([], "", metavar=term, help=text) for term, text in terms.items()])
             formatter.end_section()
         examples = wrap_commands(self.example)
         while not rare and "\n".join(examples).count("\n") > _EXAMPLE_LINES:

@@ -16,7 +16,7 @@ from parapet.schemas.errors import InputError
 if TYPE_CHECKING:
     from parapet.pipelines.models.family import Training
 
-STOPPED = "run the same command again: it resumes after the last whole epoch"
+STOPPED = "run the same command again: it resumes from its last state"
 
 USAGE = f"""usage: parapet train MODEL [flags]
 
@@ -65,12 +65,15 @@ def act(training: Training) -> None:
     with running(f"parapet train {model}"):
         trained = train(training.config, training.learner, output, header)
     best = trained.best
-    epochs = counted(best.epoch, "epoch")
-    result = {"epoch": best.epoch, "epochs": len(trained.log), "dev": best.dev, **trained.result}
+    by_epochs = training.config.steps is None
+    reached = counted(best.epoch, "epoch") if by_epochs else counted(best.step, "step")
+    last = trained.log[-1]
+    length = {"epoch": best.epoch, "epochs": last.epoch, "step": best.step, "steps": last.step}
+    result = {**length, "dev": best.dev, **trained.result}
     files = {**trained.files, "log.jsonl": log_bytes(trained.log)}
     publish(output, files, {**header, "result": result})
     clear_state(output)
-    say(f"{model}: {trained.metric} on dev {best.dev:.2%} after {epochs}; the model is in {output}")
+    say(f"{model}: {trained.metric} on dev {best.dev:.2%} after {reached}; the model is in {output}")
     for name, value in trained.result.items():
         say(f"{name.replace('_', ' ')}: {value:.6g}")
 

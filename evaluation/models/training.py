@@ -1,4 +1,4 @@
-"""The training loop of all models: epochs, the best one by dev, early stopping, a state on disk after each epoch.
+"""The training loop of all models: epochs or steps, the best weights by dev, early stopping, a state on disk.
 
 It does what Trainer of transformers does, and three things more that ``docs/train.md`` compares: a training that was
 killed at any moment resumes, one with other flags is refused, and models without a checkpoint need no transformers.
@@ -13,7 +13,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -23,49 +23,31 @@ from torch import Tensor, nn
 from parapet.evaluation.models.devices import enough_memory, seed_all
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
-from parapet.transforms.progress import expect, tracked
+from parapet.transforms.progress import advance, expect, tracked
 
 FOLDER = ".training"  # below the output folder, until the training ends
 STATE = f"{FOLDER}/state.pt"
 LOG = f"{FOLDER}/log.jsonl"
+STAGE = "training"  # of the progress
 PERFECT = 1.0
-
-
-class Schedule(msgspec.Struct, frozen=True):
-    """How long to train, and how fast.
-
-    Attributes:
-      epochs: the maximum.
-      patience: training stops after this many epochs without an improvement.
-      seed: of all random numbers.
-      warmup: the share of all steps, of ``epochs`` epochs, over which the learning rate rises to its full height.
-      decay: whether it falls linearly from there to zero at the last step.
-      clip: the largest norm of the gradients, to which longer ones are scaled down; 0 for none.
-    """
-
-    epochs: int
-    patience: int
-    seed: str
-    warmup: float = 0.0
-    decay: bool = False
-    clip: float = 0.0
-
-    def rate(self, step: int, steps: int) -> float:
-        """The share of the full learning rate at a step, with ``steps`` steps per epoch."""
-        total = self.epochs * steps
-        rising = self.warmup * total
-        if step < rising:
-            return (step + 1) / (rising + 1)
-        return (total - step) / (total - rising) if self.decay else 1.0
+CURVE = 20  # points of the loss in a row of the log
 
 
 class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How a model is trained: the flags that all have, by their names. Each family has a config of its own besides.
 
+    Either ``epochs`` and ``patience`` or ``steps`` and ``eval_steps`` are given.
+
     Attributes:
       batch_size: examples per batch.
       learning_rate: the full one.
-      epochs, patience: see :class:`Schedule`.
+      epochs: the maximum; the dev set is measured after each.
+      patience: training stops after this many epochs without an improvement.
+      steps: of the optimiser, in all: neither a perfect dev nor one that does not improve ends the training.
+      eval_steps: the steps between two measurements of the dev set.
+      schedule: of the learning rate, after the warm-up: ``constant``, or ``linear`` to zero at the last step.
+      warmup: the share of all steps, of ``epochs`` epochs where these are given, in which the learning rate rises.
+      clip: the largest norm of the gradients, to which longer ones are scaled down; 0 for none.
       seed: of all random numbers.
       threads: of the CPU.
       device: ``cpu`` or ``cuda``.
@@ -73,16 +55,23 @@ class TrainingConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     batch_size: int
     learning_rate: float
-    epochs: int
-    patience: int
+    epochs: int | None = None
+    patience: int | None = None
+    steps: int | None = None
+    eval_steps: int | None = None
+    schedule: str = "constant"
+    warmup: float = 0.0
+    clip: float = 0.0
     seed: str
     threads: int
     device: str
 
-    @property
-    def schedule(self) -> Schedule:
-        """For the training loop: a constant learning rate, unless a family has another."""
-        return Schedule(self.epochs, self.patience, self.seed)
+    def rate(self, step: int, total: int) -> float:
+        """The share of the full learning rate at a step, from 0, of ``total`` ones."""
+        rising = self.warmup * total
+        if step < rising:
+            return (step + 1) / (rising + 1)
+        return (total - step) / (total - rising) if self.schedule == "linear" else 1.0
 
     @property
     def memory_hint(self) -> str:
@@ -117,31 +106,44 @@ class Learner(ABC):
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """The files of the model's folder, when the module has the weights of the best epoch: path to content."""
+        """The files of the model's folder, when the module has the best weights: path to content."""
 
     def result(self) -> dict[str, float | None]:
-        """What ``run.json`` says of the model besides its best epoch; called after ``files``."""
+        """What ``run.json`` says of the model besides its best row; called after ``files``."""
         return {}
 
 
-class Epoch(msgspec.Struct, frozen=True):
-    """A row of the log: the mean loss of an epoch, and the metric on the dev set after it."""
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the log: the training since the previous row, and the metric on the dev set after it.
+
+    Attributes:
+      epoch: the number of the epoch, from 1, that the last step was in.
+      step: steps of the optimiser so far.
+      learning_rate: of the last step; of the first group of parameters.
+      loss: the mean over the examples.
+      losses: the mean over the steps of each of up to ``CURVE`` equal parts.
+      dev: the metric.
+      best: whether it was the best so far.
+    """
 
     epoch: int
+    step: int
+    learning_rate: float
     loss: float
+    losses: list[float]
     dev: float
     best: bool
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """The weights of the best epoch, and the log."""
+    """The best weights, and the log."""
 
     weights: dict[str, Tensor]
-    log: list[Epoch]
+    log: list[Measurement]
 
     @property
-    def best(self) -> Epoch:
-        """The epoch whose weights these are."""
+    def best(self) -> Measurement:
+        """The row whose weights these are."""
         return next(row for row in reversed(self.log) if row.best)
 
 
@@ -150,15 +152,15 @@ class TrainedModel(msgspec.Struct, frozen=True):
 
     Attributes:
       files: of its folder: path to content.
-      log: of all epochs.
-      best: the epoch that was kept.
+      log: of all measurements.
+      best: the one whose weights were kept.
       metric: what dev measures.
       result: see :meth:`Learner.result`.
     """
 
     files: dict[str, bytes]
-    log: list[Epoch]
-    best: Epoch
+    log: list[Measurement]
+    best: Measurement
     metric: str
     result: dict[str, float | None]
 
@@ -174,7 +176,7 @@ def train(
     Args:
       config: how.
       learner_of: makes the model with its data; new parameters are drawn from the seed.
-      output: the folder that keeps the state after each epoch.
+      output: the folder that keeps the state after each measurement of the dev set.
       header: what the training depends on.
 
     Raises:
@@ -184,21 +186,29 @@ def train(
     seed_all(config.seed, "parameters")
     with enough_memory(config.memory_hint):
         learner = learner_of()
-        trained = fit(learner, config.schedule, output, header)
+        trained = fit(learner, config, output, header)
         learner.module.load_state_dict(trained.weights)
         written = learner.files()
     return TrainedModel(written, trained.log, trained.best, learner.metric, learner.result())
 
 
-def fit(learner: Learner, schedule: Schedule, output: str, header: Mapping[str, Any]) -> Trained:
-    """Trains to the end; a training that was stopped resumes after its last whole epoch and ends with the same weights.
+class Position(NamedTuple):
+    """How far a training is: the steps done, the number of the epoch from 1, and how many of its batches are done."""
 
-    What is drawn in an epoch depends on the seed and the epoch's number alone: the generators are seeded when it
-    begins. So their states need not be kept, on whatever device.
+    steps: int = 0
+    epoch: int = 1
+    batches: int = 0
+
+
+def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[str, Any]) -> Trained:
+    """Trains to the end; a training that was stopped resumes from its last state and ends with the same weights.
+
+    What is drawn depends on the seed and the position alone: the generators are seeded with them. So their states need
+    not be kept, on whatever device.
 
     Args:
       learner: with new parameters.
-      schedule: when to stop.
+      config: when to stop.
       output: the state is kept below it.
       header: what the training depends on; the state of another one is refused.
 
@@ -207,104 +217,168 @@ def fit(learner: Learner, schedule: Schedule, output: str, header: Mapping[str, 
     """
     device = next(learner.module.parameters()).device
     state = load_state(output, header, device)
-    log: list[Epoch] = []
+    log: list[Measurement] = []
     best: dict[str, Tensor] = {}
+    position = Position()
     if state is not None:
         try:
             learner.module.load_state_dict(state["module"])
             learner.optimiser.load_state_dict(state["optimiser"])
-            log = msgspec.json.decode(state["log"], type=list[Epoch])
+            log = msgspec.json.decode(state["log"], type=list[Measurement])
+            position = Position(*state["position"])
             best = state["best"]
-        except (KeyError, RuntimeError, ValueError, msgspec.DecodeError) as error:
+        except (KeyError, RuntimeError, TypeError, ValueError, msgspec.DecodeError) as error:
             raise InputError(f"is of another program or version: {error}", output, STATE) from None
-        logging.info("resuming after epoch %d", log[-1].epoch)
-    while not _done(log, schedule):
-        number = len(log) + 1
+        logging.info("resuming after %s", _name(log[-1], config))
+    resumed = position.steps
+    while not _done(log, config):
         started = time.monotonic()
-        loss, examples = train_epoch(learner, schedule, number, log[-1] if log else None)
-        rate = examples / max(time.monotonic() - started, 1e-9)
+        batches, end = next_batches(learner, config, position)
+        total = config.steps or (config.epochs or 1) * len(batches)
+        if not log or resumed:
+            expect(total, "steps", STAGE)
+            advance(resumed, "steps", STAGE)
+            resumed = 0
+        loss, losses = train_batches(learner, config, batches, position, total)
+        rate = sum(map(len, batches)) / max(time.monotonic() - started, 1e-9)
         learner.module.eval()
         with torch.inference_mode():
             dev = learner.dev()
-        better = not log or dev > max(row.dev for row in log)
-        log.append(Epoch(number, loss, dev, better))
-        if better:
+        row = Measurement(
+            epoch=end.epoch if end.batches else end.epoch - 1,
+            step=end.steps,
+            learning_rate=float(learner.optimiser.param_groups[0]["lr"]),
+            loss=loss,
+            losses=losses,
+            dev=dev,
+            best=_is_best(dev, log, config),
+        )
+        log.append(row)
+        position = end
+        if row.best:
             best = {name: value.detach().clone() for name, value in learner.module.state_dict().items()}
-        message = "epoch %d: loss %.4f, %s on dev %.2f%%%s, %s examples/s"
-        logging.info(message, number, loss, learner.metric, 100 * dev, " (best)" if better else "", f"{rate:,.0f}")
+        message = "%s: loss %.4f, %s on dev %.2f%%%s, %s examples/s"
+        name, note = _name(row, config), " (best)" if row.best else ""
+        logging.info(message, name, loss, learner.metric, 100 * dev, note, f"{rate:,.0f}")
         state = {
             "header": json.dumps(header),
             "module": learner.module.state_dict(),
             "optimiser": learner.optimiser.state_dict(),
             "log": msgspec.json.encode(log),
+            "position": list(position),
             "best": best,
         }
         save_state(output, state, log_bytes(log))
     return Trained(best, log)
 
 
-def log_bytes(log: Iterable[Epoch]) -> bytes:
+def log_bytes(log: Iterable[Measurement]) -> bytes:
     """The log as JSON lines."""
     return b"".join(msgspec.json.encode(row) + b"\n" for row in log)
 
 
-def _done(log: list[Epoch], schedule: Schedule) -> bool:
+def _name(row: Measurement, config: TrainingConfig) -> str:
+    return f"epoch {row.epoch}" if config.steps is None else f"step {row.step:,}"
+
+
+def _is_best(dev: float, log: list[Measurement], config: TrainingConfig) -> bool:
+    highest = max((row.dev for row in log), default=-1.0)
+    # Of steps that are equally good the last: where nothing is right yet, the first has learned least.
+    return dev > highest or (config.steps is not None and dev == highest)
+
+
+def _done(log: list[Measurement], config: TrainingConfig) -> bool:
     if not log:
         return False
+    if config.steps is not None:
+        return log[-1].step >= config.steps
     best = max(log, key=lambda row: row.dev)  # the first of those that are equally good
     # A model that has nothing right yet may still be about to learn.
-    impatient = best.dev > 0 and len(log) - best.epoch >= schedule.patience
-    return best.dev >= PERFECT or len(log) >= schedule.epochs or impatient
+    impatient = config.patience is not None and best.dev > 0 and len(log) - best.epoch >= config.patience
+    return best.dev >= PERFECT or len(log) >= (config.epochs or 1) or impatient
 
 
-def train_epoch(learner: Learner, schedule: Schedule, number: int, previous: Epoch | None = None) -> tuple[float, int]:
-    """Trains on all batches once.
+def next_batches(learner: Learner, config: TrainingConfig, position: Position) -> tuple[list[Tensor], Position]:
+    """The batches until the dev set is measured next, and the position after them; seeds the generators.
 
     Args:
-      learner, schedule: see :func:`fit`.
-      number: of the epoch, from 1; what is drawn depends on it.
-      previous: the epoch before, whose loss is shown.
+      learner, config: see :func:`fit`.
+      position: where the training is.
+
+    Raises:
+      InputError: there are none.
+    """
+    if config.steps is None or config.eval_steps is None:
+        batches = _epoch(learner, config, position.epoch)
+        return batches, Position(position.steps + len(batches), position.epoch + 1)
+    count = min(config.eval_steps, config.steps - position.steps)
+    result: list[Tensor] = []
+    _, epoch, done = position
+    while len(result) < count:
+        batches = _epoch(learner, config, epoch)
+        taken = batches[done : done + count - len(result)]
+        result, done = result + taken, done + len(taken)
+        if done == len(batches):
+            epoch, done = epoch + 1, 0
+    seed_all(config.seed, "step", str(position.steps))
+    return result, Position(position.steps + count, epoch, done)
+
+
+def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor]:
+    """The batches of an epoch."""
+    seed_all(config.seed, "epoch", str(number))
+    generator = torch.Generator().manual_seed(torch.initial_seed())
+    batches = list(learner.batches(generator))
+    if not batches:
+        raise InputError("there is nothing to learn: no example is left", "--train")
+    return batches
+
+
+def train_batches(
+    learner: Learner, config: TrainingConfig, batches: list[Tensor], position: Position, total: int
+) -> tuple[float, list[float]]:
+    """Trains on batches.
+
+    Args:
+      learner, config: see :func:`fit`.
+      batches: numbers of examples.
+      position: before them.
+      total: steps of the whole training.
 
     Returns:
-      The mean loss, and the number of examples.
+      The mean loss over the examples, and its curve, see :class:`Measurement`.
 
     Raises:
       InputError: the loss is not finite.
     """
-    seed_all(schedule.seed, "epoch", str(number))
-    generator = torch.Generator().manual_seed(torch.initial_seed())
     device = next(learner.module.parameters()).device
-    total = torch.zeros((), dtype=torch.float64, device=device)
-    examples = 0
     learner.module.train()
-    batches = list(learner.batches(generator))
     trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
-    stage = f"epoch {number} of {schedule.epochs}" + (f", loss {previous.loss:.4f}" if previous else "")
-    expect(len(batches), "steps", stage)
-    for step, batch in enumerate(tracked(batches, "steps", stage), (number - 1) * len(batches)):
+    found = torch.zeros(len(batches), dtype=torch.float64, device=device)
+    for number, batch in enumerate(tracked(batches, "steps", STAGE)):
         for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
-            group["lr"] = rate * schedule.rate(step, len(batches))
+            group["lr"] = rate * config.rate(position.steps + number, total)
         # Half the memory and more than twice the speed on a GPU; a CPU gains nothing.
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = learner.loss(batch)
         learner.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        if schedule.clip:
-            nn.utils.clip_grad_norm_(trained, schedule.clip)
+        if config.clip:
+            nn.utils.clip_grad_norm_(trained, config.clip)
         learner.optimiser.step()
-        total += loss.detach() * len(batch)  # read once an epoch: each reading waits for the GPU
-        examples += len(batch)
-    mean = float(total) / examples
+        found[number] = loss.detach()  # read at the end: each reading waits for the GPU
+    losses, sizes = found.cpu(), torch.tensor([len(batch) for batch in batches], dtype=torch.float64)
+    mean = float((losses * sizes).sum() / sizes.sum())
     if not math.isfinite(mean):
-        raise InputError(f"the loss is not a finite number in epoch {number}: lower it", "--learning_rate")
-    return mean, examples
+        raise InputError(f"the loss is not a finite number in epoch {position.epoch}: lower it", "--learning_rate")
+    return mean, [float(part.mean()) for part in losses.tensor_split(min(CURVE, len(losses)))]
 
 
 def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:
     """Writes a state and the log so far; each replaces the previous one in a single step.
 
-    The log goes first: a kill between the two leaves a log that is an epoch ahead, and is written again.
+    The log goes first: a kill between the two leaves a log that is a row ahead, and is written again.
     """
     buffer = io.BytesIO()
     torch.save(dict(state), buffer)

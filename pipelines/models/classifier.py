@@ -33,7 +33,8 @@ from parapet.schemas.layout import TRAIN, as_path, sample_root
 if TYPE_CHECKING:
     from parapet.evaluation.models.classifier.inference import Job
 
-NET_RATE, CHECKPOINT_RATE = 0.01, 5e-5
+FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
+FINE_TUNED = {"learning_rate": 5e-5, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
 HELD_OUT = 0.1  # of the dialogues, where there is no --dev
 LEAST = {"size": 1, "buckets": 1, "max_length": 8}
 OPTIONS = (*TRAINING, *LEAST, "task", "score", "split", "dev_split")
@@ -75,9 +76,10 @@ on for each variant and set, for 'parapet evaluate --task intent' and '--task oo
         add("--foreign", rare=True, nargs="+", metavar="PATH", reads=True, help=text)
         text = "BERT or RoBERTa to start from (default: train from scratch)"
         add("--checkpoint", metavar="DIR", help=text)
-        optimiser = f"Adam (default: {NET_RATE:g}), or AdamW with --checkpoint (default: {CHECKPOINT_RATE:g})"
-        add = add_training(parser, Defaults(40, 10, 32, NET_RATE, "utterances", optimiser))
-        parser.set_defaults(learning_rate=None)
+        rate, fine = (table["learning_rate"] for table in (FROM_SCRATCH, FINE_TUNED))
+        optimiser = f"Adam (default: {rate:g}), or AdamW with --checkpoint (default: {fine:g})"
+        add = add_training(parser, Defaults(40, 10, 32, 0.0, "utterances", optimiser))
+        parser.set_defaults(**dict.fromkeys(FROM_SCRATCH))
         text = "maximum length of an utterance, in words (tokens with --checkpoint); the last are kept"
         add("--max_length", rare=True, type=int, default=128, metavar="N", help=text)
         text = "out-of-domain score of a model of intents: by the highest probability, or by the energy"
@@ -88,10 +90,10 @@ on for each variant and set, for 'parapet evaluate --task intent' and '--task oo
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
-        rate = args.learning_rate
-        if rate is None:
-            rate = CHECKPOINT_RATE if args.checkpoint else NET_RATE
-        check_numbers(argparse.Namespace(**{**vars(args), "learning_rate": rate}), LEAST)
+        for flag, value in (FINE_TUNED if args.checkpoint else FROM_SCRATCH).items():
+            if getattr(args, flag) is None:
+                setattr(args, flag, value)
+        check_numbers(args, LEAST)
         if args.task == "ood" and not args.train:
             raise InputError("give turns that are labelled, such as what 'parapet ood' wrote", "--train")
         train = args.train or [str(sample_root())]
@@ -107,11 +109,11 @@ on for each variant and set, for 'parapet evaluate --task intent' and '--task oo
 
         paths = Paths(train, args.split, args.dev or [], args.dev_split, args.foreign or [], HELD_OUT, args.seed)
         corpus = read_training(args.task, paths)
-        config = config_of(Config, args, checkpoint=checkpoint, learning_rate=rate, device=device)
+        config = config_of(Config, args, checkpoint=checkpoint, device=device)
         return Training(
             model=self.model,
             output=args.output,
-            options=options_of(args, OPTIONS, learning_rate=rate, device=device),
+            options=options_of(args, OPTIONS, device=device),
             inputs=corpus.files,
             packages=("torch",),
             checkpoint=args.checkpoint,

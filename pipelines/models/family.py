@@ -17,6 +17,7 @@ import msgspec
 
 from parapet.pipelines.command import check_apart
 from parapet.pipelines.flags import INPUT, RUNNING, Add, Parser, StrictParser, add_output, add_seed, add_split
+from parapet.pipelines.models.presets import Preset, TrainingParser
 from parapet.pipelines.sets import sources_of
 from parapet.schemas.distribution import run_header
 from parapet.schemas.errors import InputError
@@ -38,8 +39,8 @@ Option = str | int | float | bool | None
 Inputs = list[tuple[str, str]]  # (flag, path) of files that are read
 
 RESUMED = """\
-OUT/.training has the state after each epoch: a training that was stopped resumes when the same command is run again,
-and ends with the same model."""
+OUT/.training has the state after each epoch, or after each --eval_steps: a training that was stopped resumes when the
+same command is run again, and ends with the same model."""
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +116,8 @@ class Family(ABC):
     Attributes:
       description, example: of ``parapet train``.
       predict_description, predict_example: of ``parapet predict``.
-      resumable: whether it is trained by epochs.
+      presets: by name; a table of flags and values that ``--preset`` adds to the command line.
+      resumable: whether it is trained by epochs or steps.
       batch: the default of ``--batch_size`` when it predicts, and its unit.
     """
 
@@ -123,16 +125,17 @@ class Family(ABC):
     example: str
     predict_description: str
     predict_example: str
+    presets: Mapping[str, Preset] = {}
     resumable = True
     batch: tuple[int, str]
 
     def __init__(self, model: str) -> None:
         self.model = model
 
-    def train_parser(self) -> StrictParser:
+    def train_parser(self) -> TrainingParser:
         """The command line of ``parapet train MODEL``."""
         name, note = f"train {self.model}", RESUMED if self.resumable else ""
-        parser = StrictParser(name, self.description, self.example, note)
+        parser = TrainingParser(name, self.description, self.example, note, self.presets)
         self.add_train_flags(parser)
         add_output(parser)
         return parser
@@ -173,6 +176,7 @@ class Defaults(msgspec.Struct, frozen=True):
 
     Attributes:
       batch: examples per batch; ``unit`` what an example is.
+      schedule, warmup, clip: see :class:`parapet.evaluation.models.training.TrainingConfig`.
     """
 
     epochs: int
@@ -181,11 +185,16 @@ class Defaults(msgspec.Struct, frozen=True):
     rate: float
     unit: str
     optimiser: str = "Adam"
+    schedule: str = "constant"
+    warmup: float = 0.0
+    clip: float = 0.0
 
 
-TRAINING = ("epochs", "patience", "batch_size", "learning_rate", "seed", "threads", "device")
+LENGTH = ("epochs", "patience", "steps", "eval_steps")
+PACE = ("batch_size", "learning_rate", "schedule", "warmup", "clip")
+TRAINING = ("preset", *LENGTH, *PACE, "seed", "threads", "device")
 CORPORA = ("split", "dev_split", "held_out")
-_LEAST = {"epochs": 1, "patience": 1, "batch_size": 1, "threads": 1}
+_LEAST = {**dict.fromkeys(LENGTH, 1), "batch_size": 1, "threads": 1}
 
 
 def add_computing(parser: StrictParser) -> None:
@@ -196,14 +205,25 @@ def add_computing(parser: StrictParser) -> None:
 
 
 def add_training(parser: StrictParser, defaults: Defaults) -> Add:
-    """Adds the flags of a training by epochs; returns the function that adds further ones to their group."""
+    """Adds the flags of a training; returns the function that adds further ones to their group."""
     add = parser.group("training")
-    add("--epochs", type=int, default=defaults.epochs, metavar="N", help="maximum number of epochs")
+    either = parser.group("training", exclusive=True)
+    either("--epochs", type=int, default=defaults.epochs, metavar="N", help="maximum number of epochs")
+    text = "steps of the optimiser, instead of --epochs: that many, whatever the size of the corpus"
+    either("--steps", type=int, metavar="N", help=text)
     text = "stop after N epochs without an improvement on dev"
     add("--patience", rare=True, type=int, default=defaults.patience, metavar="N", help=text)
+    text = "with --steps: measure dev and save the state every N steps (default: a tenth of --steps)"
+    add("--eval_steps", rare=True, type=int, metavar="N", help=text)
     add("--batch_size", type=int, default=defaults.batch, metavar="N", help=f"{defaults.unit} in a batch")
     text = f"learning rate of {defaults.optimiser}"
     add("--learning_rate", type=float, default=defaults.rate, metavar="X", help=text)
+    text = "learning rate after the warm-up: constant, or falling linearly to zero"
+    add("--schedule", rare=True, choices=("constant", "linear"), default=defaults.schedule, help=text)
+    text = "share of the steps in which the learning rate rises"
+    add("--warmup", rare=True, type=float, default=defaults.warmup, metavar="X", help=text)
+    text = "largest norm of the gradients, to which longer ones are scaled down; 0 for none"
+    add("--clip", rare=True, type=float, default=defaults.clip, metavar="X", help=text)
     add_computing(parser)
     add_seed(parser)
     return add
@@ -240,6 +260,9 @@ def check_numbers(args: argparse.Namespace, least: Mapping[str, int] = {}, above
     for flag in ("learning_rate", *above):
         if not 0 < getattr(args, flag, 1) < 1e6:
             raise InputError(f"{getattr(args, flag)}: give a number above 0", f"--{flag}")
+    for flag, most in (("warmup", 1.0), ("clip", 1e6)):
+        if hasattr(args, flag):
+            check_range(args, flag, most)
 
 
 def check_range(args: argparse.Namespace, flag: str, most: float = 1.0) -> None:

@@ -46,8 +46,12 @@ schema's words, as in T2G2 (Kale and Rastogi 2020).""",
 Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system turn. Its input is that of ft_t5.""",
 }
 DEFAULTS = {
-    "ft_t5": Defaults(epochs=20, patience=3, batch=16, rate=3e-4, unit="turns"),
-    "pt_t5": Defaults(epochs=40, patience=5, batch=16, rate=1e-3, unit="turns"),
+    "ft_t5": Defaults(
+        epochs=20, patience=3, batch=16, rate=3e-4, unit="turns", schedule="linear", warmup=0.05, clip=1.0
+    ),
+    "pt_t5": Defaults(
+        epochs=40, patience=5, batch=16, rate=1e-3, unit="turns", schedule="linear", warmup=0.05, clip=1.0
+    ),
 }
 PREFIX_TUNED = "pt_t5"
 LEAST = {"max_input": 8, "max_output": 2, "prefix_length": 1, "prefix_size": 1}

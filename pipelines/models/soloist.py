@@ -66,9 +66,8 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         add_corpora(parser, "corpora to train on")
         add_knowledge_base(parser)
         add_checkpoint(parser, "GPT-2 to start from")
-        add = add_training(parser, Defaults(10, 3, 8, 5e-5, "turns", "AdamW"))
-        text = "share of the steps in which the learning rate rises"
-        add("--warmup", rare=True, type=float, default=0.05, metavar="X", help=text)
+        defaults = Defaults(10, 3, 8, 5e-5, "turns", "AdamW", schedule="linear", warmup=0.05, clip=1.0)
+        add = add_training(parser, defaults)
         text = "maximum number of tokens of an input; longer dialogues lose their oldest part"
         add("--max_length", rare=True, type=int, default=512, metavar="N", help=text)
         text = "weight of the paper's contrastive task; 0 for none"
@@ -77,7 +76,6 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
         check_numbers(args, LEAST)
-        check_range(args, "warmup")
         check_range(args, "consistency", 1000.0)
         check_apart(args.output, knowledge_base=args.knowledge_base)
         checkpoint = read_checkpoint(args, self.model)
@@ -91,7 +89,7 @@ delexicalised, for 'parapet evaluate --task response'; and so on for each varian
         return Training(
             model=self.model,
             output=args.output,
-            options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "warmup", "consistency"), device=device),
+            options=options_of(args, (*TRAINING, *CORPORA, *LEAST, "consistency"), device=device),
             inputs=inputs,
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
     from parapet.evaluation.models.dst.t5.learning import T5Learner
     from parapet.evaluation.models.training import Learner
     from parapet.pipelines.models.family import Inputs
+    from parapet.pipelines.models.presets import Preset
 
 PREDICT = """\
 Writes dialogues with predicted states, in the SGD format: OUT/predictions/original/SPLIT/...,
 OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
 
-FINE_TUNING = ("warmup", "max_length", "negatives", "dev_frames")
+FINE_TUNING = ("max_length", "negatives", "dev_frames")
 
 
 def read_frames(args: argparse.Namespace) -> tuple[list[Labelled], list[Labelled], Inputs]:
@@ -110,7 +111,8 @@ in minutes on a CPU."""
     def add_train_flags(self, parser: StrictParser) -> None:
         """Corpora, and the size of the net."""
         add_corpora(parser)
-        add = add_training(parser, Defaults(epochs=20, patience=8, batch=4, rate=0.005, unit="dialogues"))
+        defaults = Defaults(epochs=20, patience=8, batch=4, rate=0.005, unit="dialogues", schedule="linear", clip=1.0)
+        add = add_training(parser, defaults)
         add("--size", type=int, default=64, metavar="N", help="size of the embeddings")
 
     def training(self, args: argparse.Namespace) -> Training:
@@ -140,14 +142,13 @@ class FineTuned(Tracker):
 
     Attributes:
       checkpoint: what ``--checkpoint`` is.
-      defaults: of the training; ``warmup`` and ``max_length`` of these flags.
+      defaults: of the training; ``max_length`` of this flag.
       options: flags that shape the content, besides those that all have.
       packages: that are needed besides torch and transformers.
     """
 
     checkpoint: str
     defaults: Defaults
-    warmup: float
     max_length: int
     options: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
@@ -157,8 +158,6 @@ class FineTuned(Tracker):
         add_checkpoint(parser, self.checkpoint)
         add_corpora(parser)
         add = add_training(parser, self.defaults)
-        text = "share of the steps in which the learning rate rises"
-        add("--warmup", rare=True, type=float, default=self.warmup, metavar="X", help=text)
         text = "maximum number of tokens of an input; longer dialogues lose their oldest part"
         add("--max_length", rare=True, type=int, default=self.max_length, metavar="N", help=text)
         text = "share of inputs without a value to use, drawn anew in each epoch"
@@ -173,8 +172,7 @@ class FineTuned(Tracker):
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
         check_numbers(args, {"max_length": 16, "dev_frames": 0})
-        for flag in ("warmup", "negatives"):
-            check_range(args, flag)
+        check_range(args, "negatives")
         checkpoint = read_checkpoint(args, self.model)
         device = device_to_train_on(args, "transformers", *self.packages)
         train, dev, inputs = read_frames(args)
@@ -200,9 +198,18 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
   hf download google-t5/t5-small --local-dir t5-small
   parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
     checkpoint = "T5 to start from: t5, mt5, umt5 or longt5"
-    defaults = Defaults(epochs=3, patience=2, batch=32, rate=1e-4, unit="prompts", optimiser="AdamW")
-    warmup, max_length = 0.0, 512
+    defaults = Defaults(3, 2, 32, 1e-4, "prompts", "AdamW", schedule="linear", clip=1.0)
+    max_length = 512
     packages = ("sentencepiece",)
+    presets: Mapping[str, Preset] = {
+        "sgdx": {
+            "steps": 50_000,
+            "batch_size": 16,
+            "learning_rate": 1e-4,
+            "schedule": "constant",
+            "max_length": 512,
+        }
+    }
 
     def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[FineTuning, type[T5Learner]]:
         """See the base class."""
@@ -222,8 +229,8 @@ al. 2020)."""
   hf download google-bert/bert-base-cased --local-dir bert
   parapet train sgp_dst --checkpoint bert --train my_corpus --negatives 0.1 --output my_model"""
     checkpoint = "BERT to start from: bert, distilbert, electra or roberta"
-    defaults = Defaults(epochs=3, patience=2, batch=32, rate=2e-5, unit="inputs", optimiser="AdamW")
-    warmup, max_length = 0.1, 256
+    defaults = Defaults(3, 2, 32, 2e-5, "inputs", "AdamW", schedule="linear", warmup=0.1, clip=1.0)
+    max_length = 256
     options = ("shared",)
 
     def add_train_flags(self, parser: StrictParser) -> None:

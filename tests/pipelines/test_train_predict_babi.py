@@ -78,7 +78,8 @@ def test_what_a_training_writes(memn2n: Path, toy: tuple[Path, list[str]]) -> No
     head = json.loads((memn2n / "run.json").read_text())
     log = [json.loads(row) for row in (memn2n / "log.jsonl").read_text().splitlines()]
     best = max(log, key=lambda row: row["dev"])
-    assert head["result"] == {"dev": best["dev"], "epoch": best["epoch"], "epochs": len(log)}
+    length = {"epoch": best["epoch"], "epochs": len(log), "step": best["step"], "steps": log[-1]["step"]}
+    assert head["result"] == {"dev": best["dev"], **length}
     assert head["pipeline"] == "train_memn2n"
     assert head["options"]["size"] == 32
     assert [one["flag"] for one in head["inputs"]] == ["train", "dev", "candidates", "match"]

@@ -15,13 +15,12 @@ from parapet.evaluation.models.batching import Rows, bucketed, by_length
 from parapet.evaluation.models.classifier.answering import HEAD, Bag, Card, Classifier, Headed, files_of, foreign
 from parapet.evaluation.models.classifier.data import Corpus, Turn
 from parapet.evaluation.models.classifier.features import Encoder, Hashed, Pieces
-from parapet.evaluation.models.training import Learner, Schedule, TrainingConfig
+from parapet.evaluation.models.training import Learner, TrainingConfig
 from parapet.evaluation.ood.curves import best_threshold, points_of, precision_recall_f1
 from parapet.evaluation.ood.reading import OOD
 from parapet.transforms.checkpoints import Checkpoint
 
 SCORED = 256  # texts at a time where nothing is trained
-WARMUP, CLIP = 0.06, 1.0  # of a checkpoint
 DECAY = 0.01  # of its weights
 
 
@@ -43,13 +42,6 @@ class Config(TrainingConfig, frozen=True, kw_only=True):
     buckets: int
     max_length: int
     score: str
-
-    @property
-    def schedule(self) -> Schedule:
-        """Of a checkpoint with warm-up and linear decay."""
-        if self.checkpoint is None:
-            return super().schedule
-        return Schedule(self.epochs, self.patience, self.seed, WARMUP, decay=True, clip=CLIP)
 
     @property
     def memory_hint(self) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from parapet.evaluation.dst.frames import JOINT, Slots, State, score_frame, slots_of
 from parapet.evaluation.dst.model import Model
 from parapet.evaluation.models.dst.data import Labelled
-from parapet.evaluation.models.training import Schedule, TrainingConfig
+from parapet.evaluation.models.training import TrainingConfig
 from parapet.transforms.seeding import stable_hash
 
 
@@ -18,21 +18,14 @@ class FineTuning(TrainingConfig, frozen=True, kw_only=True):
     """How a checkpoint is fine-tuned on dialogue states.
 
     Attributes:
-      warmup: the share of all steps over which the learning rate rises; from there it falls to zero.
       max_length: tokens of an input at most.
       negatives: the share of the inputs without a value that are used in an epoch, drawn again for each epoch.
       dev_frames: the maximum number of dev frames that choose the best epoch, drawn at random; 0 for all.
     """
 
-    warmup: float
     max_length: int
     negatives: float
     dev_frames: int
-
-    @property
-    def schedule(self) -> Schedule:
-        """With warm-up and linear decay."""
-        return Schedule(self.epochs, self.patience, self.seed, self.warmup, decay=True, clip=1.0)
 
     @property
     def memory_hint(self) -> str:

@@ -16,10 +16,9 @@ from parapet.evaluation.models.generation.data import Example, texts_of
 from parapet.evaluation.models.generation.prefixes import Prefixes, attach, shape_of
 from parapet.evaluation.models.generation.saving import inputs_of, targets_of
 from parapet.evaluation.models.pretrained import longest
-from parapet.evaluation.models.training import Learner, Schedule, TrainingConfig
+from parapet.evaluation.models.training import Learner, TrainingConfig
 from parapet.transforms.checkpoints import Checkpoint, digest
 
-WARMUP, CLIP = 0.05, 1.0
 NO_TOKEN = -100  # pads a batch of utterances: the label that transformers leaves out of the loss
 
 PREFIX_TUNED = "pt_t5"
@@ -39,11 +38,6 @@ class Config(TrainingConfig, frozen=True, kw_only=True):
     max_output: int
     prefix_length: int = 0
     prefix_size: int = 0
-
-    @property
-    def schedule(self) -> Schedule:
-        """With warm-up and linear decay."""
-        return Schedule(self.epochs, self.patience, self.seed, WARMUP, decay=True, clip=CLIP)
 
     @property
     def memory_hint(self) -> str:

@@ -16,12 +16,11 @@ from parapet.evaluation.models.batching import Rows, bucketed, by_length
 from parapet.evaluation.models.soloist.answering import MODEL_CLASS, Card, files_of
 from parapet.evaluation.models.soloist.data import Step
 from parapet.evaluation.models.soloist.encoding import Sequenced, Tokens
-from parapet.evaluation.models.training import Learner, Schedule, TrainingConfig
+from parapet.evaluation.models.training import Learner, TrainingConfig
 from parapet.schemas.errors import InputError
 from parapet.transforms.checkpoints import Checkpoint
 
 DECAY = 0.01  # of the weights
-CLIP = 1.0
 SPARE = 1.25  # what is written may be so many times longer than what training has
 
 
@@ -31,17 +30,10 @@ class Config(TrainingConfig, frozen=True, kw_only=True):
     Attributes:
       max_length: tokens of a history at most.
       consistency: the weight of the third task; 0 for none.
-      warmup: the share of all steps over which the learning rate rises; from there it falls to zero.
     """
 
     max_length: int
     consistency: float
-    warmup: float
-
-    @property
-    def schedule(self) -> Schedule:
-        """With warm-up and linear decay."""
-        return Schedule(self.epochs, self.patience, self.seed, self.warmup, decay=True, clip=CLIP)
 
     @property
     def memory_hint(self) -> str:

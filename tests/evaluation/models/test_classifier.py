@@ -35,6 +35,8 @@ from parapet.schemas.dialogue import Action, Frame, State
 from parapet.schemas.errors import InputError
 from parapet.transforms.checkpoints import inspect
 
+FINE_TUNING = {"learning_rate": 0.003, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
+
 
 def config_of(**changed: object) -> Config:
     plain = {
@@ -147,7 +149,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert: Path, tmp_path: Path) -> None:
     turns = toy()
-    config = config_of(checkpoint=inspect(str(bert), KINDS), learning_rate=0.003, epochs=8, max_length=32)
+    config = config_of(checkpoint=inspect(str(bert), KINDS), **FINE_TUNING, epochs=8, max_length=32)
     made = trained(config, Corpus(turns, turns[::3], [], []), tmp_path / "out")
     folder = write(tmp_path / "model", made)
     card, model = load(folder, "cpu", 64)

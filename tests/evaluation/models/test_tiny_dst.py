@@ -369,7 +369,8 @@ def test_a_hundred_dialogues_of_a_service_teach_it(real_data: Path, tmp_path: Pa
     known = read_labels(str(real_data / "sgd"), "train").rows
     train, chosen = held_out(known, 0.2, "0", lambda one: one.opening)
     config = Config(
-        size=64, batch_size=4, learning_rate=0.005, epochs=8, patience=8, seed=str(SEED), threads=1, device="cpu"
-    )
+        size=64, batch_size=4, learning_rate=0.005, schedule="linear", clip=1.0, epochs=8, patience=8, seed=str(SEED),
+        threads=1, device="cpu",
+    )  # fmt: skip
     trained = training.train(config, lambda: TinyLearner(config, train, chosen), str(tmp_path), {})
     assert trained.best.dev > 0.3

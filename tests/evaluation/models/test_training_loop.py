@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from parapet.evaluation.models.devices import check_installed, device_of, enough_memory, seed_all
-from parapet.evaluation.models.training import LOG, STATE, Learner, Schedule, Trained, fit
+from parapet.evaluation.models.training import LOG, STATE, Learner, Trained, TrainingConfig, fit
 from parapet.schemas.errors import InputError
 
 HEADER = {"pipeline": "train_line", "options": {"epochs": 6, "seed": "0"}, "inputs": []}
@@ -28,21 +29,26 @@ class Line(Learner):
 
     metric = "fit"
 
-    def __init__(self, devs: list[float], stop_at: int = -1) -> None:
+    def __init__(self, devs: list[float], stop_at: int = -1, examples: int = 20) -> None:
         seed_all("0", "parameters")
         self.module = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1))
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=0.01)
         self.devs, self.stop_at, self.steps = iter(devs), stop_at, 0
-        self.x = torch.arange(60.0).reshape(20, 3) / 60
+        self.x = torch.arange(3.0 * examples).reshape(examples, 3) / (3 * examples)
+        self.batches_seen: list[list[int]] = []
+        self.losses: list[float] = []
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        yield from torch.randperm(20, generator=generator).split(8)
+        yield from torch.randperm(len(self.x), generator=generator).split(8)
 
     def loss(self, batch: Tensor) -> Tensor:
         self.steps += 1
         if self.steps == self.stop_at:
             raise Stopped
-        return (self.module(self.x[batch]).squeeze(1) - self.x[batch].sum(1)).square().mean()
+        loss = (self.module(self.x[batch]).squeeze(1) - self.x[batch].sum(1)).square().mean()
+        self.batches_seen.append(batch.tolist())
+        self.losses.append(float(loss.detach()))
+        return loss
 
     def dev(self) -> float:
         return next(self.devs)
@@ -51,8 +57,13 @@ class Line(Learner):
         return {}
 
 
-def run(out: Path, line: Line, patience: int = 9, header: object = HEADER) -> Trained:
-    return fit(line, Schedule(6, patience, "0"), str(out), header)  # type: ignore[arg-type]
+def config_of(**length: Any) -> TrainingConfig:
+    return TrainingConfig(batch_size=8, learning_rate=0.01, seed="0", threads=1, device="cpu", **length)
+
+
+def run(out: Path, line: Line, patience: int = 9, header: Mapping[str, Any] = HEADER, **length: Any) -> Trained:
+    length = length or {"epochs": 6, "patience": patience}
+    return fit(line, config_of(**length), str(out), header)
 
 
 def same(first: Trained, second: Trained) -> bool:
@@ -73,6 +84,82 @@ def test_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
     assert whole.best.epoch == 5
     log = (tmp_path / "cut" / LOG).read_bytes()
     assert [json.loads(row)["epoch"] for row in log.splitlines()] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("stop_at", [1, 5, 6, 14, 20])  # of 3 steps an epoch, and dev after every 5
+def test_a_training_by_steps_goes_on_to_the_same_end(tmp_path: Path, stop_at: int) -> None:
+    length, devs = {"steps": 20, "eval_steps": 5}, [0.3, 0.0, 1.0, 0.2]
+    whole = run(tmp_path / "whole", Line(devs), **length)
+    with pytest.raises(Stopped):
+        run(tmp_path / "cut", Line(devs, stop_at), **length)
+    done = (stop_at - 1) // 5
+    rest = Line(devs[done:])
+    assert same(run(tmp_path / "cut", rest, **length), whole)
+    assert rest.steps == 20 - 5 * done
+    # A perfect dev does not end it: the steps do.
+    assert [(row.step, row.epoch, row.best) for row in whole.log] == [
+        (5, 2, True), (10, 4, False), (15, 5, True), (20, 7, False)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("examples", [1, 7, 20, 400])
+def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path: Path, examples: int) -> None:
+    line = Line([0.0] * 4, examples=examples)
+    log = run(tmp_path, line, steps=11, eval_steps=3).log
+    assert line.steps == 11
+    assert [row.step for row in log] == [3, 6, 9, 11]
+    assert log[-1].best  # of equal ones that which has learned most
+
+
+def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path: Path) -> None:
+    line = Line([0.0] * 3)
+    run(tmp_path, line, steps=9, eval_steps=4)
+    seen = [int(number) for batch in line.batches_seen for number in batch]
+    for epoch in range(3):
+        assert sorted(seen[20 * epoch : 20 * (epoch + 1)]) == list(range(20))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.7])
+def test_the_learning_rate_rises_and_stays_or_falls(tmp_path: Path, schedule: str, warmup: float) -> None:
+    """Computed anew: over a share of the steps from nearly 0 to the full rate; then constant, or to nearly 0."""
+    total = 200
+    log = run(tmp_path, Line([0.0] * total), steps=total, eval_steps=1, schedule=schedule, warmup=warmup).log
+    rates = [row.learning_rate / 0.01 for row in log]
+    rising = round(warmup * total)
+    for step, rate in enumerate(rates):
+        if step < rising:
+            expected = (step + 1) / (rising + 1)
+        else:
+            expected = (total - step) / (total - rising) if schedule == "linear" else 1.0
+        assert rate == pytest.approx(expected), step
+    assert max(rates) == pytest.approx(1.0)
+
+
+def test_gradients_are_clipped(tmp_path: Path) -> None:
+    """Plain gradient descent of rate 1: a step is as long as the gradient that it follows."""
+
+    def moved(folder: str, clip: float) -> float:
+        line = Line([0.0])
+        before = [parameter.detach().clone() for parameter in line.module.parameters()]
+        line.optimiser = torch.optim.SGD(line.module.parameters(), lr=1.0)
+        run(tmp_path / folder, line, steps=1, eval_steps=1, clip=clip)
+        pairs = zip(before, line.module.parameters(), strict=True)
+        return float(torch.stack([(a - b.detach()).square().sum() for a, b in pairs]).sum().sqrt())
+
+    free = moved("free", 0.0)
+    assert moved("clipped", free / 2) == pytest.approx(free / 2, rel=1e-3)
+    assert moved("long", 2 * free) == pytest.approx(free, rel=1e-3)
+
+
+def test_the_log_has_the_curve_of_the_loss(tmp_path: Path) -> None:
+    line = Line([0.1, 0.2])
+    first, second = run(tmp_path, line, steps=55, eval_steps=40).log
+    losses = torch.tensor(line.losses)
+    assert first.losses == pytest.approx(losses[:40].view(20, 2).mean(1).tolist())
+    assert second.losses == pytest.approx(losses[40:].tolist())
+    sizes = torch.tensor([float(len(batch)) for batch in line.batches_seen])
+    assert second.loss == pytest.approx(float((losses * sizes)[40:].sum() / sizes[40:].sum()))
 
 
 def test_stops_when_it_is_no_better_or_cannot_be(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from parapet.evaluation.models.dst.tiny.steps import Reader, Track
 from parapet.evaluation.models.dst.tiny.targets import KEEP, Target, grouped, step_of, target
 from parapet.evaluation.models.dst.tiny.tracking import BUCKETS, Card, Tracking, rows_of
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
-from parapet.evaluation.models.training import Learner, Schedule, TrainingConfig
+from parapet.evaluation.models.training import Learner, TrainingConfig
 
 SCORED = 64  # dialogues at a time where nothing is trained
 ACCEPTS, REQUESTED = 3.0, 10.0  # what these losses weigh beside the others
@@ -41,11 +41,6 @@ class Config(TrainingConfig, frozen=True, kw_only=True):
     size: int
     drop: float = 0.5
     rare: float = 2.0
-
-    @property
-    def schedule(self) -> Schedule:
-        """With linear decay."""
-        return Schedule(self.epochs, self.patience, self.seed, decay=True, clip=1.0)
 
     @property
     def memory_hint(self) -> str:

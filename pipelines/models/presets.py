@@ -1,0 +1,72 @@
+"""Presets of a model: the settings of a paper, as flags that other flags override."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from parapet.pipelines.flags import StrictParser
+
+Preset = Mapping[str, str | int | float | bool]  # flag, without dashes, to its value; True for one that takes none
+
+EPOCHS, STEPS = ("epochs", "patience"), ("steps", "eval_steps")
+MEASUREMENTS = 10  # of the dev set in a training by --steps, where --eval_steps does not say
+
+
+class TrainingParser(StrictParser):
+    """The parser of a training: it adds the flags of a preset, and settles whether epochs or steps end the training.
+
+    Args:
+      name, description, example, note: see :class:`StrictParser`.
+      presets: by name.
+    """
+
+    def __init__(self, name: str, description: str, example: str, note: str, presets: Mapping[str, Preset]) -> None:
+        super().__init__(name, description, example, note)
+        self.presets = presets
+        if presets:
+            text = "settings of a paper, as below; other flags override them"
+            self.group("training")("--preset", choices=list(presets), help=text)
+            self.terms["presets"] = {preset: " ".join(_flags(table)) for preset, table in presets.items()}
+
+    def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+        """Parses strictly: a preset's flags first, so that those of the command line win."""
+        argv = self.check_flags(sys.argv[1:] if argv is None else argv, tuple)
+        given = {action.dest for token in argv if (action := self._action_of(token))}
+        left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
+        preset = {flag: value for flag, value in self._preset_of(argv).items() if flag not in left_out}
+        args, rest = super().parse([*_flags(preset), *argv])
+        if hasattr(args, "steps"):
+            self._settle_length(args, given)
+        return args, rest
+
+    def _action_of(self, token: str) -> argparse.Action | None:
+        return self._option_string_actions.get(token.partition("=")[0])
+
+    def _preset_of(self, argv: Sequence[str]) -> Preset:
+        """The preset that is requested; empty for none, and for one that argparse is going to refuse."""
+        table: Preset = {}
+        for number, token in enumerate(argv):
+            flag, equals, value = token.partition("=")
+            if flag == "--preset":
+                name = value if equals else "".join(argv[number + 1 : number + 2])
+                table = self.presets.get(name, {})
+        return table
+
+    def _settle_length(self, args: argparse.Namespace, given: Iterable[str]) -> None:
+        """Either epochs and patience or steps are numbers. Exits where a flag is given that does not go with it."""
+        by_steps = args.steps is not None
+        for flag, other in (("patience", "epochs"), ("eval_steps", "steps")):
+            if flag in given and by_steps == (other == "epochs"):
+                self.error(f"argument --{flag}: goes with --{other}")
+        if by_steps:
+            args.epochs = args.patience = None
+            if args.eval_steps is None:
+                args.eval_steps = max(1, args.steps // MEASUREMENTS)
+
+
+def _flags(table: Preset) -> list[str]:
+    """A preset as a command line."""
+    pairs = [(f"--{flag}", value) for flag, value in table.items()]
+    return [part for flag, value in pairs for part in ([flag] if value is True else [flag, str(value)])]
