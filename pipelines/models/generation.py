@@ -26,6 +26,7 @@ from parapet.pipelines.models.family import (
     device_to_train_on,
     digest_of_model,
     job_of,
+    named_digest,
     options_of,
     read_checkpoint,
     read_sets,
@@ -36,6 +37,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from parapet.evaluation.models.generation.inference import Job, Reranker
 
 DESCRIPTIONS = {
@@ -54,11 +57,12 @@ DEFAULTS = {
     ),
 }
 PREFIX_TUNED = "pt_t5"
-LEAST = {"max_input": 8, "max_output": 2, "prefix_length": 1, "prefix_size": 1}
+LEAST = {"max_input": 8, "max_output": 2, "prefix_length": 1, "prefix_embedding": 1, "prefix_size": 1}
 
 WARNINGS = {
     "without_acts": ("turn", "{n} without an act: the utterance is empty"),
     "cut_templates": ("turn", "{n} with more than --max_input tokens of templates: the beginning was cut off"),
+    "without_template": ("turn", "{n} with an act that has no template: it has a sentence in the schema's words"),
     "without_end": ("turn", "{n} with an utterance that did not end within --max_output tokens"),
 }
 
@@ -86,6 +90,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
     def add_train_flags(self, parser: StrictParser) -> None:
         """Corpora, a checkpoint, and limits."""
         add_corpora(parser)
+        _add_templates(parser)
         add_checkpoint(parser, "T5 to start from")
         add = add_training(parser, DEFAULTS[self.model])
         text = "maximum number of tokens of an input; longer ones lose their beginning"
@@ -94,8 +99,10 @@ each variant and set, for 'parapet evaluate --task generation'."""
         add("--max_output", rare=True, type=int, default=128, metavar="N", help=text)
         if self.model == PREFIX_TUNED:
             add("--prefix_length", type=int, default=10, metavar="N", help="positions of a prefix")
-            text = "size of the hidden layer of the MLPs that compute prefixes"
-            add("--prefix_size", rare=True, type=int, default=512, metavar="N", help=text)
+            text = "size of the embedding of each position, which an MLP turns into keys and values"
+            add("--prefix_embedding", rare=True, type=int, default=512, metavar="N", help=text)
+            text = "size of the hidden layer of the MLPs"
+            add("--prefix_size", rare=True, type=int, default=384, metavar="N", help=text)
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on, and looks at the checkpoint. Raises InputError for what cannot work."""
@@ -104,18 +111,21 @@ each variant and set, for 'parapet evaluate --task generation'."""
         device = device_to_train_on(args, "transformers")
         from parapet.evaluation.models.generation.data import read_examples
         from parapet.evaluation.models.generation.learning import Config, GenerationLearner
+        from parapet.evaluation.models.generation.templates import read_templates
 
-        train, dev, inputs = read_sets(args, read_examples, lambda example: example.opening)
+        templates, files = read_templates(args.templates) if args.templates else ({}, [])
+        read = partial(read_examples, templates=templates)
+        train, dev, inputs = read_sets(args, read, lambda example: example.opening)
         config = config_of(Config, args, model=self.model, device=device)
         return Training(
             model=self.model,
             output=args.output,
             options=options_of(args, (*TRAINING, *CORPORA, *LEAST), device=device),
-            inputs=inputs,
+            inputs=inputs + [("templates", str(path)) for path in files],
             packages=("torch", "transformers"),
             checkpoint=args.checkpoint,
             config=config,
-            learner=partial(GenerationLearner, config, checkpoint, train, dev),
+            learner=partial(GenerationLearner, config, checkpoint, train, dev, templates),
         )
 
     def add_predict_flags(self, parser: Parser) -> None:
@@ -123,6 +133,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
         add = parser.group(INPUT)
         if self.model == PREFIX_TUNED:
             add("--checkpoint", required=True, metavar="DIR", help="T5 that the model was trained with")
+        _add_templates(parser, " (default: those that the model was trained with)")
         add_sets(parser, variants=SCHEMA_VARIANTS, sets="other corpora: entities=unseen")
         add = parser.group("search")
         add("--beams", rare=True, type=int, metavar="N", help="beams of the search (default: as many as candidates)")
@@ -148,9 +159,11 @@ each variant and set, for 'parapet evaluate --task generation'."""
         from parapet.evaluation.models.generation.data import sources
         from parapet.evaluation.models.generation.decoding import Search
         from parapet.evaluation.models.generation.inference import Job, relative_of
+        from parapet.evaluation.models.generation.templates import read_templates
 
-        saving.check(args.model, self.model, checkpoint)
-        sets = tuple(sources(flags))
+        card = saving.check(args.model, self.model, checkpoint)
+        templates, files = read_templates(args.templates) if args.templates else (card.templates, [])
+        sets = tuple(sources(flags, templates))
         reranker = _reranker(args, [relative_of(source.name, flags.split) for source in sets])
         candidates = max(1, args.candidates) if reranker else args.candidates
         search = Search(args.batch_size, args.beams or max(1, candidates), candidates)
@@ -161,19 +174,25 @@ each variant and set, for 'parapet evaluate --task generation'."""
             ("--checkpoint", checkpoint),
             ("--nli_model", args.nli_model),
             *(("--also", path) for path in args.also),
+            *(("--templates", str(path)) for path in files),
         ]
         changed = "where the reranker chose another than the most likely"
         names = [source.name for source in sets]
         also = {name: (f"reranked/{name}", changed) if reranker else None for name in names}
         return Prediction(
             job=job,
-            header=_header(job),
+            header=_header(job, files),
             inputs=read + [(flag, path) for flag, path in more if path],
             asked="turns",
             answered="said",
             outputs=tuple(Output(relative_of(name, flags.split), f"said/{name}", "turn", also[name]) for name in names),
             warnings=WARNINGS,
         )
+
+
+def _add_templates(parser: StrictParser, default: str = "") -> None:
+    text = f"templates of your own in T2G2's format: a folder with SERVICE.tsv for each service{default}"
+    parser.group(INPUT)("--templates", metavar="DIR", reads=True, help=text)
 
 
 def _reranker(args: argparse.Namespace, files: Sequence[str]) -> Reranker | None:
@@ -198,7 +217,7 @@ def _reranker(args: argparse.Namespace, files: Sequence[str]) -> Reranker | None
     return reranker
 
 
-def _header(job: Job) -> dict[str, object]:
+def _header(job: Job, templates: Sequence[Path]) -> dict[str, object]:
     """What ``run.json`` says besides files and counts."""
     from parapet.evaluation.models.generation.inference import relative_of, scorer_of
     from parapet.evaluation.writing import sha256_of
@@ -220,6 +239,7 @@ def _header(job: Job) -> dict[str, object]:
             for folder in (reranker.others if reranker else ())
             for source in job.sets
         ],
+        "templates": [named_digest(str(path)) for path in templates],
         "inputs": [
             {"set": source.name, "name": file.relative, "sha256": sha256_of(as_path(file.path))}
             for source in job.sets

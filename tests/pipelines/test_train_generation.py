@@ -247,6 +247,43 @@ def test_turns_without_acts_are_told(
     assert "dialogues_001.json: [0].turns: not_sgd: Expected `array`" in told_of
 
 
+def test_templates_of_the_user_are_kept_with_the_model(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    lines = ("REQUEST!!city\tWhich one?", "CONFIRM!!city!!@\tYou go to @.", "INFORM!!has_garden!!True\tOutside.")
+    (folder / "Cafes_1.tsv").write_text("\n".join(lines))
+    corpora = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
+    given = ["ft_t5", *corpora, "--epochs", "1", *LEARNING[:-1]]  # with warnings
+    out = tmp_path / "out"
+    assert train([*given, "--templates", str(folder), "--output", str(out)]) == 0
+    told = capsys.readouterr().err
+    # Of 12 dialogues each has a request and a confirmation, and every other one a garden.
+    message = "42 of 72 acts have no template, and so a sentence in the schema's words: OFFER!!cafe_name!!@ of Cafes_1"
+    assert message in told
+    assert json.loads((out / MODEL).read_text())["templates"] == {"Cafes_1": dict(line.split("\t") for line in lines)}
+    head = json.loads((out / "run.json").read_text())
+    assert [one["name"] for one in head["inputs"] if one["flag"] == "templates"] == ["Cafes_1.tsv"]
+    asked = ["ft_t5", "--quiet", "--model", str(out), "--reference", str(made / "toy")]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "Cafes_2.tsv").write_text("GOODBYE\tBye.")
+    counts = {}
+    for name, flags in {"own": [], "other": ["--templates", str(other)]}.items():
+        assert predict([*asked, *flags, "--output", str(tmp_path / name)]) == 0
+        head = json.loads((tmp_path / name / "run.json").read_text())
+        counts[name] = head["counts"]["without_template/original"], [one["name"] for one in head["templates"]]
+    assert counts == {"own": (6 + 6 + 3, []), "other": (30, ["Cafes_2.tsv"])}
+    no = ["--output", str(tmp_path / "no")]
+    told = refused([*asked, "--variants", str(made / "variants"), *no], capsys)
+    assert "--variants: the model has --templates, which no schema changes" in told
+    (folder / "Cafes_1.tsv").write_text("GOODBYE\tBye.\nINFORM!!city!!@\tThere.")
+    told = refused([*given, "--templates", str(folder), *no], capsys, run=train)
+    assert "Cafes_1.tsv: line 2: the key has 1 values and the sentence 0" in told
+    assert "has no templates: expected a folder" in refused([*asked, "--templates", str(tmp_path), *no], capsys)
+
+
 def test_bad_training_input_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--output", str(tmp_path / "out")]
 

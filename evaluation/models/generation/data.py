@@ -1,53 +1,23 @@
-"""System turns and the templates of their acts: what models learn from, and the sets that utterances are generated for.
-
-A template is a short sentence for each act of a turn (T2G2; Kale and Rastogi 2020). Theirs are written by hand for each
-slot. These are built from the schema's words, as the references of SGSAcc are, so that an unseen service, or a variant
-of one, has some too."""
+"""System turns and the templates of their acts: what models learn from, and the sets that utterances are for."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from parapet.evaluation.generation.corpus import Kinds, SystemTurn, kinds_of, read, system_turns
-from parapet.evaluation.generation.references import Act, ServiceWords, references, services_of, varied_words, words_of
+from parapet.evaluation.generation.references import ServiceWords, services_of, varied_words, words_of
 from parapet.evaluation.models.examples import Examples
+from parapet.evaluation.models.generation.templates import NONE, Templates, key_of, template_of, text_of
 from parapet.evaluation.sets import ORIGINAL, Sources, find_sets
-from parapet.schemas.dialogue import is_marker
 from parapet.schemas.dialogue_files import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, read_root
 from parapet.schemas.service import Service
 from parapet.transforms.corpora import dialogues_of, read_corpus
-
-# Before a sentence that does not tell which act it is; other acts have their name.
-LEADS = {"INFORM": "", "OFFER": "How about this:", "CONFIRM": "Please confirm:"}
-
-
-def text_of(acts: Iterable[Act], words: Mapping[str, ServiceWords]) -> str:
-    """The sentences of a turn's acts, in their order.
-
-    Args:
-      acts: of the turn.
-      words: of each service.
-    """
-    return " ".join(sentence(act, words[act.service]) for act in acts)
-
-
-def sentence(act: Act, words: ServiceWords) -> str:
-    """That of one act: ``How about this: Name of the restaurant is Opa.``"""
-    text = " ".join(references(act, words)[0].split())
-    if act.act == "REQUEST" and act.values:
-        text = f"{text}: {' or '.join(act.values)}"
-    lead = LEADS.get(act.act, f"{_name(act)}:") if act.states and not is_marker(act.act, act.slot) else ""
-    return f"{lead} {text}{'' if text[-1:] in '.?!' else '.'}".lstrip()
-
-
-def _name(act: Act) -> str:
-    return act.act.replace("_", " ").capitalize()
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -65,12 +35,13 @@ class Example(msgspec.Struct, frozen=True):
     opening: str
 
 
-def read_examples(root: str, split: str) -> Examples[Example]:
+def read_examples(root: str, split: str, templates: Templates = NONE) -> Examples[Example]:
     """The system turns of a split, in the order of dialogue ids.
 
     Args:
       root: a corpus.
       split: ``train``.
+      templates: the user's; a warning says how many acts have none.
 
     Raises:
       InputError: a file cannot be read; there is no such split, no act, no utterance.
@@ -81,7 +52,9 @@ def read_examples(root: str, split: str) -> Examples[Example]:
         openings.setdefault(turn.dialogue_id, turn.previous)
     rows = [
         Example(
-            text_of(turn.acts, corpus.words[ORIGINAL]), " ".join(turn.utterance.split()), openings[turn.dialogue_id]
+            text_of(turn.acts, corpus.words[ORIGINAL], templates),
+            " ".join(turn.utterance.split()),
+            openings[turn.dialogue_id],
         )
         for turn in corpus.turns
         if turn.acts and turn.utterance.strip()
@@ -91,6 +64,11 @@ def read_examples(root: str, split: str) -> Examples[Example]:
     if len(rows) < len(corpus.turns):
         left = len(corpus.turns) - len(rows)
         logging.warning("%s: %s system turns have no act or no utterance: they are left out", root, f"{left:,}")
+    acts = [act for turn in corpus.turns for act in turn.acts]
+    if templates and (without := [act for act in acts if template_of(act, templates) is None]):
+        message = "%s: %s of %s acts have no template, and so a sentence in the schema's words: %s of %s for one"
+        first = without[0]
+        logging.warning(message, root, f"{len(without):,}", f"{len(acts):,}", key_of(first), first.service)
     schemas = {one.split: one.path for one in read_root(root, leave_out_bad=True)}
     files = sorted(file.path for file in read_corpus(root, [split]).files)
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])
@@ -109,47 +87,62 @@ class Source(msgspec.Struct, frozen=True):
       files: of its dialogues, by name.
       kinds: of its slots.
       words: of its services, by the names that the dialogues have.
+      templates: the user's.
     """
 
     name: str
     files: tuple[DialogueFile, ...]
     kinds: Kinds
     words: dict[str, ServiceWords]
+    templates: Templates = NONE
 
 
 class TurnTemplate(msgspec.Struct, frozen=True):
-    """A system turn, and the templates of its acts; empty where it has no acts."""
+    """A system turn.
+
+    Attributes:
+      text: the sentences of its acts; empty where it has none.
+      whole: whether each act has a template of the user's.
+    """
 
     turn: SystemTurn
     text: str
+    whole: bool
 
 
-def sources(flags: Sources) -> list[Source]:
+def sources(flags: Sources, templates: Templates = NONE) -> list[Source]:
     """The sets, the original first.
 
     A variant has the dialogues of the original: its acts, in the variant's words.
 
+    Args:
+      flags: name the sets.
+      templates: the user's.
+
     Raises:
-      InputError: something is missing, or two sets have one name.
+      InputError: something is missing, two sets have one name, or there are variants although templates are given.
     """
     (name, path, _), *roots = find_sets(flags)
-    services, original = _source(name, path, flags.split)
+    services, original = _source(name, path, flags.split, templates)
     found = [original]
     for name, path, kind in roots:
         if kind == "variant":
+            if templates:
+                reason = "the model has --templates, which no schema changes: its utterances would be the original's"
+                raise InputError(reason, "--variants")
             words = varied_words(services, read_root(path, leave_out_bad=True), name)
             found.append(Source(name, original.files, original.kinds, words))
         else:
-            found.append(_source(name, path, flags.split)[1])
+            found.append(_source(name, path, flags.split, templates)[1])
     return found
 
 
-def _source(name: str, root: Path, split: str) -> tuple[list[Service], Source]:
+def _source(name: str, root: Path, split: str, templates: Templates) -> tuple[list[Service], Source]:
     schemas = {one.split: one for one in read_root(root, leave_out_bad=True)}
     files = tuple(sorted(read_corpus(root, [split]).files, key=lambda file: file.relative))
     services = services_of(schemas, split)
     words = {service.service_name: words_of(service) for service in services}
-    return services, Source(name, files, kinds_of(services), words)
+    return services, Source(name, files, kinds_of(services), words, templates)
 
 
 def turns_of(source: Source, file: int) -> Iterator[list[TurnTemplate]]:
@@ -159,8 +152,11 @@ def turns_of(source: Source, file: int) -> Iterator[list[TurnTemplate]]:
         if isinstance(dialogue, InputError):
             raise InputError(dialogue.reason, of.path, f"[{position}].{dialogue.where}".rstrip("."))
         try:
-            yield [
-                TurnTemplate(turn, text_of(turn.acts, source.words)) for turn in system_turns(dialogue, source.kinds)
-            ]
+            yield [_with_text(turn, source) for turn in system_turns(dialogue, source.kinds)]
         except InputError as error:
             raise InputError(error.reason, of.path, error.where) from None
+
+
+def _with_text(turn: SystemTurn, source: Source) -> TurnTemplate:
+    whole = all(template_of(act, source.templates) is not None for act in turn.acts)
+    return TurnTemplate(turn, text_of(turn.acts, source.words, source.templates), whole)

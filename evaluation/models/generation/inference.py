@@ -166,6 +166,7 @@ class Job(inference.Job[SourceFile, Turns, Generator], frozen=True, kw_only=True
         counts = {
             "without_acts": len(turns) - len(with_acts),
             "cut_templates": sum(one.cut for one in with_acts),
+            "without_template": sum(not one.whole for one in chunk.turns) if source.templates else 0,
             "without_end": sum(one.unfinished for one in with_acts),
             "reranked": sum(best[place] != first[place] for place in first),
         }

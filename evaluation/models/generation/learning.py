@@ -15,6 +15,7 @@ from parapet.evaluation.models.generation import saving
 from parapet.evaluation.models.generation.data import Example, texts_of
 from parapet.evaluation.models.generation.prefixes import Prefixes, attach, shape_of
 from parapet.evaluation.models.generation.saving import inputs_of, targets_of
+from parapet.evaluation.models.generation.templates import NONE, Templates
 from parapet.evaluation.models.pretrained import longest
 from parapet.evaluation.models.training import Learner, TrainingConfig
 from parapet.transforms.checkpoints import Checkpoint, digest
@@ -30,13 +31,15 @@ class Config(TrainingConfig, frozen=True, kw_only=True):
     Attributes:
       model: ``ft_t5`` or ``pt_t5``.
       max_input, max_output: tokens at most.
-      prefix_length: positions of the prefixes; ``prefix_size`` the width of the hidden layer of their MLPs.
+      prefix_length: positions of the prefixes.
+      prefix_embedding, prefix_size: widths of the MLPs' input and of their hidden layer.
     """
 
     model: str
     max_input: int
     max_output: int
     prefix_length: int = 0
+    prefix_embedding: int = 0
     prefix_size: int = 0
 
     @property
@@ -52,6 +55,7 @@ class GenerationLearner(Learner):
       config: how it is trained.
       checkpoint: of the T5.
       train, dev: system turns.
+      templates: the user's, for the card.
 
     Raises:
       InputError: the checkpoint cannot be loaded.
@@ -60,12 +64,18 @@ class GenerationLearner(Learner):
     metric = "mean token probability"
 
     def __init__(
-        self, config: Config, checkpoint: Checkpoint, train: Sequence[Example], dev: Sequence[Example]
+        self,
+        config: Config,
+        checkpoint: Checkpoint,
+        train: Sequence[Example],
+        dev: Sequence[Example],
+        templates: Templates = NONE,
     ) -> None:
         self.tokenizer, t5 = saving.load_t5(checkpoint)
         longest(self.tokenizer, t5, config.max_input, "--max_input")
         device = torch.device(config.device)
-        self.config, self.checkpoint, self.device, self.t5 = config, checkpoint, device, t5.to(device)
+        self.config, self.checkpoint, self.templates = config, checkpoint, templates
+        self.device, self.t5 = device, t5.to(device)
         tokenizer = self.tokenizer
         self.pad = int(tokenizer.pad_token_id)
         self.train, self._dev = (self._encoded(tokenizer, of, name) for of, name in ((train, "train"), (dev, "dev")))
@@ -74,8 +84,8 @@ class GenerationLearner(Learner):
         if config.model == PREFIX_TUNED:
             t5.requires_grad_(False)
             self.held = attach(t5)
-            width = int(t5.config.d_model)
-            self.prefixes = Prefixes(shape_of(t5), config.prefix_length, width, config.prefix_size).to(device)
+            sizes = config.prefix_length, config.prefix_embedding, config.prefix_size
+            self.prefixes = Prefixes(shape_of(t5), *sizes).to(device)
             self.module = self.prefixes
         # Of one kernel for all parameters; the results are those of a loop over them.
         self.optimiser = torch.optim.Adam(self.module.parameters(), lr=config.learning_rate, fused=True)
@@ -129,6 +139,7 @@ class GenerationLearner(Learner):
             max_input=self.config.max_input,
             max_output=self.config.max_output,
             prefix=self.config.prefix_length,
+            templates=self.templates,
         )
         if self.prefixes is None:
             return saving.tuned_files(card, self.tokenizer, self.t5)

@@ -2,7 +2,8 @@
 
 Each of the three kinds of attention has prefixes and an MLP of its own (Chen, Lin and Byrne 2023, Appendix E): an
 embedding for each position of the prefix, and two layers with tanh between them that give the keys and values of all
-layers of the T5.
+layers of the T5. The paper's "two hidden dimensions being 512 and 384" are the embedding and the layer after it: of the
+ways to read this, it is the one with 7.7M parameters, 68.2M with T5-small (7,702,656 and 68,209,280).
 
 T5's encoder takes no past keys. So the prefixes are put in where attention is computed: transformers lets one register
 a function for that. There every layer has its keys, those of a cache with them, and its position bias. A prefix has no

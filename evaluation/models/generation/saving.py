@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.models.generation.prefixes import Held, Shape
 
 
-FORMAT = 1
+FORMAT = 2  # 1 had the acts in their own order
 ARCHITECTURES = pretrained.BY_MODEL["ft_t5"]  # and of pt_t5
 
 Row = list[int]
@@ -51,6 +51,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
       max_input: tokens of an input at most.
       max_output: tokens of an utterance at most.
       prefix: positions of the prefixes; 0 where the model was fine-tuned.
+      templates: the user's, which its inputs were made with: service to key to sentence.
     """
 
     format: int = FORMAT
@@ -58,6 +59,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     max_input: int
     max_output: int
     prefix: int = 0
+    templates: Mapping[str, Mapping[str, str]] = {}
 
 
 class Loaded(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.predictions import Candidate
 from parapet.evaluation.generation.references import Act, ServiceWords, Words
 from parapet.evaluation.models.examples import held_out
-from parapet.evaluation.models.generation.data import read_examples, sentence, text_of
+from parapet.evaluation.models.generation.data import read_examples
 from parapet.evaluation.models.generation.decoding import Generator, Search
 from parapet.evaluation.models.generation.inference import chosen, merged
 from parapet.evaluation.models.generation.learning import Config, GenerationLearner
@@ -35,27 +35,6 @@ WORDS = {
 
 def act(name: str, slot: str = "", *values: str, kind: Any = "free") -> Act:
     return Act("Cafes_1", name, slot, values, values, kind)
-
-
-def test_templates() -> None:
-    told = {
-        act("REQUEST", "city"): "Request City of the cafe.",
-        act("REQUEST", "city", "Oslo", "Rome"): "Request City of the cafe: Oslo or Rome.",
-        act("INFORM", "city", "Oslo"): "City of the cafe is Oslo.",
-        act("OFFER", "city", "Oslo"): "How about this: City of the cafe is Oslo.",
-        act("CONFIRM", "city", "Oslo"): "Please confirm: City of the cafe is Oslo.",
-        act("RECOMMEND_IT", "city", "St. Louis Mo."): "Recommend it: City of the cafe is St. Louis Mo.",
-        act("INFORM", "has_garden", "False", kind="boolean"): "Whether it has a garden? No.",
-        act("CONFIRM", "has_garden", "True", kind="boolean"): "Please confirm: Whether it has a garden? Yes.",
-        act("INFORM_COUNT", "count", "3", kind="marker"): "There are 3 results.",
-        act("OFFER_INTENT", "intent", "FindCafe", kind="marker"): "Offer to find a cafe.",
-        act("GOODBYE", kind="none"): "Goodbye.",
-        act("SOMETHING", kind="none"): "Something.",
-    }
-    assert {one: sentence(one, WORDS["Cafes_1"]) for one in told} == told
-    both = [act("OFFER", "city", "Oslo"), act("REQ_MORE", kind="none")]
-    assert text_of(both, WORDS) == "How about this: City of the cafe is Oslo. Request more."
-    assert text_of([], WORDS) == ""
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +129,7 @@ CONFIG = Config(
     max_input=64,
     max_output=16,
     prefix_length=4,
+    prefix_embedding=16,
     prefix_size=8,
     batch_size=9,
     learning_rate=0.05,

@@ -1,0 +1,173 @@
+"""The input of ft_t5 and pt_t5: templates of acts, in T2G2's order; the user's own, in T2G2's format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from parapet.evaluation.generation.references import Act, ServiceWords, Words
+from parapet.evaluation.models.generation.templates import key_of, read_templates, sentence, template_of, text_of
+from parapet.schemas.errors import InputError
+
+WORDS = {
+    "Cafes_1": ServiceWords(
+        {"city": Words("city", "City of the cafe"), "has_garden": Words("has garden", "Whether it has a garden")},
+        {"FindCafe": Words("find cafe", "find a cafe")},
+    ),
+    "Taxis_1": ServiceWords({}, {}),
+}
+# In the format of T2G2: generation/utterance_templates of google-research/task-oriented-dialogue.
+CAFES = """\
+CONFIRM!!city!!@\tYou go to @.
+INFORM!!city!!@\tIt is in @.
+INFORM!!city!!@@\tThey are in @ and @.
+INFORM!!city!!dontcare\tThey are anywhere.
+INFORM!!has_garden!!False\tYou sit inside.
+INFORM!!has_garden!!True\tYou sit outside.
+INFORM_COUNT!!FindCafe!!count!!@\tI found @ cafes.
+NOTIFY_SUCCESS!!FindCafe\tYour table is booked.
+OFFER!!city!!@\tHow about @?
+OFFER_INTENT!!FindCafe\tShall I look for a cafe?
+REQUEST!!city\tIn which place?
+REQUEST!!city!!@@\tIn @ or @?
+REQ_MORE\tAnything else?
+"""
+
+
+def act(name: str, slot: str = "", *values: str, kind: Any = "free", service: str = "Cafes_1", intent: str = "") -> Act:
+    return Act(service, name, slot, values, values, kind, intent)
+
+
+def write(folder: Path, **services: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for service, lines in services.items():
+        (folder / f"{service}.tsv").write_bytes(lines.encode())
+    return folder
+
+
+def test_sentences_in_the_words_of_the_schema() -> None:
+    said = {
+        act("REQUEST", "city"): "Request City of the cafe.",
+        act("REQUEST", "city", "Oslo", "Rome"): "Request City of the cafe: Oslo or Rome.",
+        act("INFORM", "city", "Oslo"): "City of the cafe is Oslo.",
+        act("OFFER", "city", "Oslo"): "How about this: City of the cafe is Oslo.",
+        act("CONFIRM", "city", "Oslo"): "City of the cafe is Oslo.",
+        act("RECOMMEND_IT", "city", "St. Louis Mo."): "Recommend it: City of the cafe is St. Louis Mo.",
+        act("INFORM", "has_garden", "False", kind="boolean"): "Whether it has a garden? No.",
+        act("INFORM_COUNT", "count", "3", kind="marker"): "There are 3 results.",
+        act("OFFER_INTENT", "intent", "FindCafe", kind="marker"): "Offer to find a cafe.",
+        act("GOODBYE", kind="none"): "Goodbye.",
+        act("SOMETHING", kind="none"): "Something.",
+    }
+    assert {one: sentence(one, WORDS["Cafes_1"]) for one in said} == said
+    both = [act("OFFER", "city", "Oslo"), act("REQ_MORE", kind="none")]
+    assert text_of(both, WORDS) == "How about this: City of the cafe is Oslo. Request more."
+    assert text_of([], WORDS) == ""
+
+
+def test_the_keys_of_t2g2(tmp_path: Path) -> None:
+    templates, paths = read_templates(str(write(tmp_path / "t", Cafes_1=CAFES, Cafes_2="GOODBYE\tBye.\n")))
+    assert [path.name for path in paths] == ["Cafes_1.tsv", "Cafes_2.tsv"]
+    said = {
+        act("INFORM", "city", "Oslo"): "It is in Oslo.",
+        act("INFORM", "city", "@", "a\t{b}"): "They are in @ and a {b}.",
+        act("INFORM", "city", "dontcare"): "They are anywhere.",
+        act("INFORM", "has_garden", "False", kind="boolean"): "You sit inside.",
+        act("INFORM_COUNT", "count", "3", kind="marker", intent="FindCafe"): "I found 3 cafes.",
+        act("NOTIFY_SUCCESS", kind="none", intent="FindCafe"): "Your table is booked.",
+        act("OFFER_INTENT", "intent", "FindCafe", kind="marker"): "Shall I look for a cafe?",
+        act("REQUEST", "city"): "In which place?",
+        act("REQUEST", "city", "Oslo", "Rome"): "In Oslo or Rome?",
+        act("REQ_MORE", kind="none"): "Anything else?",
+        # Without a template of its own.
+        act("REQUEST", "city", "Oslo"): "Request City of the cafe: Oslo.",
+        act("NOTIFY_SUCCESS", kind="none", intent="BuyCafe"): "The request was successful.",
+        act("GOODBYE", kind="none"): "Goodbye.",
+    }
+    assert {one: text_of([one], WORDS, templates) for one in said} == said
+    missing = [key_of(one) for one in said if template_of(one, templates) is None]
+    assert missing == ["REQUEST!!city!!@", "NOTIFY_SUCCESS!!BuyCafe", "GOODBYE"]
+
+
+def test_acts_are_in_the_order_of_t2g2_in_each_frame(tmp_path: Path) -> None:
+    acts = [
+        act("REQ_MORE", kind="none"),
+        act("CONFIRM", "city", "Oslo"),
+        act("CONFIRM", "has_garden", "True", kind="boolean"),
+        act("REQUEST", "city"),
+        act("INFORM", "city", "Oslo"),
+        act("INFORM_COUNT", "count", "3", kind="marker", intent="FindCafe"),
+        act("OFFER", "city", "Rome"),
+        act("INFORM", "city", "Bonn", service="Taxis_1"),
+    ]
+    templates, _ = read_templates(str(write(tmp_path / "t", Cafes_1=CAFES)))
+    assert text_of(acts, WORDS, templates) == (
+        "Please confirm the following details: I found 3 cafes. It is in Oslo. In which place? You go to Oslo. "
+        "Whether it has a garden? Yes. Anything else? How about Rome? city is Bonn."
+    )
+    assert text_of(acts[1:3], WORDS) == (
+        "Please confirm the following details: City of the cafe is Oslo. Whether it has a garden? Yes."
+    )
+
+
+SENTENCES = st.lists(st.sampled_from(["@", "{value}", "%s", "\\1", "It is", "!!", "é,", "."]), min_size=1, max_size=6)
+VALUES = st.text(st.characters(codec="utf-8"), max_size=6)
+
+
+def plainly(template: str, values: Sequence[str]) -> str:
+    """A template with its values, one after another."""
+    rest, done = template, ""
+    for value in values:
+        before, _, rest = rest.partition("@")
+        done += before + value
+    return " ".join((done + rest).split())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(SENTENCES, st.lists(VALUES, max_size=6), st.text("abc_", min_size=1, max_size=5))
+def test_any_template_is_filled_with_any_values(tmp_path: Path, parts: list[str], values: list[str], slot: str) -> None:
+    template = " ".join(parts)
+    given_values = tuple((values + ["x"] * 6)[: template.count("@")])
+    one = act("INFORM", slot, *given_values)
+    assume(key_of(one).count("@") == len(given_values))  # the key of a boolean has its value
+    folder = write(tmp_path / "t", Cafes_1=f"{key_of(one)}\t{template}\r\n\n")
+    templates, _ = read_templates(str(folder))
+    assert text_of([one], WORDS, templates) == plainly(template, given_values)
+    # The same values in another number have no template: the sentence is ours, and says each of them.
+    more = act("INFORM", slot, *given_values, "Oslo")
+    assert template_of(more, templates) is None
+    assert "Oslo" in text_of([more], WORDS, templates)
+
+
+def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path: Path) -> None:
+    expected = "expected a key, a tab and a sentence"
+    bad = {
+        "GOODBYE": expected,
+        "GOODBYE\t": expected,
+        "GOODBYE\tBye\tBye": expected,
+        "INFORM!!city!!@ It is @.": expected,
+        "INFORM!!city!!@\tIt is here.": "the key has 1 values and the sentence 0: write @ in both for each value",
+        "INFORM!!city\tIt is @ @.": "the key has 0 values and the sentence 2: write @ in both for each value",
+    }
+    for line, reason in bad.items():
+        folder = write(tmp_path / "t", Cafes_1=f"\ufeffREQ_MORE\tAnything else?\n\n{line}\n")
+        with pytest.raises(InputError, match=re.escape(reason)) as error:
+            read_templates(str(folder))
+        assert (error.value.path, error.value.where) == (str(folder / "Cafes_1.tsv"), "line 3")
+    (tmp_path / "t" / "Cafes_1.tsv").write_bytes(b"GOODBYE\t\xe9")
+    with pytest.raises(InputError, match="not UTF-8 at byte 8"):
+        read_templates(str(folder))
+    for place in (tmp_path, tmp_path / "none", tmp_path / "t" / "Cafes_1.tsv"):
+        with pytest.raises(InputError, match="has no templates: expected a folder with SERVICE"):
+            read_templates(str(place))
+
+
+def test_of_lines_with_one_key_the_last_counts(tmp_path: Path) -> None:
+    folder = write(tmp_path / "t", Cafes_1="\ufeffGOODBYE\tBye.\nGOODBYE\tSee  you.\r\n")
+    assert read_templates(str(folder))[0] == {"Cafes_1": {"GOODBYE": "See you."}}
