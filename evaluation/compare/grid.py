@@ -110,14 +110,15 @@ def grid(board: Board, group: str = WHOLE) -> Grid:
             Block(_block_title(board, task, metric), metric, board.systems, [_mean(row) for row in rows], rows)
         )
     averaged = {(column.task, column.metric) for column in board.columns if column.in_average}
-    if group == WHOLE and len(averaged) > 1:
+    several = sum(not extra for _, extra in keys) > 1  # of one set the column of means is not shown
+    if group == WHOLE and len(averaged) > 1 and several:
         empty: list[list[Value | None]] = [[None] * len(keys) for _ in board.systems]
         averages = [board.average[name] for name in board.systems]
         blocks.insert(0, Block("Average", AVERAGE, board.systems, averages, empty))
     elif group == WHOLE and len(blocks) == 1:
         blocks = [msgspec.structs.replace(blocks[0], means=[board.average[name] for name in board.systems])]
     names = [metric_label(extra) if extra else _shared_label(board, at, of_rows) for at, extra in keys]
-    return Grid(names, blocks, sum(not extra for _, extra in keys) > 1)
+    return Grid(names, blocks, several)
 
 
 def _shared_label(board: Board, name: str, columns: Sequence[Column]) -> str:

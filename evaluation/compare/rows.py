@@ -100,8 +100,9 @@ def _read(outcome: Outcome, metrics: Iterable[str]) -> pa.Table | None:
     if not tables:
         return None
     table = pa.concat_tables(tables)
-    # What has no sets has one whose name is empty.
-    return table.filter(pc.is_in(table["set"], pa.array(["", *outcome.sets])))
+    named = [name for name in outcome.sets if not name.startswith("#")]
+    # What has no sets has one, whose name is empty or that of the split.
+    return table.filter(pc.is_in(table["set"], pa.array(["", *named]))) if named else table
 
 
 def _sums(table: pa.Table, task: str, metrics: Sequence[str]) -> dict[Column, Sums]:

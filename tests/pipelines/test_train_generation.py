@@ -16,6 +16,7 @@ from two_workers import TWO_WORKERS
 
 from parapet.evaluation.models.generation import learning
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.pipelines.compare import run as compare
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 from parapet.transforms.checkpoints import digest
@@ -198,6 +199,20 @@ def test_the_reranker_raises_sgsacc(
     counts = json.loads((tmp_path / "ranked" / "run.json").read_text())["counts"]
     differ = sum(one["utterance"] != other["utterance"] for one, other in zip(*rows.values(), strict=True))
     assert counts["reranked/original"] == differ > 0
+    # On a page, with intervals and tests: of one set there is no mean over sets.
+    systems = [f"{name}={tmp_path / f's-{name}'}" for name in found]
+    board = tmp_path / "board"
+    assert compare(["--quiet", "--systems", *systems, "--replicates", "100", "--output", str(board)]) == 0
+    leaderboard = json.loads((board / "leaderboard.json").read_text())
+    assert [(one["first"], one["second"], one["column"]) for one in leaderboard["tests"]] == [
+        ("ranked", "plain", "generation/#ALL/sgsacc")
+    ]
+    for one in leaderboard["values"]:
+        name, metric, value = one["system"], one["metric"], one["value"]
+        assert value == found[name]["#ALL"][metric]
+        assert (one["low"], one["high"]) == (None, None) if metric == "bleu" else one["low"] < value < one["high"]
+    lines = [line.split(" | ")[0] for line in (board / "table.md").read_text().splitlines() if line.startswith("| ")]
+    assert lines == ["| system", "| ---", "| **SGSAcc**", "| ranked", "| plain", "| **BLEU**", "| ranked", "| plain"]
     # Two models, the best of each: what either of them says well is said.
     both = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), "--rerank", "lexical"]
     assert predict([*both, "--also", str(tmp_path / "plain"), "--output", str(tmp_path / "both")]) == 0
