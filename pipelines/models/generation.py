@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parapet.evaluation.models.generation.inference import Job, Reranker
+    from parapet.pipelines.models.presets import Preset
 
 DESCRIPTIONS = {
     "ft_t5": """\
@@ -49,12 +50,21 @@ schema's words, as in T2G2 (Kale and Rastogi 2020).""",
 Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system turn. Its input is that of ft_t5.""",
 }
 DEFAULTS = {
-    "ft_t5": Defaults(
-        epochs=20, patience=3, batch=16, rate=3e-4, unit="turns", schedule="linear", warmup=0.05, clip=1.0
-    ),
-    "pt_t5": Defaults(
-        epochs=40, patience=5, batch=16, rate=1e-3, unit="turns", schedule="linear", warmup=0.05, clip=1.0
-    ),
+    "ft_t5": Defaults(20, 3, 16, 3e-4, "turns", "AdamW", schedule="linear", warmup=0.05, clip=1.0),
+    "pt_t5": Defaults(40, 5, 16, 1e-3, "turns", "AdamW", schedule="linear", warmup=0.05, clip=1.0),
+}
+# SGSAcc (Chen, Lin and Byrne 2023), Appendix E. Patience of as many epochs stops none.
+SGSACC: Preset = {
+    "epochs": 3,
+    "patience": 3,
+    "batch_size": 8,
+    "learning_rate": 1e-4,
+    "schedule": "constant",
+    "warmup": 0.0,
+}
+PRESETS: dict[str, dict[str, Preset]] = {
+    "ft_t5": {"sgsacc": SGSACC},
+    "pt_t5": {"sgsacc": {**SGSACC, "prefix_length": 10, "prefix_embedding": 512, "prefix_size": 384}},
 }
 PREFIX_TUNED = "pt_t5"
 LEAST = {"max_input": 8, "max_output": 2, "prefix_length": 1, "prefix_embedding": 1, "prefix_size": 1}
@@ -77,7 +87,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
-        self.description = DESCRIPTIONS[model]
+        self.description, self.presets = DESCRIPTIONS[model], PRESETS[model]
         self.example = f"  parapet train {model} --train my_corpus --checkpoint t5-small --output my_model"
         command = f"  parapet predict {model} --model my_model{' --checkpoint t5-small' * (model == PREFIX_TUNED)}"
         self.predict_example = f"""\

@@ -88,7 +88,7 @@ class GenerationLearner(Learner):
             self.prefixes = Prefixes(shape_of(t5), *sizes).to(device)
             self.module = self.prefixes
         # Of one kernel for all parameters; the results are those of a loop over them.
-        self.optimiser = torch.optim.Adam(self.module.parameters(), lr=config.learning_rate, fused=True)
+        self.optimiser = torch.optim.AdamW(self.module.parameters(), lr=config.learning_rate, fused=True)
 
     def _encoded(self, tokenizer: Any, of: Sequence[Example], name: str) -> tuple[Rows, Rows]:
         texts, said = texts_of(of)

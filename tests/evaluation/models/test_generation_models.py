@@ -270,3 +270,24 @@ def test_candidates_of_several_systems() -> None:
     first = [Candidate("b", -1.0), Candidate("a", -2.0)]
     second = [Candidate("a", -0.5), Candidate("c", -1.0)]
     assert merged(first, second) == (Candidate("a", -0.5), Candidate("b", -1.0), Candidate("c", -1.0))
+
+
+def test_an_ensemble_by_hand() -> None:
+    """SGSAcc, section 3: a point for each act that an utterance entails, the likelihood in case of a tie."""
+    said, other = "The city is Oslo.", "It is the city of Oslo."
+    both, none = f"{said} Anything else?", "Hm."
+    expected = {  # (fine-tuned, prefix-tuned) to what is said
+        ((none, -0.1), (said, -9.0)): said,  # 0 points against 1
+        ((said, -0.1), (both, -9.0)): both,  # 1 against 2
+        ((said, -0.2), (other, -0.1)): other,  # 1 and 1: the more likely, whichever model it is of
+        ((said, -0.1), (other, -0.2)): said,
+        (("Well.", -0.3), (none, -0.4)): "Well.",  # 0 and 0
+        ((said, -0.5), (other, -0.5)): other,  # as likely: the first in the alphabet
+        ((said, -0.5), (said, -0.1)): said,
+    }
+    acts = (act("INFORM", "city", "Oslo"), act("REQ_MORE", kind="none"))
+    turns = [SystemTurn("d", i, "", "", acts) for i in range(len(expected))]
+    candidates = {
+        turn.place: merged(*([Candidate(*one)] for one in pair)) for turn, pair in zip(turns, expected, strict=True)
+    }
+    assert list(chosen(turns, candidates, WORDS, Lexical()).values()) == list(expected.values())

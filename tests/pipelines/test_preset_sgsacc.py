@@ -1,0 +1,173 @@
+"""``--preset sgsacc`` of ft_t5 and pt_t5 against SGSAcc (Chen, Lin and Byrne 2023), section 3 and Appendix E."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from generation_toy import texts, write_toy
+from seeding import train
+from tiny_t5 import save_t5
+from torch import nn
+
+from parapet.evaluation.generation.corpus import read
+from parapet.evaluation.generation.lexical import Lexical
+from parapet.evaluation.generation.predictions import Candidate
+from parapet.evaluation.models.batching import bucketed
+from parapet.evaluation.models.generation.data import read_examples
+from parapet.evaluation.models.generation.decoding import Generator, Search
+from parapet.evaluation.models.generation.inference import chosen
+from parapet.evaluation.models.generation.learning import Config, GenerationLearner
+from parapet.evaluation.models.generation.prefixes import KINDS, Prefixes, shape_of
+from parapet.evaluation.models.generation.saving import Card, Loaded
+from parapet.evaluation.models.training import TrainingConfig
+from parapet.evaluation.sets import ORIGINAL
+from parapet.pipelines.models import family_of
+from parapet.pipelines.models.family import config_of
+from parapet.pipelines.predict import run as predict
+from parapet.transforms.checkpoints import inspect
+
+BATCH_SIZE, EPOCHS, RATE = 8, 3, 1e-4  # Appendix E
+TRAIN_TURNS = 164_982  # section 4
+MODELS = ("ft_t5", "pt_t5")
+
+
+def flags(model: str, *argv: str) -> argparse.Namespace:
+    given = ["--preset", "sgsacc", "--checkpoint", "t5-small", "--output", "out", *argv]
+    return family_of(model).train_parser().parse(given)[0]
+
+
+def config(model: str) -> Config:
+    return config_of(Config, flags(model), model=model, device="cpu")
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(one.numel() for one in module.parameters())
+
+
+def t5_small() -> Any:
+    """Of its shape, without weights."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    shape = T5Config(
+        vocab_size=32_128, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_decoder_layers=6, num_heads=8
+    )
+    with torch.device("meta"):
+        return T5ForConditionalGeneration(shape)
+
+
+def test_the_parameters_of_the_prefixes() -> None:
+    args = flags("pt_t5")
+    t5 = t5_small()
+    with torch.device("meta"):
+        prefixes = Prefixes(shape_of(t5), args.prefix_length, args.prefix_embedding, args.prefix_size)
+    trained, total = parameters(prefixes), parameters(prefixes) + parameters(t5)
+    assert (trained, total) == (7_702_656, 68_209_280)
+    assert (round(trained / 1e6, 1), round(total / 1e6, 1)) == (7.7, 68.2)
+    # Ten pairs of a key and a value for each attention; three separate MLPs that share nothing.
+    assert {kind: shape_of(t5).of(kind, args.prefix_length) for kind in KINDS} == dict.fromkeys(
+        KINDS, (6, 2, 8, 10, 64)
+    )
+    assert [parameters(prefixes.nets[kind]) + parameters(prefixes.embeddings[kind]) for kind in KINDS] == [
+        2_567_552
+    ] * 3
+    assert [layer.out_features for layer in prefixes.nets["cross"] if isinstance(layer, nn.Linear)] == [384, 6144]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_steps_and_the_learning_rate_at_ten_points(model: str) -> None:
+    of = config(model)
+    assert (of.epochs, of.steps, of.batch_size) == (EPOCHS, None, BATCH_SIZE)
+    epoch = sum(1 for _ in bucketed(torch.ones(TRAIN_TURNS, dtype=torch.long), of.batch_size, torch.Generator()))
+    assert epoch == 20_623
+    total = EPOCHS * epoch
+    rates = [of.learning_rate * TrainingConfig.rate(of, step, total) for step in range(0, total, total // 10)]
+    assert rates == [RATE] * 11
+    assert of.learning_rate * of.rate(total - 1, total) == RATE
+
+
+def test_what_the_paper_leaves_open_is_ours() -> None:
+    args = flags("ft_t5")
+    assert (args.max_input, args.max_output, args.clip) == (256, 128, 1.0)
+    assert flags("ft_t5", "--batch_size", "4").batch_size == 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, a T5, and both models by the preset."""
+    made = tmp_path_factory.mktemp("sgsacc")
+    save_t5(made / "t5", texts(write_toy(made / "toy")), vocabulary=250, dropout=0.1)
+    for model in MODELS:
+        given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--output", str(made / model)]
+        assert train([model, "--preset", "sgsacc", "--max_output", "20", *given, "--quiet"]) == 0
+    return made
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_training_by_the_preset(model: str, folder: Path) -> None:
+    log = [json.loads(line) for line in (folder / model / "log.jsonl").read_text().splitlines()]
+    epoch = -(-60 // BATCH_SIZE)
+    assert [(row["epoch"], row["step"], row["learning_rate"]) for row in log] == [
+        (number, number * epoch, RATE) for number in range(1, EPOCHS + 1)
+    ]
+    assert log[-1]["loss"] < log[0]["loss"]
+    options = json.loads((folder / model / "run.json").read_text())["options"]
+    table = family_of(model).presets["sgsacc"]
+    assert options["preset"] == "sgsacc"
+    assert {flag: options[flag] for flag in table} == table
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_optimiser_and_the_decoded_length(model: str, folder: Path) -> None:
+    rows = read_examples(str(folder / "toy"), "dev").rows
+    learner = GenerationLearner(config(model), inspect(str(folder / "t5"), ["t5"]), rows, rows)
+    assert type(learner.optimiser) is torch.optim.AdamW
+    (group,) = learner.optimiser.param_groups
+    assert (group["lr"], group["betas"], group["eps"], group["weight_decay"]) == (RATE, (0.9, 0.999), 1e-8, 0.01)
+    trained = learner.t5 if model == "ft_t5" else learner.prefixes
+    assert {id(one) for one in group["params"]} == {id(one) for one in trained.parameters()}  # type: ignore[union-attr]
+    assert all(one.requires_grad for one in group["params"])
+    card = Card(model=model, checkpoint="", max_input=256, max_output=config(model).max_output)
+    never = Generator(Loaded(card, learner.tokenizer, learner.t5.double()), Search(4, 1, 0))
+    never.t5.generation_config.eos_token_id = None
+    tokens = never.t5.generate(**learner.tokenizer("Goodbye.", return_tensors="pt"))
+    assert tokens.shape[1] == 1 + 128  # the first begins the utterance
+
+
+def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder: Path) -> None:
+    """``docs/train_generation.md`` has these commands."""
+    said = {"pt_t5": ["--checkpoint", str(folder / "t5")], "ft_t5": []}
+    best = {}
+    for model, more in said.items():
+        out = folder / f"said_{model}"
+        given = ["--model", str(folder / model), *more, "--reference", str(folder / "toy"), "--quiet"]
+        assert predict([model, *given, "--beams", "5", "--candidates", "1", "--output", str(out)]) == 0
+        best[model] = rows_of(out)
+        assert all(len(row["candidates"]) == 1 for row in best[model].values())
+    given = ["--model", str(folder / "ft_t5"), "--reference", str(folder / "toy"), "--quiet"]
+    search = ["--beams", "5", "--candidates", "1", "--rerank", "lexical", "--also", str(folder / "said_pt_t5")]
+    assert predict(["ft_t5", *given, *search, "--output", str(folder / "both")]) == 0
+    corpus = read(folder / "toy", "test")
+    both = rows_of(folder / "both")
+    assert any(len(row["candidates"]) == 2 for row in both.values())
+    for place, row in both.items():
+        each = [best[model][place]["candidates"][0] for model in MODELS]
+        # Two utterances, or one that both models say, with the higher of its likelihoods.
+        assert {one["utterance"] for one in row["candidates"]} == {one["utterance"] for one in each}
+        assert row["candidates"][0]["score"] == max(one["score"] for one in each)
+    again = chosen(
+        corpus.turns,
+        {place: [Candidate(**one) for one in row["candidates"]] for place, row in both.items()},
+        corpus.words[ORIGINAL],
+        Lexical(),
+    )
+    assert again == {place: row["utterance"] for place, row in both.items()}
+
+
+def rows_of(out: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    lines = (out / "predictions" / "original" / "test" / "utterances.jsonl").read_text().splitlines()
+    return {(row["dialogue_id"], row["turn"]): row for row in map(json.loads, lines)}
