@@ -29,7 +29,7 @@ from parapet.evaluation.generation.lexical_words import (
     normal_tokens,
     stems_of,
 )
-from parapet.evaluation.generation.references import PHRASES
+from parapet.evaluation.generation.references import PAPER_PHRASES, PHRASES
 from parapet.evaluation.generation.scorers import Judgement, Pair
 
 JOINT = "\n"  # a premise's last line is the utterance
@@ -39,14 +39,20 @@ Form = Literal["phrase", "request", "offer", "boolean", "outcome", "value", "cou
 _ANSWER = re.compile(r"(.+)\? (Yes|No)\.")
 _HAS = re.compile(r"(?:It|They) (?:has|have|is|does) (not )?(.+)\.")
 _HAS_NOT = re.compile(r"(?:It|They) (?:does|do) not have (.+)\.")
-_COUNT = re.compile(r"(?:There (?:is|are) (.+) results?|The number of results is (.+))\.")
+# "Is kids friendly", "Has no wifi", "is not nonstop", "Flights is not nonstop"; not "Is it free is dontcare".
+_BARE = re.compile(r"(?:Has|Have|Is|Does|is|[A-Z]\w* is(?= not )) (no |not )?((?:(?! is | are ).)+)")
+_OF_DOMAIN = re.compile(r"[A-Z]\w* is [a-z].*")  # "Flights is nonstop", which looks like a value
+_COUNT = re.compile(r"(?:There (?:is|are) (.+) results?|The number of results is (.+))\.|count is (.+)")
 _OFFER = re.compile(r"(?:Offer to (.+)|Do you want to (.+)\?)")
+_INTENT = re.compile(r"intent (?:is|are) (.+)")
 _OUTCOME = re.compile(r"(.+) (was successful|failed)\.")
 _VALUE = re.compile(r" (?:is|are) ")
 _PARTS = re.compile(r", | and ")
 _CLAUSE = re.compile(r"(?<![.;!?,])[.;!?,]+(?:\s|$)|\bbut\b|\band\b|\bhowever\b|\bthough\b|\balthough\b")
 
-_OF_PHRASE = {phrase: act for act, phrases in PHRASES.items() for phrase in phrases}
+_OF_PHRASE = {
+    phrase: act for of_act in (PHRASES, PAPER_PHRASES) for act, phrases in of_act.items() for phrase in phrases
+}
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -59,6 +65,7 @@ class Claim(msgspec.Struct, frozen=True):
       act: of a phrase.
       asked: of a request the words of a question that may ask for it, of an offer the stem of its verb.
       end: 1 where the value is where one goes, -1 where one comes from.
+      deniable: whether the value may be that of a boolean, which a clause with "not" does not say.
     """
 
     form: Form
@@ -68,6 +75,7 @@ class Claim(msgspec.Struct, frozen=True):
     act: str = ""
     asked: frozenset[str] = frozenset()
     end: int = 0
+    deniable: bool = False
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -93,7 +101,7 @@ class Lexical:
     """The rules as a scorer."""
 
     name = "lexical"
-    model = "lexical-1"
+    model = "lexical-2"
     joint = JOINT
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
@@ -139,6 +147,8 @@ def _value(claim: Claim, said: Said) -> Judgement:
         if all(_is_said(value, claim, said) for value in reading):
             if all(_turned(value, claim, said) for value in reading):
                 return _CONTRADICTED
+            if claim.deniable and all(_denied(value, said) for value in reading):
+                return _CONTRADICTED
             return _entailed(_share(claim.topic, said.stems))
     return _NEUTRAL
 
@@ -149,6 +159,12 @@ def _is_said(value: str, claim: Claim, said: Said) -> bool:
     if value == "none":
         return bool(WITHOUT.search(said.lower))
     return f" {value} " in said.text
+
+
+def _denied(value: str, said: Said) -> bool:
+    """Whether each clause that has a word of the value has a negation."""
+    denied = [is_denied for stems, is_denied in said.clauses if stems & _stems(value)]
+    return bool(denied) and all(denied)
 
 
 def _turned(value: str, claim: Claim, said: Said) -> bool:
@@ -230,11 +246,14 @@ def parse_claim(hypothesis: str) -> Claim:
     if found := _ANSWER.fullmatch(hypothesis):
         return Claim("boolean", _stems(found[1]), found[2] == "Yes")
     if found := _COUNT.fullmatch(hypothesis):
-        return Claim("count", values=_readings(found[1] or found[2]))
+        return Claim("count", values=_readings(found[1] or found[2] or found[3]))
     if found := _HAS_NOT.fullmatch(hypothesis):
         return Claim("boolean", _stems(found[1]), False)
-    if found := _HAS.fullmatch(hypothesis):
+    if found := _HAS.fullmatch(hypothesis) or _BARE.fullmatch(hypothesis):
         return Claim("boolean", _stems(found[2]), not found[1])
+    if found := _INTENT.fullmatch(hypothesis):
+        verbs = " ".join(name.partition(" ")[0] for name in _PARTS.split(found[1]))
+        return Claim("offer", _stems(found[1]), asked=stems_of(verbs))
     if found := _OFFER.fullmatch(hypothesis):
         offered = found[1] or found[2]
         return Claim("offer", _stems(offered), asked=stems_of(offered.partition(" ")[0].lower()))
@@ -249,7 +268,8 @@ def parse_claim(hypothesis: str) -> Claim:
         about = hypothesis[: places[-1].start()]
         words = set(normal_tokens(about.lower()))
         end = bool(words & TO) - bool(words & FROM)
-        return Claim("value", _stems(about), values=tuple(readings), end=end)
+        deniable = _OF_DOMAIN.fullmatch(hypothesis) is not None
+        return Claim("value", _stems(about), values=tuple(readings), end=end, deniable=deniable)
     return Claim("other", _stems(hypothesis))
 
 

@@ -1,56 +1,102 @@
-"""The metrics of generated utterances: SGSAcc, coverage, slot error rate, BLEU, those of plug-ins; F1 by variant."""
+"""The metrics of generated utterances: SGSAcc by turn and by act, slot error rate, BLEU, those of plug-ins."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Corpus, Place
+from parapet.evaluation.generation.corpus import Corpus, Place, SystemTurn
 from parapet.evaluation.generation.references import Act
-from parapet.evaluation.generation.scoring import Outcome, ScoredAct, Scores, TurnAct, Validated
+from parapet.evaluation.generation.scoring import ScoredAct, Scores, TurnAct, Validated
 from parapet.evaluation.lines import ALL, with_mean
 from parapet.schemas.errors import InputError
 from parapet.transforms import plugins
+from parapet.transforms.corpora import domain_of
 
-SEEN, UNSEEN, RANKED = "#SEEN_SERVICES", "#UNSEEN_SERVICES", "#RANKED"
-METRICS = ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts", "faithful_turns", "slot_error_rate", "bleu")
+RANKED = "#RANKED"
+SEEN_DOMAINS, UNSEEN_DOMAINS = "#SEEN_DOMAINS", "#UNSEEN_DOMAINS"
+SEEN_SERVICES, UNSEEN_SERVICES = "#SEEN_SERVICES", "#UNSEEN_SERVICES"
+TURN_METRICS = ("sgsacc", "sgsacc_all", "sgsacc_utterance_alone", "slot_error_rate")
+ACT_METRICS = ("sgsacc_acts", "sgsacc_acts_all")
+METRICS = (*TURN_METRICS, *ACT_METRICS, "bleu")
 FLAG = "--metrics"
 
 Numbers = dict[str, float | None]
 TurnValues = dict[str, dict[Place, float | None]]  # metric to the value of each turn
 
 
-def accuracies(acts: Iterable[ScoredAct]) -> Numbers:
-    """SGSAcc of some acts, 0 to 1; None where no act counts.
+class ScoredTurn(msgspec.Struct, frozen=True):
+    """A system turn with what a system says in it.
 
-    ``sgsacc`` is over valid acts, ``sgsacc_all_acts`` over all of them. ``sgsacc_utterance_alone`` is over valid acts,
-    too, but an act that is entailed only together with the turn before is not faithful.
+    Attributes:
+      utterance: the system's.
+      acts: in order; a turn may have none, and is then no part of SGSAcc.
     """
-    acts = list(acts)
-    valid = [one for one in acts if one.validated.valid]
-    return {
-        "sgsacc": share(one.faithful.premise is not None for one in valid),
-        "sgsacc_utterance_alone": share(one.faithful.premise == "utterance" for one in valid),
-        "sgsacc_all_acts": share(one.faithful.premise is not None for one in acts),
-    }
 
+    turn: SystemTurn
+    utterance: str
+    acts: tuple[ScoredAct, ...]
 
-def turn_values(corpus: Corpus, acts: Iterable[ScoredAct], utterances: Mapping[Place, str]) -> dict[Place, Numbers]:
-    """For each turn, whether it misses a value (an error), and whether it is faithful to all its valid acts."""
-    by_turn: dict[Place, list[bool]] = {}
-    for one in acts:
-        if one.validated.valid:
-            by_turn.setdefault(one.turn.place, []).append(one.faithful.premise is not None)
-    return {
-        turn.place: {
-            "slot_error_rate": float(bool(missing_values(turn.acts, utterances[turn.place]))),
-            "faithful_turns": float(all(by_turn[turn.place])) if turn.place in by_turn else None,
+    @property
+    def valid(self) -> bool:
+        """Whether all its acts are, so that it enters SGSAcc."""
+        return bool(self.acts) and all(one.valid for one in self.acts)
+
+    @property
+    def faithful(self) -> bool:
+        """Whether all its acts are realised faithfully (section 2)."""
+        return all(one.faithful.premise is not None for one in self.acts)
+
+    @property
+    def outcome(self) -> str | None:
+        """How it counts: ``faithful``, ``unfaithful``, or ``not_valid``; None without acts."""
+        return ("faithful" if self.faithful else "unfaithful") if self.valid else "not_valid" if self.acts else None
+
+    @property
+    def has_values(self) -> bool:
+        """Whether it has a value of a free slot, which is what the slot error rate judges."""
+        return any(one.act.kind == "free" and one.act.values for one in self.acts)
+
+    def values(self) -> Numbers:
+        """The metrics of turns, 1 or 0; None where the turn does not count."""
+        alone = all(one.faithful.premise == "utterance" for one in self.acts)
+        return {
+            "sgsacc": float(self.faithful) if self.valid else None,
+            "sgsacc_all": float(self.faithful) if self.acts else None,
+            "sgsacc_utterance_alone": float(alone) if self.valid else None,
+            "slot_error_rate": float(bool(missing_values(self.turn.acts, self.utterance))),
         }
-        for turn in corpus.turns
+
+
+def act_values(one: ScoredAct) -> Numbers:
+    """The metrics of acts, 1 or 0; None where the act does not count."""
+    faithful = float(one.faithful.premise is not None)
+    return {"sgsacc_acts": faithful if one.valid else None, "sgsacc_acts_all": faithful}
+
+
+def scored_turns(corpus: Corpus, acts: Iterable[ScoredAct], utterances: Mapping[Place, str]) -> list[ScoredTurn]:
+    """The turns of a corpus with their acts, in order."""
+    by_turn: dict[Place, list[ScoredAct]] = {}
+    for one in acts:
+        by_turn.setdefault(one.turn.place, []).append(one)
+    return [ScoredTurn(one, utterances[one.place], tuple(by_turn.get(one.place, ()))) for one in corpus.turns]
+
+
+def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
+    """SGSAcc and slot error rate of some turns, 0 to 1; None where nothing counts.
+
+    ``sgsacc`` is the share of valid turns that are faithful, ``sgsacc_all`` the same of all turns with acts;
+    ``sgsacc_utterance_alone`` is as ``sgsacc`` without the augmented premise. ``sgsacc_acts`` and ``sgsacc_acts_all``
+    are the shares of acts.
+    """
+    of_turns = [one.values() for one in turns]
+    of_acts = [act_values(act) for one in turns for act in one.acts]
+    return {
+        **{name: mean(values[name] for values in of_turns) for name in TURN_METRICS},
+        **{name: mean(values[name] for values in of_acts) for name in ACT_METRICS},
     }
 
 
@@ -62,32 +108,43 @@ class PluginValues(msgspec.Struct, frozen=True):
 
 
 class ScoredSet(msgspec.Struct, frozen=True):
-    """A set with its scores."""
+    """A set with its scores.
+
+    Attributes:
+      turns: what the system says.
+      ranked: what is chosen among its candidates; empty where there are none.
+      checks: as :class:`Scores` has them.
+    """
 
     corpus: Corpus
-    scores: Scores
-    plugins: PluginValues = PluginValues()
+    turns: list[ScoredTurn]
+    ranked: list[ScoredTurn]
+    checks: dict[str, list[tuple[TurnAct, Validated]]]
+    plugins: PluginValues
+
+
+def scored_set(corpus: Corpus, scores: Scores, of_plugins: PluginValues) -> ScoredSet:
+    """The scores of a set, turn by turn."""
+    ranked = scores.ranked
+    return ScoredSet(
+        corpus,
+        scored_turns(corpus, scores.acts, scores.utterances),
+        scored_turns(corpus, ranked.acts, ranked.utterances) if ranked else [],
+        scores.checks,
+        of_plugins,
+    )
 
 
 def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
     """The metrics of a system over some sets together; ``ranked``: of the utterances chosen among its candidates."""
-    acts: list[ScoredAct] = []
-    of_turns: list[Numbers] = []
-    pairs: list[tuple[str, str]] = []
+    turns = [turn for one in sets for turn in (one.ranked if ranked else one.turns)]
     plugins: dict[str, list[float | None]] = {}
     for one in sets:
-        scores = one.scores.ranked if ranked else one.scores
-        if scores is None:
-            continue
-        acts += scores.acts
-        of_turns += turn_values(one.corpus, scores.acts, scores.utterances).values()
-        pairs += [(scores.utterances[turn.place], turn.utterance) for turn in one.corpus.turns]
         for name, by_turn in (one.plugins.ranked if ranked else one.plugins.system).items():
             plugins.setdefault(name, []).extend(by_turn.values())
     return {
-        **accuracies(acts),
-        **{name: mean(values[name] for values in of_turns) for name in ("faithful_turns", "slot_error_rate")},
-        "bleu": corpus_bleu([said for said, _ in pairs], [reference for _, reference in pairs])[0],
+        **accuracies(turns),
+        "bleu": corpus_bleu([one.utterance for one in turns], [one.turn.utterance for one in turns])[0],
         **{name: _mean_of_shares(values) for name, values in plugins.items()},
     }
 
@@ -95,119 +152,32 @@ def overall(sets: Sequence[ScoredSet], ranked: bool = False) -> Numbers:
 def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
     """The metrics of a system's utterances.
 
-    Of all together and of each set that has a name; SGSAcc of services seen in training and not; with candidates, of
-    the utterances chosen among them.
+    Of all together and of each set that has a name; SGSAcc and slot error rate of turns whose domains, and whose
+    services, were all seen in training, and of the others; with candidates, of the utterances chosen among them.
     """
     metrics = with_mean({ALL: overall(list(sets.values())), **{name: overall([sets[name]]) for name in sets if name}})
-    for key, seen in ((SEEN, True), (UNSEEN, False)):
-        group = [
-            act
-            for one in sets.values()
-            for act in one.scores.acts
-            if one.corpus.seen is not None and (act.act.service in one.corpus.seen) == seen
-        ]
-        if group:
-            metrics[key] = accuracies(group)
-    if any(one.scores.ranked for one in sets.values()):
+    for name_of, seen_key, unseen_key in (
+        (domain_of, SEEN_DOMAINS, UNSEEN_DOMAINS),
+        (str, SEEN_SERVICES, UNSEEN_SERVICES),
+    ):
+        groups: dict[str, list[ScoredTurn]] = {seen_key: [], unseen_key: []}
+        for one in sets.values():
+            if one.corpus.seen is None:
+                continue
+            seen = {name_of(service) for service in one.corpus.seen}
+            for turn in one.turns:
+                if turn.acts:
+                    known = all(name_of(act.act.service) in seen for act in turn.acts)
+                    groups[seen_key if known else unseen_key].append(turn)
+        metrics |= {key: accuracies(turns) for key, turns in groups.items() if turns}
+    if any(one.ranked for one in sets.values()):
         metrics[RANKED] = overall(list(sets.values()), ranked=True)
     return metrics
 
 
-class Coverage(msgspec.Struct, frozen=True):
-    """How many acts SGSAcc is about: with a reference that the ground truth entails, and valid among these."""
-
-    acts: int
-    with_tampered_reference: int
-    entailed: int
-    entailed_by_utterance_alone: int
-    valid: int
-    share_entailed: float | None
-    share_valid: float | None
-
-
-def coverage(acts: Sequence[ScoredAct]) -> Coverage:
-    """The coverage of acts."""
-    entailed = [one for one in acts if one.validated.premise is not None]
-    valid = sum(one.validated.valid for one in acts)
-    return Coverage(
-        acts=len(acts),
-        with_tampered_reference=sum(one.has_negative for one in acts),
-        entailed=len(entailed),
-        entailed_by_utterance_alone=sum(one.validated.premise == "utterance" for one in entailed),
-        valid=valid,
-        share_entailed=len(entailed) / len(acts) if acts else None,
-        share_valid=valid / len(acts) if acts else None,
-    )
-
-
-class Group(msgspec.Struct, frozen=True):
-    """The acts of a group: how many came to each outcome, the share that counts, and SGSAcc."""
-
-    acts: int
-    faithful: int
-    unfaithful: int
-    no_reference: int
-    tampered_entailed: int
-    coverage: float | None
-    sgsacc: float | None
-    sgsacc_utterance_alone: float | None
-    sgsacc_all_acts: float | None
-
-
-def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dict[str, Group]:
-    """The groups of acts by name, sorted."""
-    groups: dict[str, list[ScoredAct]] = {}
-    for one in acts:
-        groups.setdefault(key(one), []).append(one)
-    return {name: _group(group) for name, group in sorted(groups.items())}
-
-
-def _group(acts: Sequence[ScoredAct]) -> Group:
-    outcomes: Counter[Outcome] = Counter(one.outcome for one in acts)
-    shares = accuracies(acts)
-    return Group(
-        acts=len(acts),
-        faithful=outcomes["faithful"],
-        unfaithful=outcomes["unfaithful"],
-        no_reference=outcomes["no_reference"],
-        tampered_entailed=outcomes["tampered_entailed"],
-        coverage=share(one.validated.valid for one in acts),
-        sgsacc=shares["sgsacc"],
-        sgsacc_utterance_alone=shares["sgsacc_utterance_alone"],
-        sgsacc_all_acts=shares["sgsacc_all_acts"],
-    )
-
-
-class TamperedF1(msgspec.Struct, frozen=True):
-    """How well the ground truth distinguishes true references from tampered ones (the paper's Appendix A).
-
-    Each act with tampered values gives two examples: its references, of which one has to be entailed, and those from
-    the tampered values, of which none may be.
-    """
-
-    acts: int
-    true_entailed: int
-    tampered_entailed: int
-    precision: float | None
-    recall: float | None
-    f1: float | None
-    share_valid: float | None
-
-
-def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> TamperedF1:
-    """F1 over the acts that have tampered values."""
-    pairs = [validated for _, validated in checks if validated.tampered is not None]
-    right = sum(one.premise is not None for one in pairs)
-    wrong = sum(bool(one.tampered) for one in pairs)
-    return TamperedF1(
-        acts=len(pairs),
-        true_entailed=right,
-        tampered_entailed=wrong,
-        precision=right / (right + wrong) if right + wrong else None,
-        recall=right / len(pairs) if pairs else None,
-        f1=2 * right / (right + wrong + len(pairs)) if pairs else None,
-        share_valid=share(one.valid for one in pairs),
-    )
+def ratio(part: int, whole: int) -> float | None:
+    """A share; None of nothing."""
+    return part / whole if whole else None
 
 
 def share(values: Iterable[bool]) -> float | None:

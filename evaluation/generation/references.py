@@ -1,7 +1,8 @@
-"""References: what an act means, said in plain sentences with the schema's words (SGSAcc, section 3).
+"""References: what an act means, said in plain sentences with the schema's words (SGSAcc, section 2, Appendix B).
 
-The paper has rules for acts with values, for booleans, for REQUEST, GOODBYE and REQ_MORE. The others that are here
-(INFORM_COUNT, OFFER_INTENT, NOTIFY_SUCCESS, NOTIFY_FAILURE, and those of users) are ours, so that no act is left out.
+There are two sets of rules. ``paper`` has the candidates of Appendix B word for word, with those of Appendix D where
+the two differ; what neither mentions (acts without a value other than REQUEST, GOODBYE and REQ_MORE) is as in
+``extended``. That one is ours: no broken English, and rules for INFORM_COUNT and OFFER_INTENT of their own.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SplitSchemas
 from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.corpora import domain_of
 from parapet.transforms.table1 import name_suffix
 from parapet.transforms.variants.names import by_position
 
 Kind = Literal["boolean", "categorical", "free", "marker", "none"]
+Rules = Literal["paper", "extended"]
 BOOLEANS = ("true", "false")
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
@@ -32,10 +35,16 @@ class Words(msgspec.Struct, frozen=True):
 
 
 class ServiceWords(msgspec.Struct, frozen=True):
-    """The words of a service, by the *original's* names of slots and intents, which are those of the acts."""
+    """The words of a service, by the *original's* names of slots and intents, which are those of the acts.
+
+    Attributes:
+      slots, intents: by name.
+      domain: ``Flights`` of ``Flights_4``.
+    """
 
     slots: dict[str, Words]
     intents: dict[str, Words]
+    domain: str = ""
 
     def slot(self, name: str) -> Words:
         """Of a slot; one that the schema lacks (``intent``, ``count``) is called by its name."""
@@ -61,7 +70,9 @@ def kind_of(slot: Slot) -> Kind:
 def words_of(service: Service) -> ServiceWords:
     """The words of a service as its own schema has them."""
     return ServiceWords(
-        {slot.name: _words(slot) for slot in service.slots}, {intent.name: _words(intent) for intent in service.intents}
+        {slot.name: _words(slot) for slot in service.slots},
+        {intent.name: _words(intent) for intent in service.intents},
+        domain_of(service.service_name),
     )
 
 
@@ -97,6 +108,7 @@ def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], va
         found[service.service_name] = ServiceWords(
             {old: varied.slots[new] for old, new in names.slots.items()},
             {old: varied.intents[new] for old, new in names.intents.items()},
+            varied.domain,
         )
     return found
 
@@ -151,7 +163,12 @@ def pool_key(service: str, slot: str, kind: Kind) -> tuple[str, str]:
     return service, f"<{slot}>" if kind == "marker" else slot
 
 
-# Acts that say the same whatever the schema.
+# Acts that say the same whatever the schema. Of Appendix B:
+PAPER_PHRASES = {
+    "GOODBYE": ("Have a good day.", "Bye bye.", "See you."),
+    "REQ_MORE": ("What else do you need?", "What else can I help you with?", "Is there anything else?"),
+}
+# Ours; ``paper`` has those of the acts that the appendix does not mention.
 PHRASES = {
     "GOODBYE": ("Goodbye.", "Have a nice day.", "Enjoy yourself."),
     "REQ_MORE": ("Request more.", "Is there anything else?", "Can I help you with anything else?"),
@@ -166,26 +183,34 @@ PHRASES = {
 }
 
 _OUTCOMES = {"NOTIFY_SUCCESS": "was successful", "NOTIFY_FAILURE": "failed"}
-_LEADS = re.compile(r"^(?:(has|have)|(is|are)|(does|do|can)) (.+)$")
 
 
-def references(act: Act, words: ServiceWords) -> tuple[str, ...]:
-    """The candidates for an act's reference, all different, in a fixed order; there is always one."""
-    return tuple(dict.fromkeys(_rule(act)(act, words)))
+def references(act: Act, words: ServiceWords, rules: Rules = "extended") -> tuple[str, ...]:
+    """The candidates for an act's reference, all different, in a fixed order; there is always one.
+
+    Args:
+      act: the act.
+      words: of its service.
+      rules: whose. Models of generation make their templates from ``extended``, whatever utterances are scored by.
+    """
+    return tuple(dict.fromkeys(_rule(act, rules)(act, words)))
 
 
-def _rule(act: Act) -> Callable[[Act, ServiceWords], Iterator[str]]:
+def _rule(act: Act, rules: Rules) -> Callable[[Act, ServiceWords], Iterator[str]]:
+    paper = rules == "paper"
     if act.act in PHRASES:
-        return _phrases
+        return _paper_phrases if paper and act.act in PAPER_PHRASES else _phrases
     if act.act == "REQUEST":
         return _request
-    if act.slot == "intent" and act.kind == "marker" and act.values:
-        return _intent
-    if act.slot == "count" and act.kind == "marker" and act.values:
-        return _count
+    if act.kind == "marker" and act.values and not paper and act.slot in _MARKERS:
+        return _MARKERS[act.slot]
     if act.is_boolean:
-        return _boolean
+        return _paper_boolean if paper else _boolean
     return _values if act.values else _bare
+
+
+def _paper_phrases(act: Act, words: ServiceWords) -> Iterator[str]:
+    yield from PAPER_PHRASES[act.act]
 
 
 def _phrases(act: Act, words: ServiceWords) -> Iterator[str]:
@@ -219,27 +244,64 @@ def _count(act: Act, words: ServiceWords) -> Iterator[str]:
     yield f"The number of results is {said}."
 
 
+_MARKERS = {"intent": _intent, "count": _count}
+
+
 def _values(act: Act, words: ServiceWords) -> Iterator[str]:
     slot, verb = words.slot(act.slot), "are" if len(act.values) > 1 else "is"
+    is_intent = act.kind == "marker" and act.slot == "intent"  # whose name the schema has, and a variant another
+    values = [words.intent(value).name for value in act.values] if is_intent else act.values
     for told in (slot.description, slot.name) if act.slot else (_act_name(act),):
-        yield f"{told} {verb} {listed(act.values)}"
+        yield f"{told} {verb} {listed(values)}"
 
 
-def _boolean(act: Act, words: ServiceWords) -> Iterator[str]:
-    slot = words.slot(act.slot)
+def _answers(act: Act, slot: Words) -> Iterator[str]:
     answer = "Yes" if act.is_true else "No"
     yield f"{slot.description}? {answer}."
     yield f"{slot.name}? {answer}."
-    found = _LEADS.match(slot.name)
-    has, is_, does = found.group(1, 2, 3) if found else ("has", "is", "does")
-    about = found[4] if found else slot.name
-    if has:
-        yield f"It has {about}." if act.is_true else f"It does not have {about}."
-        yield f"They have {about}." if act.is_true else f"They do not have {about}."
-    if is_:
-        yield f"It is {about}." if act.is_true else f"It is not {about}."
-    if does:
-        yield f"It does {about}." if act.is_true else f"It does not {about}."
+
+
+def _paper_boolean(act: Act, words: ServiceWords) -> Iterator[str]:
+    """Appendix B. Where it differs from the lists of Appendix D, which are what the authors' code gave, as these.
+
+    B would have "has not", "have not" and "is not" where D has "Has no", "Is not" and "Does not"; only D has the
+    candidate with the domain.
+    """
+    slot = words.slot(act.slot)
+    yield from _answers(act, slot)
+    parts = slot.name.split()
+    if "has" in parts or "have" in parts:
+        yield f"Does {slot.name}" if act.is_true else f"Does not {slot.name}"
+    elif "is" in parts:
+        said = slot.name if act.is_true else _IS.sub("is not", slot.name, count=1)
+        yield said
+        if words.domain:
+            yield f"{words.domain} {said}"
+    else:
+        for lead in ("Has", "Have", "Is") if act.is_true else ("Has no", "Is not", "Does not"):
+            yield f"{lead} {slot.name}"
+
+
+_IS = re.compile(r"\bis\b")
+_HAS_OR_IS = re.compile(r"(?:has|have) (?P<has>.+)|is (?P<is>\S+)")
+# "Boolean flag indicating if the property is furnished"; not "Whether to ...", and nothing that says both.
+_CLAUSE = re.compile(r"(?:.*? )??(?:whether or not|whether|if) (.+)", re.IGNORECASE)
+_NO_STATEMENT = re.compile(r"^to\b|\bor (?:not|if|no)\b", re.IGNORECASE)
+
+
+def _boolean(act: Act, words: ServiceWords) -> Iterator[str]:
+    """Sentences that are right whatever the slot is called: where a name's part of speech is not known, it has none."""
+    slot = words.slot(act.slot)
+    yield from _answers(act, slot)
+    if found := _HAS_OR_IS.fullmatch(slot.name):
+        if about := found["has"]:
+            yield f"It has {about}." if act.is_true else f"It does not have {about}."
+            yield f"They have {about}." if act.is_true else f"They do not have {about}."
+        else:
+            yield f"It is {found['is']}." if act.is_true else f"It is not {found['is']}."
+    clause = _CLAUSE.fullmatch(slot.description)
+    if clause and not _NO_STATEMENT.search(clause[1]):
+        yield f"It is true that {clause[1]}." if act.is_true else f"It is not true that {clause[1]}."
 
 
 def _bare(act: Act, words: ServiceWords) -> Iterator[str]:

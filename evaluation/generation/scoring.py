@@ -1,4 +1,4 @@
-"""SGSAcc (Chen, Lin and Byrne 2023, section 3): references chosen and validated, utterances judged and ranked."""
+"""SGSAcc (Chen, Lin and Byrne 2023, section 2): references chosen and validated, utterances judged and ranked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 
 from parapet.evaluation.generation.corpus import Corpus, Place, SystemTurn, tampered
 from parapet.evaluation.generation.predictions import Candidate, Prediction
-from parapet.evaluation.generation.references import Act, ServiceWords, references
-from parapet.evaluation.generation.scorers import Question, Scorer, any_entailed, ask_all, best_of, entails
+from parapet.evaluation.generation.references import Act, Rules, ServiceWords, references
+from parapet.evaluation.generation.scorers import Judgement, Question, Scorer, any_entailed, ask_all, best_of, entails
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import Stage
 
@@ -19,7 +19,7 @@ Premise = Literal["utterance", "augmented"]
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What augments an act's premise where the utterance alone entails nothing.
+    """What augments an act's premise where the utterance alone entails nothing (section 2.1, Figure 1).
 
     Attributes:
       previous: the turn before.
@@ -32,10 +32,14 @@ class Context(msgspec.Struct, frozen=True):
     joint: str
 
     def premises(self, utterance: str) -> tuple[tuple[Premise, str], ...]:
-        """The utterance, and after it the augmented one, where that is another. Each part is one line."""
-        plain = _line(utterance)
-        parts = [part for part in (_line(self.previous), _line(self.description), plain) if part]
-        whole = self.joint.join(parts) if plain else ""
+        """The utterance, and after it the augmented one, where that is another. Each part is one line.
+
+        Those before the utterance are sentences: they get a full stop where they have no mark at the end.
+        """
+        plain = line_of(utterance)
+        before = [part if part[-1] in ".?!" else f"{part}." for part in map(line_of, (self.previous, self.description))
+                  if part]  # fmt: skip
+        whole = self.joint.join([*before, plain]) if plain else ""
         return (("utterance", plain), ("augmented", whole)) if plain != whole else (("utterance", plain),)
 
 
@@ -44,7 +48,8 @@ def context_of(act: Act, previous: str, words: ServiceWords, joint: str) -> Cont
     return Context(previous, words.slot(act.slot).description if act.slot else "", joint)
 
 
-def _line(text: str) -> str:
+def line_of(text: str) -> str:
+    """Without line breaks and doubled blanks."""
     return " ".join(text.split())
 
 
@@ -52,9 +57,9 @@ class Validated(msgspec.Struct, frozen=True):
     """What the ground truth says of an act's references.
 
     Attributes:
-      reference: the candidate that it entails most.
+      reference: the candidate that it entails most, without context.
       entailment: how much.
-      premise: which entails one, or None where no candidate is entailed.
+      premise: which entails a candidate, be it the reference or another; None where none does.
       tampered: whether it entails a reference built from tampered values; None where there is none.
     """
 
@@ -70,43 +75,42 @@ class Validated(msgspec.Struct, frozen=True):
 
 
 def validate(
-    act: Act, tampered: Act | None, utterance: str, words: ServiceWords, context: Context
+    candidates: Sequence[str], negatives: Sequence[str], utterance: str, context: Context
 ) -> Question[Validated]:
     """Chooses the reference by the ground truth, and tests it.
 
+    The paper names the steps that have the augmented premise: validation and the final evaluation. The choice is not
+    among them.
+
     Args:
-      act: the act.
-      tampered: the same with other values, or None: it has no value, or acts are not validated.
+      candidates: for the reference.
+      negatives: references of the same act with tampered values; none where it has no value, or is not validated.
       utterance: the ground truth.
-      words: the schema's.
       context: of the act.
     """
-    candidates = references(act, words)
-    best, premise = (0, -1.0), None
+    judged: list[list[Judgement]] = []
+    premise: Premise | None = None
     for name, text in context.premises(utterance):
-        judged = yield [(text, candidate) for candidate in candidates]
-        i = best_of(judged)
-        if any_entailed(judged):
-            best, premise = (i, judged[i][0]), name
+        judged.append((yield [(text, candidate) for candidate in candidates]))
+        if any_entailed(judged[-1]):
+            premise = name
             break
-        if best[1] < 0:  # where none is entailed, the utterance alone decides
-            best = i, judged[i][0]
-    entails_tampered = None
-    if tampered is not None:
-        entails_tampered = yield from _any(references(tampered, words), utterance, context)
-    return Validated(candidates[best[0]], best[1], premise, entails_tampered)
+    best = best_of(judged[0])
+    entails_tampered = (yield from any_of(negatives, utterance, context)) if negatives else None
+    return Validated(candidates[best], judged[0][best][0], premise, entails_tampered)
 
 
-def any_reference(act: Act, utterance: str, words: ServiceWords, context: Context) -> Question[bool]:
-    """Whether an utterance entails any of an act's references: needs no ground truth."""
-    return (yield from _any(references(act, words), utterance, context))
-
-
-def _any(candidates: Sequence[str], utterance: str, context: Context) -> Question[bool]:
+def any_of(candidates: Sequence[str], utterance: str, context: Context) -> Question[bool]:
+    """Whether an utterance entails any reference, alone or with its context."""
     for _, text in context.premises(utterance):
         if any_entailed((yield [(text, candidate) for candidate in candidates])):
             return True
     return False
+
+
+def any_of_alone(candidates: Sequence[str], utterance: str) -> Question[bool]:
+    """Whether an utterance alone entails any reference: needs no ground truth."""
+    return any_entailed((yield [(line_of(utterance), candidate) for candidate in candidates]))
 
 
 class Faithful(msgspec.Struct, frozen=True):
@@ -141,22 +145,26 @@ class TurnAct(msgspec.Struct, frozen=True):
 
 
 class ScoredAct(msgspec.Struct, frozen=True):
-    """An act with what the ground truth says of its references, and whether the prediction is faithful to it."""
+    """An act with what the ground truth says of its references, and whether the prediction is faithful to it.
+
+    Attributes:
+      has_negative: whether there was a reference with tampered values to test.
+      valid: whether it passes the validation; where nothing is validated, all do.
+    """
 
     turn: SystemTurn
     act: Act
     has_negative: bool
+    valid: bool
     validated: Validated
     faithful: Faithful
 
     @property
     def outcome(self) -> Outcome:
-        """How it counts. Without validation no act is ``tampered_entailed``."""
-        if self.validated.premise is None:
-            return "no_reference"
-        if self.validated.tampered:
-            return "tampered_entailed"
-        return "faithful" if self.faithful.premise else "unfaithful"
+        """How it counts."""
+        if self.valid:
+            return "faithful" if self.faithful.premise else "unfaithful"
+        return "tampered_entailed" if self.validated.premise else "no_reference"
 
 
 def acts_of(corpus: Corpus, scorer: Scorer, seed: str, validation: bool) -> list[TurnAct]:
@@ -181,25 +189,27 @@ def acts_of(corpus: Corpus, scorer: Scorer, seed: str, validation: bool) -> list
     ]
 
 
-def check_references(acts: Iterable[TurnAct], words: Mapping[str, ServiceWords], scorer: Scorer) -> list[Validated]:
-    """What the ground truth says of each act's references, built from some schema's words."""
-    return ask_all(
-        (
-            validate(
-                one.act,
-                one.tampered,
-                one.turn.utterance,
-                words[one.act.service],
-                context_of(one.act, one.turn.previous, words[one.act.service], scorer.joint),
-            )
-            for one in acts
-        ),
-        scorer,
-    )
+def check_references(
+    acts: Iterable[TurnAct], words: Mapping[str, ServiceWords], rules: Rules, scorer: Scorer
+) -> list[Validated]:
+    """What the ground truth says of each act's references, built from some schema's words by some rules."""
+
+    def question(one: TurnAct) -> Question[Validated]:
+        of = words[one.act.service]
+        candidates = references(one.act, of, rules)
+        negatives = references(one.tampered, of, rules) if one.tampered is not None else ()
+        context = context_of(one.act, one.turn.previous, of, scorer.joint)
+        return validate(candidates, negatives, one.turn.utterance, context)
+
+    return ask_all(map(question, acts), scorer)
 
 
 def score(
-    acts: Sequence[TurnAct], validated: Sequence[Validated], utterances: Mapping[Place, str], scorer: Scorer
+    acts: Sequence[TurnAct],
+    validated: Sequence[Validated],
+    utterances: Mapping[Place, str],
+    scorer: Scorer,
+    validation: bool,
 ) -> list[ScoredAct]:
     """Whether utterances are faithful to each act, by its reference; also for acts that are not valid."""
     judged = ask_all(
@@ -210,18 +220,22 @@ def score(
         scorer,
     )
     return [
-        ScoredAct(one.turn, one.act, one.tampered is not None, reference, faithful)
+        ScoredAct(one.turn, one.act, one.tampered is not None, reference.valid or not validation, reference, faithful)
         for one, reference, faithful in zip(acts, validated, judged, strict=True)
     ]
 
 
 def rank(
-    corpus: Corpus, acts: Sequence[TurnAct], predictions: Mapping[Place, Prediction], scorer: Scorer
+    corpus: Corpus,
+    acts: Sequence[TurnAct],
+    predictions: Mapping[Place, Prediction],
+    scorer: Scorer,
+    rules: Rules = "paper",
 ) -> dict[Place, str]:
-    """For each turn the candidate that is faithful to the most acts (the paper's ensemble).
+    """For each turn the candidate that is faithful to the most acts (the paper's ensemble, section 3).
 
-    An act gives a point where any of its references is entailed: neither the ground truth nor its choice of a reference
-    is used. Among equals the one with the highest score is taken, then the first.
+    An act gives a point where the candidate alone entails any of its references: neither the ground truth nor its
+    choice of a reference is used. Among equals the one with the highest score is taken, then the first.
     """
     words = corpus.words[ORIGINAL]
     candidates = {turn.place: candidates_of(predictions[turn.place]) for turn in corpus.turns}
@@ -233,7 +247,7 @@ def rank(
     ]
     entailed = ask_all(
         (
-            any_reference(one.act, candidate.utterance, words[one.act.service], one.context)
+            any_of_alone(references(one.act, words[one.act.service], rules), candidate.utterance)
             for one, _, candidate in pairs
         ),
         scorer,
@@ -282,6 +296,7 @@ def evaluate(
     scorer: Scorer,
     seed: str = "0",
     validation: bool = True,
+    rules: Rules = "paper",
     stage: Stage = lambda _: None,
 ) -> Scores:
     """Scores predictions.
@@ -292,26 +307,28 @@ def evaluate(
       scorer: the judge of entailment.
       seed: of the tampered values.
       validation: whether acts count only if the ground truth entails a reference, and none with tampered values.
+        Without it all count, and no reference with tampered values is asked for.
+      rules: by which references are built.
       stage: is called with the name of what is done next.
     """
     with_tampered = acts_of(corpus, scorer, seed, validation or len(corpus.words) > 1)
     acts = with_tampered if validation else [msgspec.structs.replace(one, tampered=None) for one in with_tampered]
     stage("references")
-    validated = check_references(acts, corpus.words[ORIGINAL], scorer)
+    validated = check_references(acts, corpus.words[ORIGINAL], rules, scorer)
     stage("utterances")
     utterances = {place: prediction.utterance for place, prediction in predictions.items()}
-    scored = score(acts, validated, utterances, scorer)
+    scored = score(acts, validated, utterances, scorer, validation)
     ranked = None
     if any(prediction.candidates for prediction in predictions.values()):
         stage("candidates")
-        chosen = rank(corpus, acts, predictions, scorer)
-        ranked = Ranked(chosen, score(acts, validated, chosen, scorer))
+        chosen = rank(corpus, acts, predictions, scorer, rules)
+        ranked = Ranked(chosen, score(acts, validated, chosen, scorer, validation))
     checks = {}
     for name, words in corpus.words.items():
         if name == ORIGINAL and (validation or len(corpus.words) == 1):
-            references = validated
+            found = validated
         else:
             stage(name)
-            references = check_references(with_tampered, words, scorer)
-        checks[name] = list(zip(with_tampered, references, strict=True))
+            found = check_references(with_tampered, words, rules, scorer)
+        checks[name] = list(zip(with_tampered, found, strict=True))
     return Scores(utterances, scored, ranked, checks)

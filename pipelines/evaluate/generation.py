@@ -48,7 +48,9 @@ def parser() -> StrictParser:
     add("--batch", rare=True, type=int, default=32, metavar="N", help="pairs in a batch")
     text = "judgements that are kept for other runs, and for this one if it is interrupted"
     add("--cache", rare=True, metavar="FILE", help=text)
-    text = "count all acts, without the test on tampered values"
+    text = "by which references are built: the paper's, or ours, which are better English"
+    add("--rules", choices=("paper", "extended"), default="paper", help=text)
+    text = "count all turns, whatever the ground truth says of their references"
     add("--no_validation", rare=True, action="store_true", help=text)
     add_seed(parser, "the tampered values")
     return parser
@@ -66,6 +68,7 @@ def task(args: argparse.Namespace) -> Generation:
         batch=args.batch,
         cache=args.cache,
         metrics=tuple(args.metrics),
+        rules=args.rules,
         validation=not args.no_validation,
         seed=args.seed,
     )

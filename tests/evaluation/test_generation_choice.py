@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.evaluation.generation import metrics as totals
+from parapet.evaluation.generation.breakdowns import coverage, tampered_f1
 from parapet.evaluation.generation.corpus import Corpus, Pools, SystemTurn
 from parapet.evaluation.generation.metrics import corpus_bleu, missing_values
 from parapet.evaluation.generation.predictions import Candidate, Prediction
-from parapet.evaluation.generation.references import Act, ServiceWords, Words
+from parapet.evaluation.generation.references import Act, ServiceWords, Words, references
 from parapet.evaluation.generation.scorers import Judgement, Pair, Question, ask_all, entails
 from parapet.evaluation.generation.scoring import Context, Faithful, Validated, evaluate, judge, validate
 from parapet.evaluation.lines import ALL
@@ -41,13 +42,14 @@ class Table:
 
 
 def validated(table: Table, other: Act | None = ROME) -> Validated:
-    return ask_all([validate(OSLO, other, "in Oslo", CITY, CONTEXT)], table)[0]
+    negatives = references(other, CITY) if other else ()
+    return ask_all([validate(references(OSLO, CITY), negatives, "in Oslo", CONTEXT)], table)[0]
 
 
 def test_the_most_entailed_candidate_is_the_reference() -> None:
     table = Table(**{"in Oslo => the city is Oslo": 0.6, "in Oslo => city is Oslo": 0.9})
     assert validated(table) == Validated("city is Oslo", 0.9, "utterance", False)
-    assert ("where?|the city|in Oslo", "city is Oslo") not in table.asked  # it was not needed
+    assert ("where?|the city.|in Oslo", "city is Oslo") not in table.asked  # it was not needed
 
 
 def test_the_first_of_equals() -> None:
@@ -55,21 +57,21 @@ def test_the_first_of_equals() -> None:
     assert validated(table).reference == "the city is Oslo"
 
 
-def test_the_augmented_premise_is_asked_second() -> None:
-    table = Table(**{"in Oslo => the city is Oslo": 0.3, "where?|the city|in Oslo => city is Oslo": 0.7})
+def test_the_augmented_premise_is_asked_second_and_decides_no_choice() -> None:
+    table = Table(**{"in Oslo => the city is Oslo": 0.3, "where?|the city.|in Oslo => city is Oslo": 0.7})
     found = validated(table)
-    assert found == Validated("city is Oslo", 0.7, "augmented", False)
+    assert found == Validated("the city is Oslo", 0.3, "augmented", False)
     assert found.valid
 
 
 def test_an_act_without_an_entailed_candidate_is_not_valid() -> None:
-    table = Table(**{"in Oslo => city is Oslo": 0.3, "where?|the city|in Oslo => the city is Oslo": 0.35})
+    table = Table(**{"in Oslo => city is Oslo": 0.3, "where?|the city.|in Oslo => the city is Oslo": 0.35})
     found = validated(table)
     assert found == Validated("city is Oslo", 0.3, None, False)  # what the utterance alone says most
     assert not found.valid
 
 
-@pytest.mark.parametrize("premise", ["in Oslo", "where?|the city|in Oslo"])
+@pytest.mark.parametrize("premise", ["in Oslo", "where?|the city.|in Oslo"])
 def test_a_tampered_reference_must_not_be_entailed(premise: str) -> None:
     table = Table(**{"in Oslo => city is Oslo": 0.9, f"{premise} => the city is Rome": 0.6})
     found = validated(table)
@@ -78,20 +80,20 @@ def test_a_tampered_reference_must_not_be_entailed(premise: str) -> None:
 
 
 def test_faithful_alone_or_with_the_turn_before() -> None:
-    table = Table(**{"Oslo! => city is Oslo": 0.8, "where?|the city|There => city is Oslo": 0.7})
+    table = Table(**{"Oslo! => city is Oslo": 0.8, "where?|the city.|There => city is Oslo": 0.7})
     found = ask_all([judge("city is Oslo", said, CONTEXT) for said in ("Oslo!", "There", "No")], table)
     assert found == [Faithful("utterance", 0.8), Faithful("augmented", 0.7), Faithful(None, 0.1)]
     assert table.asked == [  # all in one batch, then those that are left
         ("Oslo!", "city is Oslo"),
         ("There", "city is Oslo"),
         ("No", "city is Oslo"),
-        ("where?|the city|There", "city is Oslo"),
-        ("where?|the city|No", "city is Oslo"),
+        ("where?|the city.|There", "city is Oslo"),
+        ("where?|the city.|No", "city is Oslo"),
     ]
 
 
 def test_premises() -> None:
-    assert CONTEXT.premises("a\n b") == (("utterance", "a b"), ("augmented", "where?|the city|a b"))
+    assert CONTEXT.premises("a\n b") == (("utterance", "a b"), ("augmented", "where?|the city.|a b"))
     assert Context("", "", "|").premises("a") == (("utterance", "a"),)
     # Who says nothing is not faithful by what the user said.
     assert CONTEXT.premises(" ") == (("utterance", ""),)
@@ -153,10 +155,10 @@ TRUTH = {
     "in Oslo => city is Oslo": 0.9,
     "in Rome => city is Rome": 0.9,
     "in Rome => city is Oslo": 0.8,  # so that this act is not valid
-    "bye => Goodbye.": 0.9,
+    "bye => Bye bye.": 0.9,
     "OSLO bye => city is Oslo": 0.7,
-    "OSLO bye => Goodbye.": 0.7,
-    "where?|the city|there => city is Oslo": 0.6,
+    "OSLO bye => Bye bye.": 0.7,
+    "where?|the city.|there => city is Oslo": 0.6,
 }
 
 
@@ -173,20 +175,25 @@ def test_the_numbers_of_a_small_corpus_by_hand() -> None:
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
     # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
     assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
-    metrics = totals.metrics_of({"": totals.ScoredSet(CORPUS, scores)})
+    scored = totals.scored_set(CORPUS, scores, totals.PluginValues())
+    assert [one.outcome for one in scored.turns] == ["not_valid", "faithful", "not_valid", None]
+    metrics = totals.metrics_of({"": scored})
     bleu = metrics[ALL].pop("bleu")
     assert metrics[ALL] == {
         "sgsacc": 1.0,
-        "sgsacc_utterance_alone": 0.5,
-        "sgsacc_all_acts": 0.5,
-        "faithful_turns": 1.0,
+        "sgsacc_all": 1 / 3,
+        "sgsacc_utterance_alone": 1.0,
+        "sgsacc_acts": 1.0,
+        "sgsacc_acts_all": 0.5,
         "slot_error_rate": 0.5,  # "there" and "no" lack their city; two turns have no value
     }
     assert bleu == corpus_bleu(["there", "bye", "no", ""], ["in Oslo", "bye", "in Rome", ""])[0]
-    assert metrics[totals.UNSEEN]["sgsacc"] == 1.0
-    covered = totals.coverage(scores.acts)
-    assert (covered.acts, covered.entailed, covered.valid, covered.with_tampered_reference) == (4, 3, 2, 2)
-    f1 = totals.tampered_f1(scores.checks[ORIGINAL])
+    assert metrics[totals.UNSEEN_SERVICES]["sgsacc"] == metrics[totals.UNSEEN_DOMAINS]["sgsacc"] == 1.0
+    covered = coverage(scored.turns)
+    assert (covered.turns.turns, covered.turns.valid, covered.turns.slot_error_rate) == (3, 1, 2)
+    acts = covered.acts
+    assert (acts.acts, acts.entailed, acts.valid, acts.with_tampered_reference) == (4, 3, 2, 2)
+    f1 = tampered_f1(scores.checks[ORIGINAL])
     assert (f1.true_entailed, f1.tampered_entailed, f1.acts) == (2, 1, 2)
     assert (f1.precision, f1.recall, f1.f1) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
 
@@ -194,7 +201,7 @@ def test_the_numbers_of_a_small_corpus_by_hand() -> None:
 def test_without_validation_no_tampered_value_is_asked() -> None:
     table = Table(**TRUTH)
     scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), table, validation=False)
-    assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "unfaithful"]
+    assert [one.outcome for one in scores.acts] == ["faithful", "unfaithful", "faithful", "unfaithful"]
     assert not [pair for pair in table.asked if pair == ("in Rome", "city is Oslo")]
 
 

@@ -1,4 +1,4 @@
-"""What an act is said by: the rules of the SGSAcc paper, those that it leaves out, and tampered values."""
+"""What an act is said by: our own rules, words of variants, tampered values. The paper's: test_sgsacc_paper.py."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from parapet.evaluation.generation.references import (
     PHRASES,
     Act,
     Kind,
+    Rules,
     Words,
     in_words,
     kind_of,
@@ -37,6 +38,7 @@ RESTAURANTS = Service(
     [Intent("ReserveTable", "Reserve a table at a restaurant"), Intent("FindBars", "Find bars")],
 )
 WORDS = words_of(RESTAURANTS)
+RULES: tuple[Rules, ...] = ("paper", "extended")
 KINDS: dict[str, Kind] = {slot.name: kind_of(slot) for slot in RESTAURANTS.slots}
 
 
@@ -78,6 +80,7 @@ def test_kinds_of_slots() -> None:
                 "has live music? Yes.",
                 "It has live music.",
                 "They have live music.",
+                "It is true that the restaurant has live music.",
             ],
         ),
         (
@@ -87,6 +90,7 @@ def test_kinds_of_slots() -> None:
                 "has live music? No.",
                 "It does not have live music.",
                 "They do not have live music.",
+                "It is not true that the restaurant has live music.",
             ],
         ),
         (
@@ -95,14 +99,7 @@ def test_kinds_of_slots() -> None:
         ),
         (
             an_act("CONFIRM", "serves_alcohol", "True"),
-            [
-                "Whether alcohol is served? Yes.",
-                "serves alcohol? Yes.",
-                "It has serves alcohol.",
-                "They have serves alcohol.",
-                "It is serves alcohol.",
-                "It does serves alcohol.",
-            ],
+            ["Whether alcohol is served? Yes.", "serves alcohol? Yes.", "It is true that alcohol is served."],
         ),
         (
             an_act("CONFIRM", "serves_alcohol", "dontcare"),
@@ -146,7 +143,30 @@ def test_kinds_of_slots() -> None:
     ids=lambda one: f"{one.act} {one.slot}" if isinstance(one, Act) else "",
 )
 def test_references(act: Act, wanted: list[str]) -> None:
-    assert list(references(act, WORDS)) == wanted
+    assert list(references(act, WORDS, "extended")) == wanted
+    paper = references(act, WORDS, "paper")
+    if act.act not in ("GOODBYE", "REQ_MORE") and act.kind != "marker":
+        assert paper[:2] == tuple(wanted[:2])  # descriptions and names are said alike
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "wanted"),
+    [
+        ("good_for_kids", "Whether the place is good for kids", ["It is not true that the place is good for kids."]),
+        ("pets", "Boolean flag indicating whether or not pets may enter", ["It is not true that pets may enter."]),
+        ("is_redeye", "Is the flight a red-eye?", ["It is not redeye."]),
+        ("is_alcohol_served", "Is alcohol served?", []),  # "It is not alcohol served."
+        ("add_bags", "Whether to carry bags", []),
+        ("no_cost", "Whether entry is free or if there is a cost", []),
+        ("refundable", "Whether the booking is refundable or not", []),
+        ("wifi_yes_no", "Wifi availability", []),
+    ],
+)
+def test_no_sentence_is_broken_english(name: str, description: str, wanted: list[str]) -> None:
+    slot = Slot(name, description, True, ["True", "False"])
+    words = words_of(Service("Places_1", "", [slot], []))
+    act = Act("Places_1", "INFORM", name, ("False",), ("False",), "boolean")
+    assert list(references(act, words, "extended"))[2:] == wanted
 
 
 def test_names_in_words() -> None:
@@ -221,9 +241,10 @@ def test_draws_depend_on_place_and_seed_alone() -> None:
     st.lists(st.text(max_size=8), max_size=3),
 )
 def test_every_act_has_references(act: str, slot: str, values: list[str]) -> None:
-    found = references(an_act(act, slot, *values), WORDS)
-    assert found
-    assert len(set(found)) == len(found)
+    for rules in RULES:
+        found = references(an_act(act, slot, *values), WORDS, rules)
+        assert found
+        assert len(set(found)) == len(found)
 
 
 def a_variant(**changed: object) -> SplitSchemas:
@@ -241,7 +262,10 @@ def test_a_variant_says_it_in_its_own_words() -> None:
         "v City in which the restaurant is located is Oslo",
         "city v is Oslo",
     )
-    assert references(an_act("OFFER_INTENT", "intent", "FindBars"), words)[0] == "Offer to V Find bars"
+    offer = an_act("OFFER_INTENT", "intent", "FindBars")
+    assert references(offer, words)[0] == "Offer to V Find bars"
+    assert references(offer, words, "paper") == ("intent is vfind bars",)
+    assert words.domain == "Restaurants"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from parapet.evaluation.generation import corpus
+from parapet.evaluation.generation import corpus, metrics
 from parapet.evaluation.generation.corpus import tampered
 from parapet.pipelines.evaluate import run
 
@@ -56,14 +56,21 @@ def test_the_corpus_against_itself(sample: Path, tmp_path: Path, capsys: pytest.
     metrics, details = read(out, "metrics.json"), read(out, "details.json")
     of_all = metrics["#ALL"]
     # Of what the ground truth entails, the ground truth says all.
-    assert (of_all["sgsacc"], of_all["faithful_turns"], of_all["slot_error_rate"]) == (1.0, 1.0, 0.0)
+    assert (of_all["sgsacc"], of_all["sgsacc_acts"], of_all["slot_error_rate"]) == (1.0, 1.0, 0.0)
     assert of_all["bleu"] == pytest.approx(100)
-    assert details["scorer"] == {"name": "lexical", "model": "lexical-1"}
-    assert details["coverage"]["share_entailed"] == of_all["sgsacc_all_acts"]
-    assert details["coverage"]["share_valid"] > 0.85
+    assert details["scorer"] == {"name": "lexical", "model": "lexical-2"}
+    assert details["rules"] == "paper"
+    assert details["coverage"]["acts"]["share_entailed"] == of_all["sgsacc_acts_all"]
+    assert details["coverage"]["acts"]["share_valid"] > 0.85
+    turns = details["coverage"]["turns"]
+    assert turns["turns"] == details["turns"]
+    assert turns["valid"] / turns["turns"] == turns["share_valid"] > 0.7
+    assert details["agreement"]["share"] == 1.0
+    assert sum(one["turns"] for one in details["by_domain"].values()) == turns["turns"]
+    assert sum(one["valid"] for one in details["by_service"].values()) == turns["valid"]
     assert details["tampered_references"]["original"]["f1"] > 0.9
     told = capsys.readouterr().out
-    assert told.startswith("scorer: lexical (lexical-1)\n")
+    assert told.startswith("scorer: lexical (lexical-2)\n")
     page = (out / "report.html").read_text()
     assert "Judged by the lexical scorer: rules on words" in page
     assert "SGSAcc (lexical)" in page
@@ -78,8 +85,8 @@ def test_rows_add_up_to_the_metrics(sample: Path, tmp_path: Path) -> None:
     flags = ("--reference", sample, "--predictions", path, "--output", out, "--quiet")
     assert evaluate(*flags) == 0
     of_all, rows = read(out, "metrics.json")["#ALL"], rows_of(out)
-    assert 0.1 < of_all["sgsacc"] < 0.9
-    for name in ("sgsacc", "sgsacc_utterance_alone", "sgsacc_all_acts", "slot_error_rate", "faithful_turns"):
+    assert 0.1 < of_all["sgsacc"] < of_all["sgsacc_acts"] + 0.1 < 0.9
+    for name in (*metrics.TURN_METRICS, *metrics.ACT_METRICS):
         values = [row[name] for row in rows if row[name] is not None]
         assert sum(values) / len(values) == of_all[name]
     turns = [row for row in rows if row["kind"] == "turn"]
@@ -88,7 +95,15 @@ def test_rows_add_up_to_the_metrics(sample: Path, tmp_path: Path) -> None:
     )
     assert {row["set"] for row in rows} == {"test"}
     # A turn's row comes first, then those of its acts.
-    assert len([row for row in rows if row["kind"] == "act"]) == read(out, "details.json")["coverage"]["acts"]
+    covered = read(out, "details.json")["coverage"]
+    assert len([row for row in rows if row["kind"] == "act"]) == covered["acts"]["acts"]
+    assert sum(row["outcome"] == "faithful" for row in turns) / covered["turns"]["valid"] == of_all["sgsacc"]
+    acts = [row for row in rows if row["kind"] == "act"]
+    for turn in turns:  # a turn is faithful where all of its acts are, and counts where all do
+        of = [row for row in acts if (row["dialogue_id"], row["turn"]) == (turn["dialogue_id"], turn["turn"])]
+        outcomes = {row["outcome"] for row in of}
+        valid = bool(of) and not outcomes & {"no_reference", "tampered_entailed"}
+        assert turn["sgsacc"] == (float(outcomes == {"faithful"}) if valid else None)
     for row in rows:
         wrong = row["utterance"] == "I have no idea."
         assert row["slot_error_rate"] in ({0.0, 1.0} if wrong else {0.0, None})
@@ -121,12 +136,12 @@ def test_a_folder_of_dialogues_and_an_ensemble(sample: Path, tmp_path: Path) -> 
     out = tmp_path / "ensemble"
     path = write(tmp_path / "candidates.jsonl", lines)
     assert evaluate("--reference", sample, "--predictions", path, "--output", out, "--quiet") == 0
-    metrics = read(out, "metrics.json")
-    assert metrics["#ALL"]["sgsacc"] == 0.0
-    assert metrics["#RANKED"]["sgsacc"] == 1.0
-    # Where nothing is entailed at all, the likelier one stays.
-    entailed = read(out, "details.json")["coverage"]["share_entailed"]
-    assert metrics["#RANKED"]["sgsacc_all_acts"] == pytest.approx(entailed)
+    found = read(out, "metrics.json")
+    assert found["#ALL"]["sgsacc"] == 0.0
+    # Where the right one entails nothing without the turn before, the likelier one stays.
+    acts = read(out, "details.json")["coverage"]["acts"]
+    assert 0.9 < found["#RANKED"]["sgsacc"] <= 1.0
+    assert found["#RANKED"]["sgsacc_acts_all"] == pytest.approx(acts["entailed_by_utterance_alone"] / acts["acts"])
 
 
 def test_variants_and_no_validation(sample: Path, tmp_path: Path) -> None:
@@ -155,12 +170,12 @@ def test_variants_and_no_validation(sample: Path, tmp_path: Path) -> None:
     assert evaluate(*common, "--output", plain, "--no_validation") == 0
     details = read(plain, "details.json")
     assert details["tampered_references"] == told  # asked for F1, and for nothing else
-    assert (
-        details["coverage"]["valid"]
-        == details["coverage"]["entailed"]
-        >= read(out, "details.json")["coverage"]["valid"]
-    )
-    assert "not validated" in (plain / "report.html").read_text()
+    turns, acts = details["coverage"]["turns"], details["coverage"]["acts"]
+    assert (turns["valid"], acts["valid"]) == (turns["turns"], acts["acts"])
+    assert turns["valid"] > read(out, "details.json")["coverage"]["turns"]["valid"]
+    of_all = read(plain, "metrics.json")["#ALL"]
+    assert of_all["sgsacc"] == of_all["sgsacc_all"] < 1
+    assert "Turns were not validated" in (plain / "report.html").read_text()
 
 
 def test_hostile_text_is_escaped(sample: Path, tmp_path: Path) -> None:
@@ -276,7 +291,7 @@ def test_with_a_model(sample: Path, tmp_path: Path) -> None:
     details = read(tmp_path / "first", "details.json")
     assert details["scorer"]["name"] == "nli"
     assert details["scorer"]["model"].startswith("roberta@")
-    assert 0 < details["coverage"]["valid"] < details["coverage"]["acts"]
+    assert 0 < details["coverage"]["acts"]["valid"] < details["coverage"]["acts"]["acts"]
     assert "Judged by a model of natural language inference: roberta@" in (tmp_path / "first/report.html").read_text()
 
 
@@ -296,8 +311,9 @@ def test_on_sgd(real_data: Path, tmp_path: Path) -> None:
     flags = ("--split", "train", "--predictions", path, "--output", out, "--quiet")
     assert evaluate("--reference", root, *flags) == 0
     details, of_all = read(out, "details.json"), read(out, "metrics.json")["#ALL"]
-    assert details["coverage"]["acts"] == 2506
-    assert details["coverage"]["share_valid"] > 0.857
+    assert details["coverage"]["acts"]["acts"] == 2506
+    assert details["coverage"]["turns"]["share_valid"] > 0.95
     assert details["tampered_references"]["original"]["f1"] > 0.98
-    assert details["by_slot_type"]["free"]["sgsacc"] < 0.5 < 0.95 < details["by_slot_type"]["boolean"]["sgsacc"]
+    by_type = details["by_slot_type"]
+    assert by_type["free"]["sgsacc_acts"] < 0.5 < 0.95 < by_type["boolean"]["sgsacc_acts"]
     assert of_all["slot_error_rate"] > 0.4

@@ -1,0 +1,331 @@
+"""The paper of SGSAcc (Chen, Lin and Byrne 2023): each of its example sentences, and the arithmetic of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from parapet.evaluation.generation import breakdowns, metrics
+from parapet.evaluation.generation.corpus import Corpus, Pools, SystemTurn
+from parapet.evaluation.generation.predictions import Candidate, Prediction
+from parapet.evaluation.generation.references import Act, Kind, ServiceWords, Words, references
+from parapet.evaluation.generation.scorers import Judgement, Pair, Scorer, ask_all
+from parapet.evaluation.generation.scoring import (
+    Faithful,
+    ScoredAct,
+    Scores,
+    TurnAct,
+    Validated,
+    context_of,
+    evaluate,
+    judge,
+    validate,
+)
+from parapet.evaluation.lines import ALL
+from parapet.evaluation.sets import ORIGINAL
+
+
+def act(name: str, slot: str = "", *values: str, kind: Kind = "free", service: str = "S_1") -> Act:
+    return Act(service, name, slot, values, values, kind if slot else "none")
+
+
+def words(domain: str = "", /, **described: str) -> ServiceWords:
+    slots = {name: Words(name.replace("_", " "), description) for name, description in described.items()}
+    return ServiceWords(slots, {"ReserveTable": Words("reserve table", "Reserve a table")}, domain)
+
+
+def boolean(slot: str, value: str) -> Act:
+    return act("INFORM", slot, value, kind="boolean")
+
+
+class Says:
+    """Entailment as a table has it, by premise and hypothesis; what is in none is neutral."""
+
+    name, model, joint = "table", "1", " "
+
+    def __init__(self, *entailed: tuple[str, str, float]) -> None:
+        self.entailed = {(premise, hypothesis): share for premise, hypothesis, share in entailed}
+
+    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+        shares = [self.entailed.get(pair, 0.05) for pair in pairs]
+        return [(share, (1 - share) * 0.9, (1 - share) * 0.1) for share in shares]
+
+
+# Section 2, Appendices B and D: the candidates.
+
+
+@pytest.mark.parametrize(
+    ("described", "of", "wanted"),
+    [
+        # Appendix B, values.
+        (words(city="City of the hotel"), act("INFORM", "city", "Oslo"), ["City of the hotel is Oslo", "city is Oslo"]),
+        (
+            words(city="City of the hotel"),
+            act("OFFER", "city", "Oslo", "Rome", "Bonn"),
+            ["City of the hotel are Oslo, Rome and Bonn", "city are Oslo, Rome and Bonn"],
+        ),
+        (
+            words(has_wifi="Whether there is wifi"),  # neither of its values
+            boolean("has_wifi", "dontcare"),
+            ["Whether there is wifi is dontcare", "has wifi is dontcare"],
+        ),
+        # Appendix B, booleans.
+        (
+            words(has_live_music="Whether there is live music"),
+            boolean("has_live_music", "True"),
+            ["Whether there is live music? Yes.", "has live music? Yes.", "Does has live music"],
+        ),
+        (
+            words(has_live_music="Whether there is live music"),
+            boolean("has_live_music", "False"),
+            ["Whether there is live music? No.", "has live music? No.", "Does not has live music"],
+        ),
+        (
+            words("Flights", is_nonstop="Whether the flight is a direct one"),
+            boolean("is_nonstop", "True"),
+            ["Whether the flight is a direct one? Yes.", "is nonstop? Yes.", "is nonstop", "Flights is nonstop"],
+        ),
+        (
+            words("Homes", furnished="Whether it has furniture"),  # "furnished" has the letters, not the word "is"
+            boolean("furnished", "True"),
+            ["Whether it has furniture? Yes.", "furnished? Yes.", "Has furnished", "Have furnished", "Is furnished"],
+        ),
+        # Appendix B, the three acts with rules of their own.
+        (words(city="City of the hotel"), act("REQUEST", "city"), ["Request City of the hotel", "Request city"]),
+        (words(), act("GOODBYE"), ["Have a good day.", "Bye bye.", "See you."]),
+        (
+            words(),
+            act("REQ_MORE"),
+            ["What else do you need?", "What else can I help you with?", "Is there anything else?"],
+        ),
+        # The value rule holds "for intents other than" these three: so it does for slots that the schema lacks.
+        (words(), act("INFORM_COUNT", "count", "3", kind="marker"), ["count is 3"]),
+        (words(), act("OFFER_INTENT", "intent", "ReserveTable", kind="marker"), ["intent is reserve table"]),
+        # The paper says nothing of acts without a value: these are ours.
+        (words(), act("NOTIFY_SUCCESS"), ["The request was successful.", "It is done."]),
+        (words(), act("NOTIFY_FAILURE"), ["The request failed.", "It could not be done."]),
+    ],
+)
+def test_candidates_of_appendix_b(described: ServiceWords, of: Act, wanted: list[str]) -> None:
+    assert list(references(of, described, "paper")) == wanted
+
+
+FLIGHT = words("Flights", is_nonstop="Whether the flight is a direct one")  # Flights_4 of SGD
+BUS = words("Buses", additional_luggage="Whether to carry excess baggage in the bus")  # Buses_3
+APPENDIX_D = [
+    (
+        FLIGHT,
+        boolean("is_nonstop", "False"),
+        "I found an American Airlines flight taking off at 4:10 pm with a layover and returning at 1:40 pm. The price "
+        "is $449",
+        "Whether the flight is a direct one? No. || is nonstop? No. || is not nonstop || Flights is not nonstop",
+    ),
+    (
+        BUS,
+        boolean("additional_luggage", "False"),
+        "You would like 2 tickets from Anaheim to Las Vegas on a bus departing on March 5th at 6:40 am?",
+        "Whether to carry excess baggage in the bus? No. || additional luggage? No. || Has no additional luggage || "
+        "Is not additional luggage || Does not additional luggage",
+    ),
+]
+
+
+@pytest.mark.parametrize(("described", "of", "truth", "wanted"), APPENDIX_D)
+def test_instances_of_appendix_d_fail_the_validation(described: ServiceWords, of: Act, truth: str, wanted: str) -> None:
+    candidates = references(of, described, "paper")
+    assert " || ".join(candidates) == wanted
+    question = validate(candidates, (), truth, context_of(of, "", described, " "))
+    (found,) = ask_all([question], Says())  # "none of them yields entailment"
+    assert not found.valid
+
+
+def test_kids_friendly_of_section_2() -> None:
+    described = words(kids_friendly="Whether the place is kids friendly")
+    found = references(boolean("kids_friendly", "True"), described, "paper")
+    assert "Whether the place is kids friendly? Yes." in found
+    assert "Is kids friendly" in found  # in the running text with a full stop, in Appendix D without
+
+
+# Section 2.1: Figure 1.
+
+QUEENS = act("INFORM", "name", "Queens")
+STYLIST = words(name="the name of the hair stylist")
+BEFORE, TRUTH = "I want to book a hair cut.", "What about Queens?"
+REFERENCE = "the name of the hair stylist is Queens"  # the figure prints it as a sentence: "The name ... is Queens."
+AUGMENTED = "I want to book a hair cut. the name of the hair stylist. What about Queens?"
+
+
+def test_figure_1() -> None:
+    context = context_of(QUEENS, BEFORE, STYLIST, " ")
+    assert context.premises(TRUTH) == (("utterance", TRUTH), ("augmented", AUGMENTED))
+    candidates = references(QUEENS, STYLIST, "paper")
+    assert candidates[0] == REFERENCE
+    table = Says((TRUTH, REFERENCE, 0.1), (AUGMENTED, REFERENCE, 0.7))
+    (found,) = ask_all([validate(candidates, (), TRUTH, context)], table)
+    assert (found.reference, found.premise, found.valid) == (REFERENCE, "augmented", True)
+    (faithful,) = ask_all([judge(REFERENCE, TRUTH, context)], table)
+    assert faithful.premise == "augmented"
+
+
+def test_parts_of_the_premise_are_sentences() -> None:
+    context = context_of(QUEENS, "I want to book a hair cut", STYLIST, " ")
+    assert context.premises(TRUTH)[1][1] == AUGMENTED
+    assert context_of(act("GOODBYE"), "Thanks!", STYLIST, " ").premises("Bye")[1][1] == "Thanks! Bye"
+
+
+# Section 2: what counts as faithful, what enters; section 2.2: coverage and agreement.
+
+CITY = words("S", city="City", cheap="Whether it is cheap")
+OSLO, CHEAP, BYE = act("INFORM", "city", "Oslo"), boolean("cheap", "True"), act("GOODBYE")
+TURNS = (
+    SystemTurn("1", 1, "cheap in Oslo", "where?", (OSLO, CHEAP)),
+    SystemTurn("1", 3, "bye", "thanks", (BYE,)),
+    SystemTurn("2", 1, "it is cheap", "where?", (CHEAP, BYE)),
+    SystemTurn("2", 3, "hm", "x", ()),
+)
+
+
+def scored(predictions: dict[tuple[str, int], Prediction], table: Scorer, validation: bool = True) -> metrics.ScoredSet:
+    corpus = Corpus("test", TURNS, {ORIGINAL: {"S_1": CITY}}, Pools({}), frozenset())
+    scores: Scores = evaluate(corpus, predictions, table, validation=validation)
+    return metrics.scored_set(corpus, scores, metrics.PluginValues())
+
+
+def said(*utterances: str) -> dict[tuple[str, int], Prediction]:
+    places = [turn.place for turn in TURNS]
+    return {place: Prediction(*place, utterance) for place, utterance in zip(places, utterances, strict=True)}
+
+
+TABLE = Says(
+    ("cheap in Oslo", "City is Oslo", 0.9),
+    ("cheap in Oslo", "Is cheap", 0.9),
+    ("bye", "Bye bye.", 0.9),
+    ("it is cheap", "Is cheap", 0.9),
+    ("it is in Oslo", "City is Oslo", 0.9),
+)
+
+
+def test_a_generation_is_faithful_if_all_its_acts_are() -> None:
+    one = scored(said("cheap in Oslo", "bye", "it is cheap", "hm"), TABLE)
+    # The third turn says no goodbye, nor does the ground truth: it fails the validation. The last has no act.
+    assert [turn.outcome for turn in one.turns] == ["faithful", "faithful", "not_valid", None]
+    numbers = metrics.metrics_of({"": one})[ALL]
+    assert (numbers["sgsacc"], numbers["sgsacc_all"]) == (1.0, 2 / 3)
+    assert (numbers["sgsacc_acts"], numbers["sgsacc_acts_all"]) == (1.0, 4 / 5)
+
+    two = scored(said("it is in Oslo", "bye", "it is cheap", "hm"), TABLE)  # one act of the first turn is not said
+    numbers = metrics.metrics_of({"": two})[ALL]
+    assert (numbers["sgsacc"], numbers["sgsacc_all"]) == (1 / 2, 1 / 3)
+    assert (numbers["sgsacc_acts"], numbers["sgsacc_acts_all"]) == (3 / 4, 3 / 5)
+
+
+def test_without_validation_all_instances_count() -> None:
+    one = scored(said("cheap in Oslo", "bye", "it is cheap", "hm"), TABLE, validation=False)
+    numbers = metrics.metrics_of({"": one})[ALL]
+    assert numbers["sgsacc"] == numbers["sgsacc_all"] == 2 / 3
+    assert breakdowns.coverage(one.turns).turns.share_valid == 1.0
+
+
+def test_coverage_is_of_turns() -> None:
+    found = breakdowns.coverage(scored(said("", "", "", ""), TABLE).turns).turns
+    assert (found.turns, found.valid, found.slot_error_rate, found.free_slot, found.categorical) == (3, 2, 1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("utterance", "same", "same_all_acts"),
+    [
+        ("cheap in Oslo", 1, 1),
+        ("it is in Oslo", 1, 0),  # slot error rate does not see that it is cheap
+        ("there", 1, 1),  # both say that it is wrong
+        ("Oslo it is", 0, 0),  # has the value, and is not in the table
+    ],
+)
+def test_agreement_with_slot_error_rate(utterance: str, same: int, same_all_acts: int) -> None:
+    found = breakdowns.agreement(scored(said(utterance, "bye", "", ""), TABLE).turns)
+    assert (found.turns, found.same, found.same_all_acts) == (1, same, same_all_acts)
+
+
+def test_the_ensemble_takes_what_entails_the_most_acts_then_the_likeliest() -> None:
+    """Section 3. No ground truth chooses a reference, and no context helps."""
+    some = (Candidate("it is in Oslo", -0.1), Candidate("cheap in Oslo", -2.0), Candidate("nice", 0.0))
+    given = said("nice", "bye", "it is cheap", "hm") | {("1", 1): Prediction("1", 1, "nice", some)}
+    found = scored(given, TABLE)
+    assert [turn.utterance for turn in found.ranked][:1] == ["cheap in Oslo"]
+    context = Says(("where? City. it is in Oslo", "City is Oslo", 0.9), ("nice", "City is Oslo", 0.9))
+    assert [turn.utterance for turn in scored(given, context).ranked][:1] == ["nice"]
+
+
+# The tables.
+
+# SGSAcc of validated instances, and of all: on the whole test set, and for domains seen in training and not.
+TABLE_1 = {
+    "FT-T5": ((97.3, 98.6, 88.7), (96.5, 97.8, 87.7)),
+    "PT-T5": ((98.5, 98.7, 97.0), (97.9, 98.2, 96.4)),
+    "PT+FT-T5": ((98.9, 99.5, 97.7), (98.5, 99.1, 97.1)),
+}
+# Precision, recall, F1 of the original and the five variants.
+TABLE_2 = (
+    (95.8, 96.8, 0.963),
+    (97.0, 97.0, 0.970),
+    (96.3, 95.8, 0.960),
+    (96.9, 94.5, 0.957),
+    (96.9, 94.7, 0.958),
+    (96.9, 93.9, 0.954),
+)
+
+
+def faithful_turns(of_seen: float, of_unseen: float) -> metrics.ScoredSet:
+    """870 turns of a domain that training has, in another service of it, and 130 of another: faithful in these shares.
+
+    Args:
+      of_seen, of_unseen: in per cent.
+    """
+    turns = []
+    for service, n, share in (("Hotels_4", 870, of_seen), ("Alarm_1", 130, of_unseen)):
+        one = act("INFORM", "city", "Oslo", service=service)
+        for i in range(n):
+            faithful = Faithful("utterance" if i < round(n * share / 100) else None, 0.9)
+            turn = SystemTurn(service, i, "x", "", (one,))
+            valid = Validated("city is Oslo", 0.9, "utterance", False)
+            turns.append(metrics.ScoredTurn(turn, "x", (ScoredAct(turn, one, True, True, valid, faithful),)))
+    corpus = Corpus("test", tuple(one.turn for one in turns), {}, Pools({}), frozenset({"Hotels_1"}))
+    return metrics.ScoredSet(corpus, turns, [], {}, metrics.PluginValues())
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("system", TABLE_1)
+def test_table_1_has_13_percent_of_turns_of_unseen_domains(system: str, column: int) -> None:
+    """In the rows of FT and PT; in that of the ensemble "all" is not a mean of both."""
+    whole, seen, unseen = TABLE_1[system][column]
+    found = metrics.metrics_of({"": faithful_turns(seen, unseen)})
+    assert found[metrics.SEEN_DOMAINS]["sgsacc"] == pytest.approx(seen / 100, abs=0.001)
+    assert found[metrics.UNSEEN_DOMAINS]["sgsacc"] == pytest.approx(unseen / 100, abs=0.004)
+    assert metrics.SEEN_SERVICES not in found  # Hotels_4 is another service of a domain that was seen
+    of_all = found[ALL]["sgsacc"]
+    assert of_all is not None
+    assert (abs(100 * of_all - whole) < 0.12) == (system != "PT+FT-T5")
+
+
+@pytest.mark.parametrize(("precision", "recall", "f1"), TABLE_2)
+def test_table_2_has_the_f1_of_its_precision_and_recall(precision: float, recall: float, f1: float) -> None:
+    n, right = 10_000, round(100 * recall)
+    wrong = round(right * (100 / precision - 1))
+    one = TurnAct(TURNS[0], OSLO, OSLO, context_of(OSLO, "", CITY, " "))
+    judged = [Validated("", 0.9, "utterance" if i < right else None, n - i <= wrong) for i in range(n)]
+    found = breakdowns.tampered_f1((one, validated) for validated in judged)
+    assert found.precision == pytest.approx(precision / 100, abs=0.0001)
+    assert found.recall == pytest.approx(recall / 100, abs=0.0001)
+    assert found.f1 == pytest.approx(f1, abs=0.0006)
+
+
+def test_f1_of_table_2_by_hand() -> None:
+    """True references and those with tampered values, one of each for an act that has values."""
+    found = scored(said("", "", "", ""), TABLE).checks[ORIGINAL]
+    f1 = breakdowns.tampered_f1(found)
+    assert (f1.acts, f1.true_entailed, f1.tampered_entailed) == (2, 2, 0)  # the pool has no other city
+    assert (f1.precision, f1.recall, f1.f1) == (1.0, 1.0, 1.0)
+    liar = Says(*((*pair, share) for pair, share in TABLE.entailed.items()), ("it is cheap", "cheap? No.", 0.9))
+    f1 = breakdowns.tampered_f1(scored(said("", "", "", ""), liar).checks[ORIGINAL])
+    assert (f1.true_entailed, f1.tampered_entailed) == (2, 1)
+    assert (f1.precision, f1.recall, f1.f1) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
