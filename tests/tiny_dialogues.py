@@ -70,16 +70,16 @@ def dialogues(turns: int = 99) -> list[dict[str, Any]]:
 def _turns(dish: str, area: str, place: str, taken: bool) -> Iterator[dict[str, Any]]:
     food = {"dish": [dish]}
     yield _user(f"i want {dish}", [_frame("Food_1", "FindFood", [], food)])
-    yield _system("where is it ?")
+    yield _system("where is it ?", _act("REQUEST", "area"))
     food = {**food, "area": [area]}
     yield _user(SAID[area], [_frame("Food_1", "FindFood", [], food)])
-    yield _system(f"there is {place} .")
+    yield _system(f"there is {place} .", _act("OFFER", "place", place))
     if not taken:
         yield _user("tell me the phone", [_frame("Food_1", "FindFood", ["phone"], food)])
         return
     food = {**food, "place": [place, place.lower()]}
     yield _user("book it", [_frame("Food_1", "BookTable", [], food)])
-    yield _system("done")
+    yield _system("done", _act("NOTIFY_SUCCESS"))
     yield _user("a taxi there for two", [_frame("Taxi_1", "Ride", [], {"goal": [place], "seats": ["2"]})])
 
 
@@ -87,8 +87,13 @@ def _user(said: str, frames: Frames) -> dict[str, Any]:
     return {"speaker": "USER", "utterance": said, "frames": frames}
 
 
-def _system(said: str) -> dict[str, Any]:
-    return {"speaker": "SYSTEM", "utterance": said, "frames": []}
+def _system(said: str, action: dict[str, Any]) -> dict[str, Any]:
+    frame = {"service": "Food_1", "slots": [], "actions": [action]}
+    return {"speaker": "SYSTEM", "utterance": said, "frames": [frame]}
+
+
+def _act(act: str, slot: str = "", *values: str) -> dict[str, Any]:
+    return {"act": act, "slot": slot, "values": list(values), "canonical_values": list(values)}
 
 
 def _frame(service: str, intent: str, requested: list[str], values: dict[str, list[str]]) -> dict[str, Any]:
@@ -121,5 +126,5 @@ def texts() -> list[str]:
     ]
     names = [f"{service['service_name']} {service['description']}" for service in (FOOD, TAXI)]
     ours = "NONE dontcare [USER] [SYSTEM] [domain] [slot] [PVs] [intent] [requested]"
-    others = "user : system : do # sort # tag # copy # the same none null do not care said before find food book table"
+    others = "sys : usr : api : # sort tag keep jump none null do not care find food book table ride"
     return [*said, *told, *names, ours, others]

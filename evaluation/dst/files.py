@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from parapet.evaluation.dst.frames import Slots, State, Wrong, score_frame
+from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError, reason_and_place
 
 
@@ -21,11 +22,12 @@ class Span(msgspec.Struct):
 
 
 class Frame(msgspec.Struct):
-    """A frame, as far as it is scored. A prediction without ``slots`` has no slot tagging."""
+    """A frame, as far as it is scored or models see it. A prediction without ``slots`` has no slot tagging."""
 
     service: str
     state: State | UnsetType = UNSET
     slots: list[Span] | UnsetType = UNSET
+    actions: list[Action] | UnsetType = UNSET
 
 
 class Turn(msgspec.Struct):

@@ -12,10 +12,23 @@ from parapet.evaluation import user_code
 from parapet.evaluation.dst.files import Dialogue, Frame, Turn
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.user_code import UserCode, make, running
+from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms import plugins
 from parapet.transforms.progress import advance
+
+
+class Context(msgspec.Struct, frozen=True):
+    """A frame without what is to be predicted.
+
+    Attributes:
+      service: the schema of the frame's service.
+      actions: those of the system; empty in a user turn.
+    """
+
+    service: Service
+    actions: tuple[Action, ...] = ()
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -25,12 +38,14 @@ class Example(msgspec.Struct, frozen=True):
       turn: the position of the user turn, from 0.
       service: the schema of the service.
       history: (speaker, utterance) of all turns so far, the user turn last.
+      frames: the frames of each of these turns: the services that it is about, and what the system does.
     """
 
     dialogue_id: str
     turn: int
     service: Service
     history: tuple[tuple[str, str], ...]
+    frames: tuple[tuple[Context, ...], ...] = ()
 
 
 class Model(Protocol):
@@ -118,11 +133,20 @@ def plugin_of(named: str) -> plugins.Chosen | None:
 def examples(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Example]:
     """An example for every frame of every user turn, in order."""
     history: list[tuple[str, str]] = []
+    frames: list[tuple[Context, ...]] = []
     for position, turn in enumerate(dialogue.turns):
         history.append((turn.speaker, turn.utterance if isinstance(turn.utterance, str) else ""))
+        frames.append(
+            tuple(
+                Context(services[frame.service], tuple(frame.actions or ()) if turn.speaker == "SYSTEM" else ())
+                for frame in turn.frames
+                if frame.service in services
+            )
+        )
         if turn.speaker == "USER":
             for frame in turn.frames:
-                yield Example(dialogue.dialogue_id, position, services[frame.service], tuple(history))
+                service = services[frame.service]
+                yield Example(dialogue.dialogue_id, position, service, tuple(history), tuple(frames))
 
 
 def predicted(

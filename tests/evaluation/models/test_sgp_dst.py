@@ -1,8 +1,9 @@
-"""SGP-DST: labels of what a turn changes, rows and spans, the rules, and predictions that depend on no batch."""
+"""SGP-DST: what the modules read, their context features and labels, the rules, and predictions alone and together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -13,87 +14,157 @@ from tiny_bert import save_bert
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.dst.model import Example
+from parapet.evaluation.dst.model import Context, Example
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.pairs import Stretch
-from parapet.evaluation.models.dst.sgp.encoding import Batch, Questions
-from parapet.evaluation.models.dst.sgp.labels import Label, Place, SlotLabels, found_last, intent_label, slot_labels
-from parapet.evaluation.models.dst.sgp.learning import by_service, dialogues_in, examples_of
-from parapet.evaluation.models.dst.sgp.net import LONGEST, NEVER, Modules, Scores, best_spans
-from parapet.evaluation.models.dst.sgp.rules import START, Said, intents_of, needed, next_state, slot_of
-from parapet.evaluation.models.dst.sgp.tracking import ARCHITECTURES, SgpTracker, load_encoder
+from parapet.evaluation.models.dst.sgp.encoding import Batch, Questions, Texts
+from parapet.evaluation.models.dst.sgp.labels import Label, found_last, intent_label, slot_label
+from parapet.evaluation.models.dst.sgp.learning import Config, dialogues_in, questions_of, steps_of
+from parapet.evaluation.models.dst.sgp.memory import Memory, follow, longest_of
+from parapet.evaluation.models.dst.sgp.net import NEVER, Modules, Scores, best_spans
+from parapet.evaluation.models.dst.sgp.optimiser import BertAdam, groups_of, warmup_linear
+from parapet.evaluation.models.dst.sgp.rules import (
+    GIVEN,
+    HAD_VALUE,
+    KINDS,
+    OPTIONAL,
+    REQUESTED,
+    REQUIRED,
+    START,
+    SUCCEEDED,
+    Decision,
+    copy_of,
+    cross_of,
+    intent_name,
+    intents_of,
+    needed,
+    next_state,
+    role_of,
+    slot_of,
+    value_of,
+)
+from parapet.evaluation.models.dst.sgp.tracking import ARCHITECTURES, SgpTracker, likeliest, load_encoder
+from parapet.pipelines.models.trackers import SgpDst
+from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import inspect
 
 FOODS, TAXIS = msgspec.convert(FOOD, Service), msgspec.convert(TAXI, Service)
 DISH, AREA, PLACE, PHONE = FOODS.slots
-HISTORY = (("USER", "hi"), ("SYSTEM", "Opa, or Roma? Opa!"), ("USER", "opa, with soup"))
+GOAL, SEATS = TAXIS.slots
+
+
+def heard(memory: Memory, service: Service, *actions: tuple[str, str, str]) -> None:
+    """Of (act, slot, value); empty for none."""
+    frame = Context(service, tuple(Action(act, slot, [value] if value else []) for act, slot, value in actions))
+    memory.hear("said", [frame])
 
 
 def test_what_the_modules_read() -> None:
-    assert intents_of(FOODS).head == "do # places to eat"
-    assert intents_of(FOODS).options == ("the same", "none", "look for food # find food", "book # book table")
-    assert slot_of(FOODS, AREA, "categorical").head == "sort # places to eat # area # part of town"
-    assert slot_of(FOODS, AREA, "categorical").options == ("null", "do not care", "north", "south")
-    assert slot_of(FOODS, DISH, "free").options == ("null", "do not care", "said")
-    assert slot_of(FOODS, DISH, "transfer").options == ("null", "said before")
+    intents = intents_of(FOODS, True)
+    assert intents.options == ("look for food # find food", "book # book table", "none")
+    assert (intents.head, intents.context, intents_of(FOODS, False).context) == ((), "keep", "jump")
+    area, dish = slot_of(AREA), slot_of(DISH)
+    assert (area.head, area.mark) == (("sort # area # part of town",), "null")
+    assert area.options == ("null", "do not care", "north", "south")
+    assert (dish.head, dish.options) == (("tag # dish # what to eat",), ("null", "do not care"))
+    assert (copy_of(FOODS, PLACE).context, copy_of(FOODS, PLACE).head) == ("api : places to eat", ("the house",))
+    assert cross_of(GOAL, PLACE).head == ("goal # where to go", "place # the house")
     assert needed(FOODS) == {"dish", "area", "place"}
     assert needed(Service("x", "", FOODS.slots, [])) == {"dish", "area", "place", "phone"}
 
 
-def test_where_a_value_was_said_last() -> None:
-    assert found_last(["Opa"], HISTORY) == Place(2, 0, 3)
-    assert found_last(["Opa"], HISTORY[:2]) == Place(1, 14, 17)
-    assert found_last(["Roma", "or Roma"], HISTORY) == Place(1, 5, 12)  # of those that end there the longest
-    assert found_last(["so", ""], HISTORY) is None  # no word of its own
-    assert found_last([], HISTORY) is None
+def test_the_context_features_of_a_dialogue() -> None:
+    """A slot that nobody spoke of, that the system asks for, for which it gave a value, and both."""
+    memory = Memory()
+
+    def features(service: Service) -> dict[str, int]:
+        return {slot.name: memory.combine_feature(service, slot) for slot in service.slots}
+
+    assert features(FOODS) == {"dish": 0, "area": 0, "place": 0, "phone": 0}
+    memory.conclude({"Food_1": State("FindFood", [], {"dish": ["soup"]})}, [FOODS])
+    assert features(FOODS) == {"dish": 0, "area": 0, "place": 0, "phone": 0}  # the user's own values do not count
+    heard(memory, FOODS, ("REQUEST", "area", ""), ("OFFER", "place", "Opa"), ("INFORM_COUNT", "count", "3"))
+    assert features(FOODS) == {"dish": 0, "area": REQUESTED, "place": GIVEN, "phone": 0}
+    assert features(TAXIS) == {"goal": 0, "seats": 0}
+    heard(memory, FOODS, ("INFORM", "phone", "12"), ("REQUEST", "dish", "pizza"), ("REQUEST", "place", ""))
+    assert features(FOODS) == {"dish": GIVEN, "area": 0, "place": GIVEN + REQUESTED, "phone": GIVEN}
+
+    source = next(source for _, source in memory.cross_questions(TAXIS, ()) if source.slot is PLACE)
+    assert (source.service, source.values) == ("Food_1", ["Opa"])
+    assert memory.cross_feature(TAXIS, GOAL, "Ride", source) == REQUIRED
+    assert memory.cross_feature(TAXIS, GOAL, "NONE", source) == 0
+    heard(memory, FOODS, ("NOTIFY_SUCCESS", "", ""))
+    heard(memory, TAXIS, ("CONFIRM", "goal", "Roma"))
+    assert memory.cross_feature(TAXIS, GOAL, "Ride", source) == REQUIRED + HAD_VALUE + SUCCEEDED
+    assert role_of("seats", "Ride", TAXIS) == OPTIONAL
 
 
-def labelled(slot: Any, values: dict[str, list[str]], before: dict[str, list[str]] | None = None) -> SlotLabels:
-    return slot_labels(slot, State("x", [], before or {}), State("x", ["dish"], values), HISTORY)
+def test_what_may_be_copied() -> None:
+    memory = Memory()
+    heard(memory, FOODS, ("OFFER", "place", "Opa"), ("INFORM", "phone", "12"), ("CONFIRM", "area", "north"))
+    assert [slot.name for slot in memory.copy_questions(FOODS, ())] == ["area", "place"]
+    assert [slot.name for slot in memory.copy_questions(FOODS, {"area"})] == ["place"]
+    heard(memory, FOODS, ("INFORM", "place", "Opa"))  # an answer is not an offer
+    assert [slot.name for slot in memory.copy_questions(FOODS, {"area"})] == []
+    memory.conclude({"Food_1": State("FindFood", [], {"dish": ["dontcare"], "area": ["south"]})}, [FOODS])
+    pairs = [(slot.name, source.slot.name, source.values) for slot, source in memory.cross_questions(TAXIS, ())]
+    assert pairs == [("goal", "area", ["south"]), ("goal", "place", ["Opa"]), ("goal", "phone", ["12"])]
+    assert list(memory.cross_questions(TAXIS, {"goal"})) == []
+    assert memory.goes_on([FOODS])
+    assert not memory.goes_on([FOODS, TAXIS])
+
+
+def test_where_a_value_is_said() -> None:
+    assert found_last(["Opa"], "opa, with soup, opa") == (16, 19)
+    assert found_last(["Roma", "or Roma"], "Opa, or Roma? Opa!") == (5, 12)  # of those that end there the longest
+    assert found_last(["so", ""], "opa, with soup") is None  # no word of its own
+    assert found_last([], "opa") is None
 
 
 def test_what_a_turn_changes() -> None:
-    nothing, asked = Label(0), Label(0, None, True)
-    assert labelled(DISH, {"dish": ["soup"]}) == SlotLabels(Label(2, Place(2, 10, 14), True), nothing)
-    assert labelled(DISH, {"dish": ["soup"]}, {"dish": ["a soup", "soup"]}) == SlotLabels(asked, nothing)
-    assert labelled(DISH, {"dish": ["dontcare"]}) == SlotLabels(Label(1, None, True), nothing)
-    assert labelled(DISH, {"dish": ["curry"]}) == SlotLabels(asked, nothing, lost=True)
-    assert labelled(PLACE, {"place": ["Roma"]}) == SlotLabels(nothing, Label(1, Place(1, 8, 12)))
-    assert labelled(AREA, {"area": ["south"]}) == SlotLabels(Label(3), nothing)
-    assert labelled(AREA, {"area": ["dontcare"]}) == SlotLabels(Label(1), nothing)
-    assert labelled(AREA, {"area": ["east"]}) == SlotLabels(nothing, nothing, lost=True)
-    assert labelled(AREA, {}) == SlotLabels(nothing, nothing)
-    assert slot_labels(DISH, START, None, HISTORY) == SlotLabels(nothing, nothing)
+    memory = Memory()
+    heard(memory, FOODS, ("OFFER", "place", "Roma"), ("CONFIRM", "area", "north"), ("REQUEST", "dish", "curry"))
+    memory.states["Food_1"] = State("FindFood", [], {"dish": ["a soup", "soup"]})
 
+    def label(slot: Any, **values: list[str]) -> Label:
+        state = State("FindFood", ["dish"], values)
+        return slot_label(FOODS, slot, memory, state, "opa, with pizza, down the hill")
 
-def test_which_intent_a_turn_has() -> None:
-    before = State("FindFood", [], {})
-    assert intent_label(FOODS, before, None) == Label(0)
-    assert intent_label(FOODS, before, before) == Label(0)
-    assert intent_label(FOODS, before, State("BookTable", [], {})) == Label(3)
-    assert intent_label(FOODS, before, State("NONE", [], {})) == Label(1)
-    assert intent_label(FOODS, START, START) == Label(0)
-
-
-def said(**options: Said) -> dict[str, Said]:
-    return {slot.name: options.get(slot.name, Said(0)) for slot in FOODS.slots}
+    assert label(DISH, dish=["pizza"]) == Label(0, (10, 15), True, "user")
+    assert label(DISH, dish=["soup"]) == label(DISH) == Label(0, None, True)
+    assert label(DISH, dish=["dontcare"]) == Label(1, None, True, "user")
+    assert label(DISH, dish=["curry"]) == Label(0, None, True, "system")
+    assert label(DISH, dish=["stew"]) == Label(0, None, True, "other")
+    assert label(PLACE, place=["Roma"]) == Label(origin="system")
+    assert label(PLACE, place=["Opa"]) == Label(0, (0, 3), False, "user")
+    assert label(AREA, area=["south"]) == Label(3, origin="user")
+    assert label(AREA, area=["north"]) == Label(origin="system")
+    assert label(AREA, area=["dontcare"]) == Label(1, origin="user")
+    assert label(AREA, area=["east"]) == Label(origin="other")
+    assert [Label().empty, Label(1).empty, Label(0, (1, 2)).empty, Label(requested=True).empty] == [True] + 3 * [False]
+    names = ("FindFood", "BookTable", "NONE")
+    assert [intent_label(FOODS, State(name, [], {})) for name in names] == [0, 1, 2]
+    assert tuple(intent_name(FOODS, option) for option in range(3)) == names
 
 
 def test_the_rules() -> None:
-    one = next_state(START, FOODS, 2, said(dish=Said(2, "soup"), area=Said(3), phone=Said(0, "", True)), {})
+    assert value_of(DISH, Decision(), "soup") == "soup"
+    assert value_of(DISH, Decision(1), "soup") == "dontcare"
+    assert value_of(AREA, Decision(3), "") == "south"
+    assert value_of(AREA, Decision(3, yes=True), "") == ""  # a requested slot has no possible value
+    assert value_of(AREA, Decision(0), "up there") == ""
+    one = next_state(START, FOODS, "FindFood", ["phone"], {"dish": "soup", "area": "south", "phone": "12"}, {}, {})
     assert one == State("FindFood", ["phone"], {"dish": ["soup"], "area": ["south"]})
-    # What is said goes before what was said earlier, which fills what is empty; the rest stays.
-    turn = said(dish=Said(2, "curry"), area=Said(1))
-    two = next_state(one, FOODS, 0, turn, {"place": Said(1, "Opa"), "dish": Said(1, "pizza")})
-    assert two == State("FindFood", [], {"dish": ["curry"], "area": ["dontcare"], "place": ["Opa"]})
-    # A slot that is asked for has no possible value; one that no intent takes has none at all; a span may be empty.
-    turn = said(area=Said(2, "", True), phone=Said(2, "123"), dish=Said(2, ""))
-    three = next_state(two, FOODS, 3, turn, {"place": Said(0)})
-    assert three == State("BookTable", ["area"], two.slot_values)
-    assert next_state(three, FOODS, 1, said(), {}).active_intent == "NONE"
+    # What is said goes before what is copied, and that from another service before what the system gave.
+    two = next_state(one, FOODS, "NONE", [], {"dish": "curry"}, {"place": "Opa"}, {"place": "Roma", "dish": "pizza"})
+    assert two == State("NONE", [], {"dish": ["curry"], "area": ["south"], "place": ["Opa"]})
+    assert one.slot_values["dish"] == ["soup"]
     assert State("NONE", [], {}) == START
+    asked = [("goal", "Opa"), ("goal", "Roma"), ("goal", "Turin"), ("seats", "2")]
+    decisions = iter([Decision(yes=True, score=3), Decision(yes=True, score=4), Decision(score=5), Decision(), None])
+    assert likeliest(asked, decisions) == {"goal": "Roma"}  # type: ignore[arg-type]
+    assert next(decisions, 0) is None  # of the next frame
 
 
 @pytest.fixture(scope="module")
@@ -107,104 +178,239 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     return load_encoder(inspect(str(folder), ARCHITECTURES))
 
 
-def test_rows_and_where_values_may_be(loaded: tuple[Any, Any]) -> None:
+EXCHANGE = ("there is Zum Hirsch .", "i want pizza")
+
+
+def decoded(tokenizer: Any, batch: Batch, row: int, chosen: torch.Tensor | None = None) -> str:
+    kept = batch.mask[row].bool() if chosen is None else chosen[row].bool()
+    return str(tokenizer.decode(batch.tokens[row][kept]))
+
+
+def test_rows_of_combine(loaded: tuple[Any, Any]) -> None:
     tokenizer = loaded[0]
-    history = (("USER", "i want pizza"), ("SYSTEM", "there is Zum Hirsch ."), ("USER", "book it"))
-    questions = Questions(tokenizer, [history], 50)
-    places = questions.places[0]
-    whole, past = Stretch(places[0].start, places[2].end), Stretch(places[0].start, places[2].start)
-    assert questions.ask("transfer", FOODS, PLACE, whole, past) == 0
-    assert questions.ask("transfer", FOODS, PLACE, places[2], Stretch(0, 0)) == 1
-    rows = questions.rows("transfer")
-    batch = rows.batch(torch.tensor([1, 0]))
-    text = "[CLS] user : book it [SEP] copy # places to eat # place # the house [SEP] null [SEP] said before [SEP]"
-    assert tokenizer.decode(batch.tokens[0][batch.mask[0].bool()]) == text
-    tokens = tokenizer.convert_ids_to_tokens(batch.tokens[1])
-    told = [tokens[begin:end] for begin, end in batch.options[1].tolist()]
-    assert told == [["null"], ["said", "before"]]
-    assert tokens[int(batch.types[1].argmax()) - 1] == "[SEP]"
-    opened = [token for token, is_open in zip(tokens, batch.open[1].tolist(), strict=True) if is_open]
-    assert tokenizer.convert_tokens_to_string(opened) == "i want pizza there is zum hirsch."
-    assert not batch.open[0].any()
-    first, last = questions.tokens_of(places[1], 9, 19) or (0, 0)
-    assert questions.text_of(first, last) == "Zum Hirsch"
-    column = int(rows.column(torch.tensor([0]), torch.tensor([first]))[0])
-    assert (tokens[column], rows.place(0, column)) == ("zum", first)
-    short = Questions(tokenizer, [history], 33)
-    short.ask("transfer", FOODS, PLACE, whole, past)
-    cut = short.rows("transfer")
-    assert cut.pairs.cut == 1
-    assert cut.column(torch.tensor([0]), torch.tensor([0])).tolist() == [-1]
-    with pytest.raises(InputError, match=r"--max_length.*Food_1 place.*takes \d+ of 20 tokens"):
-        Questions(tokenizer, [history], 20).ask("transfer", FOODS, PLACE, whole, past)
+    words = Texts(tokenizer, EXCHANGE)
+    questions = Questions(words, "combine", 60)
+    assert questions.ask(EXCHANGE, "a", lambda: slot_of(AREA), GIVEN) == 0
+    assert questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), REQUESTED) == 1
+    batch = questions.batch(torch.tensor([1, 0]))
+    said = "[CLS] sys : there is zum hirsch. usr : i want pizza null [SEP]"
+    assert decoded(tokenizer, batch, 0) == f"{said} tag # dish # what to eat [SEP] null [SEP] do not care [SEP]"
+    options = "null [SEP] do not care [SEP] north [SEP] south [SEP]"
+    assert decoded(tokenizer, batch, 1) == f"{said} sort # area # part of town [SEP] {options}"
+    assert decoded(tokenizer, batch, 1, batch.types) == f"sort # area # part of town [SEP] {options}"
+    assert decoded(tokenizer, batch, 0, batch.open) == "i want pizza null"
+    assert tokenizer.convert_ids_to_tokens(batch.tokens[0, batch.null[0]].item()) == "null"
+    assert [batch.features[0].unique().tolist(), batch.features[1].unique().tolist()] == [[REQUESTED], [GIVEN]]
+    told = [tokenizer.decode(batch.tokens[1][columns[columns > 0]]) for columns in batch.options[1]]
+    assert told == ["null", "do not care", "north", "south"]
+    assert [int((columns > 0).sum()) for columns in batch.options[0]] == [1, 3, 0, 0]
+    first, last = words.tokens_of(EXCHANGE[1], 7, 12) or (0, 0)
+    assert (words.text_of(EXCHANGE[1], first, last), words.tokens_of(EXCHANGE[1], 12, 12)) == ("pizza", None)
+    column = int(questions.first(torch.tensor([0]))[0]) + first
+    assert tokenizer.decode(batch.tokens[1, column]) == "pizza"
 
 
-def plain_best(starts: Sequence[float], ends: Sequence[float], said: Sequence[int]) -> tuple[int, int]:
+def test_rows_of_the_other_modules(loaded: tuple[Any, Any]) -> None:
+    tokenizer = loaded[0]
+    words = Texts(tokenizer, ["", *EXCHANGE])
+    intents = Questions(words, "intents", 60)
+    for previous in (0, 2):
+        intents.ask(("", EXCHANGE[1]), "i", lambda: intents_of(FOODS, True), previous)
+    batch = intents.batch(torch.tensor([0, 1]))
+    said = "[CLS] keep [SEP] sys : usr : i want pizza [SEP]"
+    assert decoded(tokenizer, batch, 0) == f"{said} look for food # find food [SEP] book # book table [SEP] none [SEP]"
+    assert batch.features[0].sum() == 0
+    assert decoded(tokenizer, batch, 1, batch.features) == "book # book table"
+    assert not batch.open.any()
+    crosses = Questions(words, "cross_copy", 60)
+    crosses.ask(EXCHANGE, "x", lambda: cross_of(GOAL, PLACE), 9)
+    batch = crosses.batch(torch.tensor([0]))
+    assert decoded(tokenizer, batch, 0).endswith("pizza [SEP] goal # where to go [SEP] place # the house [SEP]")
+    assert decoded(tokenizer, batch, 0, batch.types) == "place # the house [SEP]"
+    assert batch.options.numel() == 0
+
+
+def test_what_is_too_long(loaded: tuple[Any, Any]) -> None:
+    exchange = (5 * EXCHANGE[0], EXCHANGE[1])
+    words = Texts(loaded[0], exchange)
+    short = Questions(words, "combine", 32)
+    short.ask(exchange, "d", lambda: slot_of(DISH), 0)
+    batch = short.batch(torch.tensor([0]))
+    assert short.pairs.cut == 1
+    assert decoded(loaded[0], batch, 0, batch.open) == "i want pizza null"  # the oldest part goes
+    with pytest.raises(InputError, match=r"--max_length.*tag # dish.*takes \d+ of 20 tokens"):
+        Questions(words, "combine", 20).ask(exchange, "d", lambda: slot_of(DISH), 0)
+
+
+def plain_best(starts: list[float], ends: list[float], open: list[bool], null: int) -> tuple[int, int, float]:
+    """The best span by hand, from probabilities."""
+
+    def shares(logits: list[float]) -> list[float]:
+        powers = [math.exp(logit) for logit in logits]
+        return [power / sum(powers) for power in powers]
+
+    first, last = shares(starts), shares(ends)
     pairs = [
-        (starts[i] + ends[j], -i, -j)
+        (first[i] + last[j], i, j)
         for i in range(len(starts))
-        for j in range(i, min(len(ends), i + LONGEST))
-        if said[i] == said[j]
+        for j in range(i, len(starts))
+        if open[i] and open[j] and (i == null) == (j == null)
     ]
-    best = max(pairs)
-    return -best[1], -best[2]
+    total, i, j = max(pairs)
+    return i, j, total
 
 
 def test_spans_are_those_of_a_plain_loop() -> None:
     generator = torch.Generator().manual_seed(SEED)
-    starts, ends = torch.randn(2, 50, 60, generator=generator).unbind(0)
-    said = (torch.rand(50, 60, generator=generator) < 0.1).cumsum(1)
-    blocked = torch.rand(50, 60, generator=generator) < 0.3
-    starts, ends = starts.masked_fill(blocked, NEVER), ends.masked_fill(blocked, NEVER)
+    starts, ends = torch.randn(2, 40, 20, generator=generator).unbind(0)
+    open = torch.rand(40, 20, generator=generator) < 0.7
+    null = torch.randint(20, (40,), generator=generator)
+    open[torch.arange(40), null] = True
+    starts, ends = starts.masked_fill(~open, NEVER), ends.masked_fill(~open, NEVER)
     empty = torch.zeros(0)
-    batch = Batch(empty, empty, empty, empty, ~blocked, said)
-    begins, stops, margins = best_spans(Scores(empty, starts, ends, empty), batch)
-    for row in range(50):
-        expected = plain_best(starts[row].tolist(), ends[row].tolist(), said[row].tolist())
-        assert (int(begins[row]), int(stops[row])) == expected
-    assert (margins > 0).all()
+    batch = Batch(empty, empty, empty, empty, empty, open, null)
+    begins, stops, sums, leads = best_spans(Scores(empty, starts, ends, empty), batch)
+    for row in range(40):
+        i, j, total = plain_best(starts[row].tolist(), ends[row].tolist(), open[row].tolist(), int(null[row]))
+        assert (int(begins[row]), int(stops[row])) == (i, j)
+        assert float(sums[row]) == pytest.approx(total, abs=1e-5)
+    assert (leads > 0).all()
 
 
 def test_dialogues_are_told_apart(frames: list[Labelled]) -> None:
     found = list(dialogues_in([*frames[:4], *frames[:4], *frames[:1]]))
     assert [len(one) for one in found] == [3, 1, 3, 1, 1]
-    ((food, history, states),) = by_service(found[0])
-    assert food == FOODS
-    assert len(history) == 5
-    assert sorted(states) == [0, 2, 4]
-    last = list(dialogues_in(frames))[1]
-    assert [(one.service_name, sorted(states)) for one, _, states in by_service(last)] == [
-        ("Food_1", [0, 2, 4]),
-        ("Taxi_1", [6]),
+    examples: list[Example] = [one.asked for one in [*frames[:7], *frames[:2]]]
+    longest, numbers = longest_of(examples)
+    assert [len(one.history) for one in longest] == [7, 5]
+    assert numbers == [1, 1, 1, 0, 0, 0, 0, 1, 1]
+    memory = Memory()
+    turns = list(follow(longest[0], memory))
+    assert [(turn.position, [service.service_name for service in turn.services]) for turn in turns] == [
+        (0, ["Food_1"]),
+        (2, ["Food_1"]),
+        (4, ["Food_1"]),
+        (6, ["Taxi_1"]),
     ]
+    assert [turn.exchange[0] for turn in turns][1:3] == ["where is it ?", "there is Zum Hirsch ."]
+    without = Example("x", 2, FOODS, (("USER", "a"), ("SYSTEM", "b"), ("USER", "c")))
+    assert [turn.services for turn in follow(without, Memory())] == [(FOODS,), (FOODS,)]
 
 
 def test_what_is_learned_from(loaded: tuple[Any, Any], frames: list[Labelled]) -> None:
-    found, lost = examples_of(loaded[0], list(dialogues_in(frames))[1], 128)
+    words = Texts(loaded[0], ["", *(text for one in frames for _, text in one.asked.history)])
+    questions, labels, lost = questions_of(words, frames, 128)
     assert lost == 0
-    # Three user turns of Food_1, and four of Taxi_1: it is asked about all turns until its last.
-    assert {kind: len(one.rows) for kind, one in found.items()}["intent"] == 7
-    taxi = found["intent"].options[3:].tolist()
-    assert taxi == [0, 0, 0, 2]
-    transfers = found["transfer"]
-    spoken = [(transfers.rows.pairs.lengths[number] > 0, transfers.options[number].item()) for number in transfers.full]
-    assert len(spoken) == 2  # the place in Food_1, the goal in Taxi_1
-    assert (transfers.spans[transfers.full] >= 0).all()
-    assert (transfers.spans[transfers.empty] == -1).all()
+    # 18 dialogues: three turns of Food_1 each, its four slots asked about but for a place that is copied; in twelve of
+    # them a turn of Taxi_1, with two slots.
+    assert {kind: len(one) for kind, one in questions.items()} == {
+        "intents": 18 * 3 + 12,
+        "combine": 18 * 3 * 4 - 12 + 12 * 2,
+        "copy_slot": 18,
+        "cross_copy": 30,
+    }
+    answers = {kind: sum(not one.empty for one in some) for kind, some in labels.items()}
+    assert (answers["copy_slot"], answers["cross_copy"]) == (12, 12)
+    # A dish and an area in each; a phone in six; seats in twelve.
+    assert answers["combine"] == 18 * 2 + 6 + 12
 
 
 def test_predictions_depend_on_the_example_alone(loaded: tuple[Any, Any], frames: list[Labelled]) -> None:
     tokenizer, encoder = loaded
     with torch.random.fork_rng():
         torch.manual_seed(SEED + 1)
-        modules = Modules([encoder]).eval()
-    for name, weight in modules.named_parameters():  # or a random model may say the same to all
-        if "Norm" not in name:
-            weight.data.mul_(1.5)
-    asked: list[Example] = [one.asked for one in frames[:12]]
+        modules = Modules([encoder] * len(KINDS)).eval()
+    for name, weight in modules.heads.named_parameters():  # or a random model may say the same to all
+        if name.endswith("weight"):
+            weight.data.mul_(10)
+    asked = [one.asked for one in frames[:12]]
     together = SgpTracker(tokenizer, modules, 128, 64).predict(asked)
     assert len({str(state) for state in together}) > 1
     assert SgpTracker(tokenizer, modules, 128, 5).predict(asked[::-1])[::-1] == together
     alone = SgpTracker(tokenizer, modules, 128, 1)
     assert [alone.predict([one])[0] for one in asked] == together
     assert alone.predict([]) == []
+
+
+@pytest.mark.parametrize(("vocabulary", "millions"), [(28996, 108.3), (30522, 109.5)], ids=["cased", "uncased"])
+def test_an_encoder_is_bert_base(vocabulary: int, millions: float) -> None:
+    from transformers import BertConfig, BertModel
+
+    with torch.device("meta"):
+        modules = Modules([BertModel(BertConfig(vocab_size=vocabulary)) for _ in KINDS])
+    sizes = {
+        kind: sum(one.numel() for one in modules.encoders[kind].parameters() if one.requires_grad) for kind in KINDS
+    }
+    assert [round(size / 1e6, 1) for size in sizes.values()] == [millions] * 4
+    assert len({id(one) for one in modules.encoders.parameters()}) == 4 * 199  # no encoder shares a tensor
+    heads = sum(one.numel() for one in modules.heads.parameters())
+    assert heads < 0.006 * sum(sizes.values())
+
+
+def plain_adam(
+    weights: list[float], gradients: Iterable[list[float]], rates: Iterable[float], decay: float
+) -> list[float]:
+    """BertAdam of one tensor, written out."""
+    means, squares = [0.0] * len(weights), [0.0] * len(weights)
+    for gradient, rate in zip(gradients, rates, strict=True):
+        norm = math.sqrt(sum(value * value for value in gradient))
+        clipped = [value * min(1.0, 1.0 / (norm + 1e-6)) for value in gradient]
+        for i, value in enumerate(clipped):
+            means[i] = 0.9 * means[i] + 0.1 * value
+            squares[i] = 0.999 * squares[i] + 0.001 * value * value
+            weights[i] -= rate * (means[i] / (math.sqrt(squares[i]) + 1e-6) + decay * weights[i])
+    return weights
+
+
+def test_bert_adam_is_the_plain_one() -> None:
+    generator = torch.Generator().manual_seed(SEED)
+    start = torch.randn(2, 5, generator=generator, dtype=torch.float64)
+    gradients = 2 * torch.randn(8, 2, 5, generator=generator, dtype=torch.float64)
+    named = [("dense.weight", start[0].clone().requires_grad_()), ("dense.bias", start[1].clone().requires_grad_())]
+    unused = torch.ones(2, requires_grad=True)
+    optimiser = BertAdam(groups_of([*named, ("pooler.weight", unused)], steps=8, warmup=0.25), 0.1)
+    for gradient in gradients:
+        for (_, parameter), own in zip(named, gradient, strict=True):
+            parameter.grad = own.clone()
+        optimiser.step()
+    rates = [0.1 * share for share in (0, 0.5, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6)]
+    for number, decay in enumerate((0.01, 0.0)):  # no decay of a bias
+        expected = plain_adam(start[number].tolist(), gradients[:, number].tolist(), rates, decay)
+        assert named[number][1].tolist() == pytest.approx(expected, abs=1e-9)
+    assert unused.tolist() == [1.0, 1.0]
+
+
+def test_modules_that_take_turns_are_trained_as_if_alone() -> None:
+    def trained(order: str) -> dict[str, list[float]]:
+        weights = {name: torch.tensor([1.0, -2.0], requires_grad=True) for name in "ab"}
+        groups = [{"params": [weights[name]], "weight_decay": 0.01, "steps": 4, "warmup": 0.5} for name in "ab"]
+        optimiser = BertAdam(groups, 0.1)
+        for name in order:
+            optimiser.zero_grad(set_to_none=True)
+            (weights[name] ** 3).sum().backward()
+            optimiser.step()
+        return {name: weight.tolist() for name, weight in weights.items()}
+
+    assert trained("abababab") == trained("aaaabbbb") == trained("babbaaba")
+
+
+@pytest.mark.parametrize(
+    ("warmup", "expected"),
+    [
+        (0.1, [0, 1, 8 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9, 0]),
+        (0.7, [0, 1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 1, 2 / 3, 1 / 3, 0]),
+    ],
+)
+def test_learning_rates_after_each_tenth(warmup: float, expected: list[float]) -> None:
+    assert [warmup_linear(tenth / 10, warmup) for tenth in range(11)] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("preset", "combine"), [("sgdx", 3), ("sgdx_augmented", 1)])
+def test_steps_of_the_papers_presets(preset: str, combine: int) -> None:
+    """32 inputs a step; one epoch of each encoder, but for "combine" on the original training set."""
+    args = SgpDst("sgp_dst").train_parser().parse(["--preset", preset, "--checkpoint", "bert", "--output", "out"])[0]
+    config: Config = SgpDst("sgp_dst").config(args, "cpu")
+    sizes: Any = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
+    assert steps_of(config, sizes) == {"intents": 100, "combine": combine * 1000, "copy_slot": 11, "cross_copy": 1}
+    assert (config.learning_rate, config.warmup, config.module_warmup) == (2e-5, 0.1, {"copy_slot": 0.7})
+    assert (config.epochs, config.schedule, config.tensor_clip, config.clip) == (combine, "linear", 1.0, 0.0)

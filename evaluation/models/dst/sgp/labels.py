@@ -1,4 +1,4 @@
-"""What the modules should say, as the states of a corpus tell it: what a turn changes, and where that was said."""
+"""What the modules should say, as the states of a corpus have it: what a turn changes, and where that comes from."""
 
 from __future__ import annotations
 
@@ -9,97 +9,78 @@ from functools import lru_cache
 import msgspec
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models.dst.pairs import History
-from parapet.evaluation.models.dst.sgp.rules import ANY, BEFORE, DONTCARE, FIRST_VALUE, NO_INTENT, NULL, SAID, SAME
+from parapet.evaluation.models.dst.sgp.memory import Memory
+from parapet.evaluation.models.dst.sgp.rules import ANY, DONTCARE, FIRST_VALUE, NULL
 from parapet.schemas.service import Service, Slot
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Characters of an utterance; ``turn`` is its position in the dialogue."""
-
-    turn: int
-    begin: int
-    end: int
-
-
 class Label(msgspec.Struct, frozen=True):
-    """What a module should say.
+    """What "combine" should say of a slot.
 
     Attributes:
       option: the number of the right one.
-      place: of the value, if the module must find it.
+      place: the characters of the value in the user's utterance; None where there are none.
       requested: whether the user asks for the slot.
+      origin: ``user`` for a value that the user says, ``system`` for one that the system gave, which "combine" is not
+        asked about, ``other`` for one that another service may have; empty where the turn does not change the value.
     """
 
-    option: int
-    place: Place | None = None
+    option: int = NULL
+    place: tuple[int, int] | None = None
     requested: bool = False
+    origin: str = ""
 
     @property
     def empty(self) -> bool:
         """Whether nothing is said."""
-        return self.option == NULL and not self.requested
+        return self.option == NULL and not self.place and not self.requested
 
 
-class SlotLabels(msgspec.Struct, frozen=True):
-    """Of a slot: for its own module and for that of transfers; ``lost`` where the value is found nowhere."""
-
-    own: Label
-    transfer: Label
-    lost: bool = False
-
-
-def intent_label(service: Service, before: State, state: State | None) -> Label:
-    """For the module of intents; ``state`` is None where the turn is not about the service."""
-    if state is None or state.active_intent == before.active_intent:
-        return Label(SAME)
+def intent_label(service: Service, state: State) -> int:
+    """The option of the active intent."""
     names = [intent.name for intent in service.intents]
-    return Label(names.index(state.active_intent) + NO_INTENT + 1 if state.active_intent in names else NO_INTENT)
+    return names.index(state.active_intent) if state.active_intent in names else len(names)
 
 
-def slot_labels(slot: Slot, before: State, state: State | None, history: History) -> SlotLabels:
-    """For the modules of a slot.
+def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utterance: str) -> Label:
+    """For "combine".
 
     Args:
+      service: of the slot.
       slot: the slot.
-      before: the state after the user turn before.
-      state: the one after this turn; None where the turn is not about the service.
-      history: all until this turn, with it.
+      memory: what was said before the user turn.
+      state: the one after it.
+      utterance: the user's.
     """
-    if state is None:
-        return SlotLabels(Label(NULL), Label(NULL))
     requested = slot.name in state.requested_slots
-    nothing = Label(NULL, None, requested)
     values = state.slot_values.get(slot.name, [])
-    if not values or set(values) & set(before.slot_values.get(slot.name, [])):
-        return SlotLabels(nothing, Label(NULL))
+    if not values or set(values) & set(memory.state(service).slot_values.get(slot.name, [])):
+        return Label(requested=requested)
     if values[0] == DONTCARE:
-        return SlotLabels(Label(ANY, None, requested), Label(NULL))
-    if slot.is_categorical:
-        if values[0] not in slot.possible_values:
-            return SlotLabels(nothing, Label(NULL), lost=True)
-        return SlotLabels(Label(FIRST_VALUE + slot.possible_values.index(values[0]), None, requested), Label(NULL))
-    place = found_last(values, history)
-    if place is None:
-        return SlotLabels(nothing, Label(NULL), lost=True)
-    if place.turn == len(history) - 1:
-        return SlotLabels(Label(SAID, place, requested), Label(NULL))
-    return SlotLabels(nothing, Label(BEFORE, place))
+        return Label(ANY, None, requested, "user")
+    place = None if slot.is_categorical else found_last(values, utterance)
+    if place:
+        return Label(NULL, place, requested, "user")
+    given = memory.given(service, slot)
+    if given and given.value in values and not (slot.is_categorical and given.act == "REQUEST"):
+        return Label(requested=requested, origin="system")
+    if slot.is_categorical and values[0] in slot.possible_values:
+        return Label(FIRST_VALUE + slot.possible_values.index(values[0]), None, requested, "user")
+    return Label(requested=requested, origin="other")
 
 
-def found_last(values: Sequence[str], history: History) -> Place | None:
-    """Where one of several values that are the same was said last; of those in one utterance the last, the longest."""
-    for turn in range(len(history) - 1, -1, -1):
-        found = [
-            (match.end(), match.end() - match.start(), match.start())
-            for value in values
-            if value
-            for match in _pattern(value).finditer(history[turn][1])
-        ]
-        if found:
-            end, _, begin = max(found)
-            return Place(turn, begin, end)
-    return None
+def found_last(values: Sequence[str], utterance: str) -> tuple[int, int] | None:
+    """Where one of several values that are the same stands in an utterance: the last place, and there the longest."""
+    found = [
+        (match.end(), match.end() - match.start(), match.start())
+        for value in values
+        if value
+        for match in _pattern(value).finditer(utterance)
+    ]
+    if not found:
+        return None
+    end, _, begin = max(found)
+    return begin, end
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,10 +1,10 @@
-"""Trains the modules together: batches of one module each, and the best epoch by joint goal accuracy on dev."""
+"""Trains the modules: each on its own questions, with its own schedule; the best epoch by joint goal accuracy on dev."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,20 +15,22 @@ from parapet.evaluation.models.batching import bucketed
 from parapet.evaluation.models.devices import device_of
 from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
-from parapet.evaluation.models.dst.pairs import History
-from parapet.evaluation.models.dst.sgp.encoding import (
-    Key,
-    ModuleRows,
-    Questions,
-    Turn,
-    ask,
-    ask_for_transfer,
-    user_turns,
-)
-from parapet.evaluation.models.dst.sgp.labels import Label, intent_label, slot_labels
+from parapet.evaluation.models.dst.sgp.encoding import Questions, Texts
+from parapet.evaluation.models.dst.sgp.labels import Label, intent_label, slot_label
+from parapet.evaluation.models.dst.sgp.memory import Memory, Turn, follow
 from parapet.evaluation.models.dst.sgp.net import Modules
-from parapet.evaluation.models.dst.sgp.rules import KINDS, START, Kind, needed
-from parapet.evaluation.models.dst.sgp.tracking import Card, SgpTracker, files_of, load_encoder
+from parapet.evaluation.models.dst.sgp.optimiser import BertAdam, groups_of
+from parapet.evaluation.models.dst.sgp.rules import KINDS, Kind, needed
+from parapet.evaluation.models.dst.sgp.tracking import (
+    Card,
+    SgpTracker,
+    ask_combine,
+    ask_copy,
+    ask_cross,
+    ask_intents,
+    files_of,
+    load_encoder,
+)
 from parapet.evaluation.models.pretrained import longest
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
@@ -39,31 +41,51 @@ class Config(FineTuning, frozen=True, kw_only=True):
     """How a model is trained: its inputs are questions to the modules.
 
     Attributes:
-      shared: one encoder for all modules.
+      module_epochs, module_warmup, module_negatives: ``epochs``, ``warmup`` and ``negatives`` of modules that have
+        others than the rest.
+      tensor_clip: the largest norm of the gradient of a tensor; 0 for any.
     """
 
-    shared: bool
+    module_epochs: dict[str, int]
+    module_warmup: dict[str, float]
+    module_negatives: dict[str, float]
+    tensor_clip: float
+
+    def rate(self, step: int, total: int) -> float:
+        """Always the full learning rate: the optimiser has a schedule for each module."""
+        return 1.0
 
 
 class Examples:
     """The questions of a training set to one module, with their answers.
 
     Args:
-      rows: the questions.
+      questions: all of them.
       labels: the right answers.
-      spans: of each the first and the last token of the value; -1 where none is to be found.
+      negatives: the share of the questions without an answer that an epoch has.
     """
 
-    def __init__(self, rows: ModuleRows, labels: Sequence[Label], spans: Sequence[tuple[int, int]]) -> None:
-        self.rows = rows
+    def __init__(self, questions: Questions, labels: Sequence[Label], negatives: float) -> None:
+        self.questions = questions
         self.options = torch.tensor([one.option for one in labels], dtype=torch.long)
-        self.requested = torch.tensor([one.requested for one in labels], dtype=torch.float)
-        self.spans = torch.tensor(spans, dtype=torch.long).view(-1, 2)
-        # A value that was cut off cannot be found.
-        cut = (self.spans[:, 0] >= 0) & (self.spans[:, 0] < rows.pairs.starts)
-        self.options[cut], self.spans[cut] = 0, -1
-        empty = torch.tensor([one.empty for one in labels], dtype=torch.bool) | cut
+        self.yes = torch.tensor([one.requested for one in labels], dtype=torch.float)
+        # The tokens of a value; -1 where there is none, or where it was cut off.
+        self.spans = torch.tensor([one.place or (-1, -1) for one in labels], dtype=torch.long).view(-1, 2)
+        if len(labels):
+            first = questions.first(torch.arange(len(labels)))
+            self.spans[first + self.spans[:, 0] < questions.pairs.lead] = -1
+        empty = (self.options == 0) & (self.yes == 0) & (self.spans[:, 0] < 0) & (questions.kind != "intents")
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
+        self.drawn = round(negatives * len(self.empty))
+
+    def __len__(self) -> int:
+        """Those of an epoch."""
+        return len(self.full) + self.drawn
+
+    def draw(self, generator: torch.Generator) -> Tensor:
+        """The numbers of the questions of an epoch: all with an answer, and the share of the others."""
+        drawn = torch.randperm(len(self.empty), generator=generator)[: self.drawn]
+        return torch.cat([self.full, self.empty[drawn]]).sort().values
 
 
 class SgpLearner(Learner):
@@ -84,31 +106,46 @@ class SgpLearner(Learner):
     def __init__(
         self, config: Config, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
     ) -> None:
-        loaded = [load_encoder(checkpoint) for _ in range(1 if config.shared else len(KINDS))]
+        loaded = [load_encoder(checkpoint) for _ in KINDS]
         tokenizer, encoder = loaded[0]
         longest(tokenizer, encoder, config.max_length, "--max_length")
         self.tokenizer, self.modules = tokenizer, Modules([encoder for _, encoder in loaded])
         self.device = device_of(config.device)
         self.config = config
         self.module = self.modules.to(self.device)
-        parameters = self.modules.parameters()
-        self.optimiser = torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=0.01, fused=True)
-        found, self.lost = examples_of(tokenizer, train, config.max_length)
-        self.examples = {kind: one for kind, one in found.items() if len(one.rows)}
+        texts = Texts(tokenizer, ["", *(text for frame in train for _, text in frame.asked.history)])
+        questions, labels, self.lost = questions_of(texts, train, config.max_length)
+        self.examples: dict[Kind, Examples] = {}
+        for kind, of in questions.items():
+            share = config.module_negatives.get(kind, config.negatives)
+            if len(examples := Examples(of, labels[kind], share)):
+                self.examples[kind] = examples
         firsts = [0]
         for one in self.examples.values():
-            firsts.append(firsts[-1] + len(one.rows))
+            firsts.append(firsts[-1] + len(one.questions))
         self._firsts = dict(zip(self.examples, firsts, strict=False))
+        self.steps = steps_of(config, {kind: len(one) for kind, one in self.examples.items()})
+        groups = [
+            {**group, "module": kind}
+            for kind in self.examples
+            for group in groups_of(
+                [*self.modules.encoders[kind].named_parameters(), *self.modules.heads[kind].named_parameters()],
+                steps=self.steps[kind],
+                warmup=config.module_warmup.get(kind, config.warmup),
+            )
+        ]
+        self.optimiser = BertAdam(groups, config.learning_rate, config.tensor_clip, config.schedule == "linear")
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
         self._report(len(dev))
 
     def _report(self, dev: int) -> None:
         for kind, one in self.examples.items():
-            message = "module %s: %s inputs, %s of them with an answer"
-            logging.info(message, kind, f"{len(one.rows):,}", f"{len(one.full):,}")
+            message = "module %s: %s inputs, %s of them with an answer; %s steps"
+            sizes = len(one.questions), len(one.full), self.steps[kind]
+            logging.info(message, kind, *(f"{size:,}" for size in sizes))
         logging.info("%s of %s dev frames choose the best epoch", f"{len(self._dev):,}", f"{dev:,}")
-        cut = sum(one.rows.pairs.cut for one in self.examples.values())
+        cut = sum(one.questions.pairs.cut for one in self.examples.values())
         if cut:
             message = "%s inputs are longer than %d tokens: the oldest part of the dialogue is cut off"
             logging.warning(message, f"{cut:,}", self.config.max_length)
@@ -117,33 +154,37 @@ class SgpLearner(Learner):
             logging.warning(message, f"{self.lost:,}")
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
-        """The batches of an epoch, each of one module: numbers of inputs of all modules, one after the other."""
+        """The batches of an epoch, each of one module: numbers of inputs of all modules, one after the other.
+
+        A module whose epochs are over has none.
+        """
+        steps = {group["module"]: group["step"] for group in self.optimiser.param_groups}
         batches = []
         for kind, one in self.examples.items():
-            drawn = torch.randperm(len(one.empty), generator=generator)
-            share = one.empty[drawn[: round(self.config.negatives * len(one.empty))]]
-            numbers = torch.cat([one.full, share]).sort().values
-            for batch in bucketed(one.rows.pairs.lengths[numbers], self.config.batch_size, generator):
+            if self.config.steps is None and steps[kind] >= self.steps[kind]:
+                continue
+            numbers = one.draw(generator)
+            for batch in bucketed(one.questions.pairs.lengths[numbers], self.config.batch_size, generator):
                 batches.append(numbers[batch] + self._firsts[kind])
         for i in torch.randperm(len(batches), generator=generator).tolist():
             yield batches[i]
 
     def loss(self, batch: Tensor) -> Tensor:
-        """The mean loss: of the option, of the span where there is one, of whether the slot is asked for."""
+        """The mean loss of a batch: the sum over what the module predicts."""
         number = int(batch[0])
         kind = [kind for kind, first in self._firsts.items() if first <= number][-1]
         ids, examples = batch - self._firsts[kind], self.examples[kind]
-        scores = self.module(kind, examples.rows.batch(ids).to(self.device))
+        inputs = examples.questions.batch(ids)
+        first, null = examples.questions.first(ids)[:, None], inputs.null[:, None]
+        scores = self.module(kind, inputs.to(self.device))
+        if kind in ("copy_slot", "cross_copy"):
+            return F.binary_cross_entropy_with_logits(scores.yes, examples.yes[ids].to(self.device))
         loss = F.cross_entropy(scores.options, examples.options[ids].to(self.device))
-        if kind in ("categorical", "free"):
-            wanted = examples.requested[ids].to(self.device)
-            loss = loss + F.binary_cross_entropy_with_logits(scores.requested, wanted)
-        some = (examples.spans[ids, 0] >= 0).nonzero().squeeze(1)  # on the CPU: no question to the GPU
-        if len(some):
-            for side, logits in enumerate((scores.starts, scores.ends)):
-                columns = examples.rows.column(ids[some], examples.spans[ids[some], side]).to(self.device)
-                # By all of the batch, so that a span counts the same in whatever batch it is.
-                loss = loss + F.cross_entropy(logits[some.to(self.device)], columns, reduction="sum") / len(ids)
+        if kind == "combine":
+            spans = examples.spans[ids]
+            columns = torch.where(spans < 0, null, first + spans).to(self.device)
+            loss = loss + F.cross_entropy(scores.starts, columns[:, 0]) + F.cross_entropy(scores.ends, columns[:, 1])
+            loss = loss + F.binary_cross_entropy_with_logits(scores.yes, examples.yes[ids].to(self.device))
         return loss
 
     def dev(self) -> float:
@@ -152,56 +193,83 @@ class SgpLearner(Learner):
 
     def files(self) -> dict[str, bytes]:
         """The files of the model's folder."""
-        card = Card(length=self.config.max_length, shared=self.config.shared)
-        return files_of(card, self.tokenizer, self.modules.cpu())
+        return files_of(Card(length=self.config.max_length), self.tokenizer, self.modules.cpu())
 
 
-def examples_of(tokenizer: Any, frames: Sequence[Labelled], limit: int) -> tuple[dict[Kind, Examples], int]:
-    """The questions that dialogues raise, with the answers that their states tell; and how many values are lost.
+def steps_of(config: Config, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
+    """The steps of each module: of its epochs, or its share of all.
 
-    Each user turn is asked about each service of the dialogue until that is left for good, also where the turn has no
-    frame of it: in prediction a model does not know which turns had one.
+    Args:
+      config: how they are trained.
+      sizes: inputs of an epoch.
     """
-    dialogues = list(dialogues_in(frames))
-    # A dialogue is written where its longest history is.
-    questions = Questions(tokenizer, [max((one.asked.history for one in of), key=len) for of in dialogues], limit)
+    epoch = {kind: math.ceil(size / config.batch_size) for kind, size in sizes.items()}
+    if config.steps is not None:
+        return {kind: max(1, round(config.steps * steps / sum(epoch.values()))) for kind, steps in epoch.items()}
+    return {kind: config.module_epochs.get(kind, config.epochs or 1) * steps for kind, steps in epoch.items()}
+
+
+def questions_of(
+    texts: Texts, frames: Sequence[Labelled], limit: int
+) -> tuple[dict[Kind, Questions], dict[Kind, list[Label]], int]:
+    """The questions that dialogues raise, with the answers that their states give; and how many values are lost."""
+    questions = {kind: Questions(texts, kind, limit) for kind in KINDS}
     labels: dict[Kind, list[Label]] = {kind: [] for kind in KINDS}
-    spans: dict[Kind, list[tuple[int, int]]] = {kind: [] for kind in KINDS}
     lost = 0
-    for of, places in zip(dialogues, questions.places, strict=True):
-        for service, history, states in by_service(of):
-            before, last = START, None
-            for key in user_turns(history, service):
-                turn = Turn(service, last, places[: len(key[1])])
-                state = states.get(len(key[1]) - 1)
-                lost += _add(questions, turn, key, (before, state), labels, spans)
-                before, last = state or before, key
-    return {kind: Examples(questions.rows(kind), labels[kind], spans[kind]) for kind in KINDS}, lost
+    for dialogue in dialogues_in(frames):
+        states = {(one.asked.turn, one.asked.service.service_name): one.state for one in dialogue}
+        memory = Memory()
+        for turn in follow(max((one.asked for one in dialogue), key=lambda one: len(one.history)), memory):
+            known = {
+                service.service_name: states.get((turn.position, service.service_name)) or memory.state(service)
+                for service in turn.services
+            }
+            for service in turn.services:
+                lost += _add(questions, labels, memory, turn, service, known[service.service_name])
+            memory.conclude(known, turn.services)
+    return questions, labels, lost
 
 
 def _add(
-    questions: Questions,
-    turn: Turn,
-    key: Key,
-    states: tuple[State, State | None],
+    questions: Mapping[Kind, Questions],
     labels: Mapping[Kind, list[Label]],
-    spans: Mapping[Kind, list[tuple[int, int]]],
+    memory: Memory,
+    turn: Turn,
+    service: Service,
+    state: State,
 ) -> int:
-    """Adds the questions of a turn with their answers; gives how many values are lost."""
-    before, state = states
-    ask(questions, turn, key)
-    found = {slot.name: slot_labels(slot, before, state, key[1]) for slot in turn.service.slots}
-    answers: list[tuple[Kind, Label]] = [("intent", intent_label(turn.service, before, state))]
-    answers += [("categorical" if slot.is_categorical else "free", found[slot.name].own) for slot in turn.service.slots]
-    filled = {*before.slot_values, *(name for name, one in found.items() if one.own.option)}
-    ask_for_transfer(questions, turn, filled)
-    answers += [("transfer", found[name].transfer) for name in turn.transfer]
-    for kind, label in answers:
-        place = label.place
-        where = questions.tokens_of(turn.places[place.turn], place.begin, place.end) if place else None
-        labels[kind].append(label if where or not place else Label(0, None, label.requested))
-        spans[kind].append(where or (-1, -1))
-    return sum(one.lost for name, one in found.items() if name in needed(turn.service))
+    """Adds the questions of a frame with their answers; gives how many values are lost."""
+    ask_intents(questions["intents"], memory, turn, service)
+    labels["intents"].append(Label(intent_label(service, state)))
+    before, utterance = memory.state(service), turn.exchange[1]
+    found = {slot.name: slot_label(service, slot, memory, state, utterance) for slot in service.slots}
+    for slot in service.slots:
+        label = found[slot.name]
+        if label.origin == "system":  # which "combine" may or may not see in what the user says
+            continue
+        place = texts_place(questions["combine"].texts, utterance, label.place)
+        ask_combine(questions["combine"], memory, turn, service, slot)
+        labels["combine"].append(Label(label.option, place, label.requested))
+    filled = {*before.slot_values, *(name for name, label in found.items() if label.origin == "user")}
+    for slot in memory.copy_questions(service, filled):
+        ask_copy(questions["copy_slot"], turn, service, slot, state.active_intent)
+        labels["copy_slot"].append(Label(requested=found[slot.name].origin == "system"))
+    crossed = set()
+    for slot, source in memory.cross_questions(service, filled):
+        ask_cross(questions["cross_copy"], memory, turn, service, slot, state.active_intent, source)
+        new = found[slot.name].origin == "other" and not memory.had_value(service, slot)
+        copied = new and bool(set(state.slot_values[slot.name]) & set(source.values))
+        labels["cross_copy"].append(Label(requested=copied))
+        if copied:
+            crossed.add(slot.name)
+    return sum(
+        label.origin == "other" and name not in crossed for name, label in found.items() if name in needed(service)
+    )
+
+
+def texts_place(texts: Texts, utterance: str, place: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The tokens of characters of an utterance."""
+    return texts.tokens_of(utterance, *place) if place else None
 
 
 def dialogues_in(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
@@ -221,11 +289,3 @@ def dialogues_in(frames: Sequence[Labelled]) -> Iterator[list[Labelled]]:
         seen.add(key)
     if found:
         yield found
-
-
-def by_service(dialogue: Sequence[Labelled]) -> Iterator[tuple[Service, History, dict[int, State]]]:
-    """Of each service the dialogue until its last frame, and the states by turn."""
-    services = {id(one.asked.service): one.asked.service for one in dialogue}
-    for number, service in services.items():
-        of = [one for one in dialogue if id(one.asked.service) == number]
-        yield service, of[-1].asked.history, {one.asked.turn: one.state for one in of}
