@@ -10,7 +10,6 @@ from benchmarks.training import Case, checkpoint_of, flags_of, split
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.fine_tuning import FineTuning
-from parapet.evaluation.models.dst.sgp.learning import Config as SgpConfig
 from parapet.evaluation.models.dst.sgp.learning import SgpLearner
 from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
 from parapet.evaluation.models.dst.t5.learning import T5Learner
@@ -19,6 +18,7 @@ from parapet.evaluation.models.dst.tiny.learning import Config as TinyConfig
 from parapet.evaluation.models.dst.tiny.learning import TinyLearner
 from parapet.evaluation.models.dst.tiny.tracking import Tracker, Tracking
 from parapet.pipelines.models.family import config_of
+from parapet.pipelines.models.trackers import SgpDst
 
 Sets = tuple[list[Labelled], list[Labelled]]
 
@@ -55,11 +55,11 @@ def _t5(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Exampl
 
 
 def _sgp(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Example]) -> Case:
-    config = config_of(SgpConfig, flags_of(model, args))
+    config = SgpDst(model).config(flags_of(model, args), args.device)
     checkpoint = checkpoint_of(model, args, _texts(asked), positions=config.max_length)
 
     def groups(learner: SgpLearner) -> list[int]:
-        return [len(one.rows) for one in learner.examples.values()]
+        return [len(one.questions) for one in learner.examples.values()]
 
     def tracker(learner: SgpLearner) -> SgpTracker:
         return SgpTracker(learner.tokenizer, learner.modules, config.max_length, config.batch_size)

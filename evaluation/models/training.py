@@ -86,11 +86,13 @@ class Learner(ABC):
       module: what is trained, on its device.
       optimiser: of its parameters.
       metric: the name of what ``dev`` measures: a share, the higher the better.
+      total_steps: of a training by epochs, where these differ in length; else 0.
     """
 
     module: nn.Module
     optimiser: torch.optim.Optimizer
     metric: str
+    total_steps: int = 0
 
     @abstractmethod
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
@@ -234,7 +236,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
     while not _done(log, config):
         started = time.monotonic()
         batches, end = next_batches(learner, config, position)
-        total = config.steps or (config.epochs or 1) * len(batches)
+        total = config.steps or learner.total_steps or (config.epochs or 1) * len(batches)
         if not log or resumed:
             expect(total, "steps", STAGE)
             advance(resumed, "steps", STAGE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -222,24 +222,81 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
 class SgpDst(FineTuned):
     """Four BERT encoders and the rules that combine them."""
 
-    description = """\
-Fine-tunes BERT encoders for intents, categorical slots, free slots and slot transfer, which rules combine (Ruan et
-al. 2020)."""
+    description = "Fine-tunes four BERT encoders, which rules combine (Ruan et al. 2020)."
     example = """\
   hf download google-bert/bert-base-cased --local-dir bert
-  parapet train sgp_dst --checkpoint bert --train my_corpus --negatives 0.1 --output my_model"""
+  parapet train sgp_dst --checkpoint bert --train my_corpus --output my_model"""
     checkpoint = "BERT to start from: bert, distilbert, electra or roberta"
-    defaults = Defaults(3, 2, 32, 2e-5, "inputs", "AdamW", schedule="linear", warmup=0.1, clip=1.0)
+    defaults = Defaults(3, 2, 32, 2e-5, "inputs", "BertAdam", schedule="linear", warmup=0.1, clip=1.0)
     max_length = 256
-    options = ("shared",)
+    options = ("module_epochs", "module_warmup", "module_negatives")
+    # Appendix A of SGD-X, beside the defaults, which are the paper's too. It does not say how many inputs without an
+    # answer are used: as in the authors' code.
+    presets: Mapping[str, Preset] = {
+        "sgdx": {
+            "epochs": 1,
+            "module_epochs": "combine=3",
+            "module_warmup": "copy_slot=0.7",
+            "negatives": 0.3,
+            "module_negatives": "copy_slot=0.1,cross_copy=0.01",
+        }
+    }
 
     def add_train_flags(self, parser: StrictParser) -> None:
-        """Those of fine-tuning, and ``--shared``."""
+        """Those of fine-tuning, and those of modules."""
         super().add_train_flags(parser)
-        parser.group("training")("--shared", action="store_true", help="one encoder for all modules, not one for each")
+        add = parser.group("training")
+        for name in ("epochs", "warmup", "negatives"):
+            text = f"--{name} of modules that have others than the rest, comma-separated"
+            add(f"--module_{name}", rare=True, default="", metavar="MODULE=N", help=text)
 
     def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[Config, type[SgpLearner]]:
         """See the base class."""
-        from parapet.evaluation.models.dst.sgp.learning import Config, SgpLearner
+        from parapet.evaluation.models.dst.sgp.learning import SgpLearner
 
-        return config_of(Config, args, device=device), SgpLearner
+        return self.config(args, device), SgpLearner
+
+    def config(self, args: argparse.Namespace, device: str) -> Config:
+        """How the flags train it. Raises InputError for flags of modules that cannot be."""
+        from parapet.evaluation.models.dst.sgp.learning import Config
+        from parapet.evaluation.models.dst.sgp.rules import KINDS
+
+        own = by_module(args.module_epochs, "--module_epochs", KINDS, 1, 1000)
+        epochs = {module: int(own.get(module, args.epochs)) for module in KINDS} if args.epochs else {}
+        return config_of(
+            Config,
+            args,
+            device=device,
+            epochs=max(epochs.values(), default=None),
+            clip=0.0,
+            tensor_clip=args.clip,
+            module_epochs=epochs,
+            module_warmup=by_module(args.module_warmup, "--module_warmup", KINDS, 0, 1),
+            module_negatives=by_module(args.module_negatives, "--module_negatives", KINDS, 0, 1),
+        )
+
+
+def by_module(text: str, flag: str, modules: Sequence[str], least: int, most: int) -> dict[str, float]:
+    """Numbers of modules, from ``MODULE=NUMBER,...``.
+
+    Args:
+      text: the value of the flag.
+      flag: for messages.
+      modules: that there are.
+      least: the smallest number, ``most`` the largest one; where ``most`` is above 1, numbers are whole.
+
+    Raises:
+      InputError: it is something else.
+    """
+    numbers: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        module, _, number = (one.strip() for one in part.partition("="))
+        try:
+            numbers[module] = int(number) if most > 1 else float(number)
+        except ValueError:
+            raise InputError(f"{part!r}: give MODULE=N, comma-separated, such as {modules[1]}={most}", flag) from None
+        if module not in modules:
+            raise InputError(f"{module!r} is no module: there are {', '.join(modules)}", flag)
+        if not least <= numbers[module] <= most:
+            raise InputError(f"{part}: give a number from {least} to {most}", flag)
+    return numbers

@@ -14,7 +14,8 @@ from tiny_bert import save_bert
 from tiny_dialogues import texts, write_corpus
 
 from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.sgp import learning, tracking
+from parapet.evaluation.models.dst.sgp import learning, optimiser, tracking
+from parapet.evaluation.models.dst.sgp.rules import KINDS
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 
@@ -38,9 +39,9 @@ def flags(toy: Path, out: Path, *more: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def model(toy: Path) -> Path:
-    """One that learned the toy set, with one encoder for all modules."""
+    """One that learned the toy set."""
     out = toy / "model"
-    assert train(flags(toy, out, "--epochs", "60", "--patience", "60", "--shared")) == 0
+    assert train(flags(toy, out, "--epochs", "15", "--patience", "15")) == 0
     return out
 
 
@@ -49,8 +50,8 @@ def test_learns_predicts_and_is_scored(model: Path, toy: Path, tmp_path: Path) -
     log = [json.loads(row) for row in (model / "log.jsonl").read_text().splitlines()]
     assert head["result"]["dev"] == max(row["dev"] for row in log) > LEARNED
     assert log[0]["loss"] > 2 * log[-1]["loss"]
-    assert head["options"]["shared"] is True
-    assert {"model.json", "weights.safetensors", "checkpoint/model.safetensors", "run.json"} < files_of(model).keys()
+    encoders = {f"checkpoint/{kind}/model.safetensors" for kind in KINDS}
+    assert {"model.json", "weights.safetensors", "run.json", *encoders} < files_of(model).keys()
     states, scores = tmp_path / "states", tmp_path / "scores"
     reference = ["--reference", str(toy / "corpus")]
     assert predict(["sgp_dst", "--quiet", "--model", str(model), *reference, "--output", str(states)]) == 0
@@ -77,10 +78,13 @@ def test_what_is_too_long_is_cut_and_counted(
     shutil.copytree(model, folder)
     card = json.loads((folder / "model.json").read_text())
     (folder / "model.json").write_text(json.dumps({**card, "length": 40}))
-    asked = [one.asked for one in read_labels(str(toy / "corpus"), "test").rows]
+    corpus = str(tmp_path / "corpus")
+    shutil.copytree(toy / "corpus", corpus)
+    dialogues = tmp_path / "corpus" / "test" / "dialogues_001.json"
+    dialogues.write_text(dialogues.read_text().replace("where is it ?", 8 * "where is it ? "))
+    asked = [one.asked for one in read_labels(corpus, "test").rows]
     _, expected = tracking.load(str(folder), "cpu", 8).tracked(asked)
     assert tracking.load(str(model), "cpu", 8).tracked(asked)[1] == 0
-    corpus = str(toy / "corpus")
     given = ["sgp_dst", "--model", str(folder), "--reference", corpus, "--sets", f"output={corpus}"]
     assert predict([*given, "--output", str(tmp_path / "states")]) == 0
     cut = "the oldest part of the dialogue was cut off"
@@ -93,19 +97,58 @@ def test_what_is_too_long_is_cut_and_counted(
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = ["--epochs", "3", "--negatives", "0.1", "--dev_frames", "6", "--batch_size", "32"]
+    few = ["--epochs", "1", "--module_epochs", "combine=3", "--negatives", "0.1", "--dev_frames", "6"]
+    few += ["--batch_size", "4"]
     assert train(flags(toy, tmp_path / "whole", *few)) == 0
-    kinds = ("intent", "categorical", "free", "transfer")
-    encoders = {files_of(tmp_path / "whole")[f"checkpoint/{kind}/model.safetensors"] for kind in kinds}
-    assert len(encoders) == 4
-    asked = [one.asked for one in read_labels(str(toy / "corpus"), "train").rows[:4]]
-    assert len(tracking.load(str(tmp_path / "whole"), "cpu", 8).predict(asked)) == 4
-    stopped.at_step(monkeypatch, learning.SgpLearner, 9)  # of 7 an epoch
+    whole = files_of(tmp_path / "whole")
+    assert len({whole[f"checkpoint/{kind}/model.safetensors"] for kind in KINDS}) == 4
+    rows = [json.loads(row) for row in whole["log.jsonl"].splitlines()]
+    assert [row["step"] for row in rows] == [43, 61, 79]  # in the second and the third epoch "combine" alone
+    stopped.at_step(monkeypatch, learning.SgpLearner, 50)
     assert train(flags(toy, tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
     assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]
     assert train(flags(toy, tmp_path / "cut", *few)) == 0
-    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+    assert files_of(tmp_path / "cut") == whole
+
+
+def test_the_papers_training(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps and learning rates of each module, as SGD-X has them in Appendix A: of 2e-5, at ten points each."""
+    rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    step = optimiser.BertAdam._step
+
+    def recorded(self: optimiser.BertAdam) -> None:
+        before = [group["step"] for group in self.param_groups]
+        step(self)
+        for number, group in zip(before, self.param_groups, strict=True):
+            if group["step"] > number and group["weight_decay"]:
+                rates[group["module"]].append(group["lr"])
+
+    monkeypatch.setattr(optimiser.BertAdam, "_step", recorded)
+    # Batches of one, so that there are steps enough; the paper's are of 32.
+    given = ["--preset", "sgdx", "--max_length", "128", "--batch_size", "1", "--dev_frames", "1", "--quiet"]
+    more = ["--checkpoint", str(toy / "bert"), "--train", str(toy / "corpus"), "--output", str(tmp_path / "out")]
+    assert train(["sgp_dst", *given, *more]) == 0
+    options = json.loads((tmp_path / "out" / "run.json").read_text())["options"]
+    assert (options["preset"], options["module_warmup"], options["module_epochs"]) == (
+        "sgdx",
+        "copy_slot=0.7",
+        "combine=3",
+    )
+    # 66 frames; 54 answers and 0.3 of 174 other inputs, thrice; 12 and 0.1 of 6; 12 and 0.01 of 18.
+    assert {kind: len(found) for kind, found in rates.items()} == {
+        "intents": 66,
+        "combine": 3 * (54 + 52),
+        "copy_slot": 13,
+        "cross_copy": 12,
+    }
+    for kind, found in rates.items():
+        warmup = 0.7 if kind == "copy_slot" else 0.1
+        for tenth in range(10):
+            number = tenth * len(found) // 10
+            progress = number / len(found)
+            share = progress / warmup if progress < warmup else (1 - progress) / (1 - warmup)
+            assert found[number] == pytest.approx(2e-5 * share, abs=1e-12)
 
 
 def test_what_cannot_be_trained_or_predict_is_told(
@@ -120,6 +163,11 @@ def test_what_cannot_be_trained_or_predict_is_told(
     assert "there is no such folder; models are not downloaded here" in told("--checkpoint", "google-bert/bert-base")
     assert "the checkpoint has 128 positions" in told("--max_length", "256", status=1)
     assert "which leaves too few to the dialogue" in told("--max_length", "20", status=1)
+    assert "--module_epochs: 'transfer' is no module: there are intents, combine" in told(
+        "--module_epochs", "transfer=1"
+    )
+    assert "--module_warmup: copy_slot=2: give a number from 0 to 1" in told("--module_warmup", "combine=0,copy_slot=2")
+    assert "--module_negatives: 'combine': give MODULE=N, comma-separated" in told("--module_negatives", "combine")
     other = tmp_path / "other"
     shutil.copytree(toy / "bert", other)
     config = json.loads((other / "config.json").read_text())
@@ -129,8 +177,7 @@ def test_what_cannot_be_trained_or_predict_is_told(
     )
     folder = tmp_path / "model"
     shutil.copytree(model, folder)
-    card = json.loads((folder / "model.json").read_text())
-    (folder / "model.json").write_text(json.dumps({**card, "shared": False}))
+    shutil.rmtree(folder / "checkpoint" / "intents")
     given = ["--model", str(folder), "--reference", str(toy / "corpus"), "--output", str(tmp_path / "states")]
     assert predict(["sgp_dst", *given]) == 2
-    assert "checkpoint/intent: there is no such folder" in capsys.readouterr().err
+    assert "checkpoint/intents: there is no such folder" in capsys.readouterr().err

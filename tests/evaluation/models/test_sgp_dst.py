@@ -405,12 +405,14 @@ def test_learning_rates_after_each_tenth(warmup: float, expected: list[float]) -
     assert [warmup_linear(tenth / 10, warmup) for tenth in range(11)] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(("preset", "combine"), [("sgdx", 3), ("sgdx_augmented", 1)])
-def test_steps_of_the_papers_presets(preset: str, combine: int) -> None:
+@pytest.mark.parametrize(("more", "combine"), [([], 3), (["--module_epochs", "combine=1"], 1)])
+def test_steps_of_the_papers_preset(more: list[str], combine: int) -> None:
     """32 inputs a step; one epoch of each encoder, but for "combine" on the original training set."""
-    args = SgpDst("sgp_dst").train_parser().parse(["--preset", preset, "--checkpoint", "bert", "--output", "out"])[0]
+    argv = ["--preset", "sgdx", "--checkpoint", "bert", "--output", "out", *more]
+    args = SgpDst("sgp_dst").train_parser().parse(argv)[0]
     config: Config = SgpDst("sgp_dst").config(args, "cpu")
     sizes: Any = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
     assert steps_of(config, sizes) == {"intents": 100, "combine": combine * 1000, "copy_slot": 11, "cross_copy": 1}
     assert (config.learning_rate, config.warmup, config.module_warmup) == (2e-5, 0.1, {"copy_slot": 0.7})
     assert (config.epochs, config.schedule, config.tensor_clip, config.clip) == (combine, "linear", 1.0, 0.0)
+    assert (config.negatives, config.module_negatives) == (0.3, {"copy_slot": 0.1, "cross_copy": 0.01})

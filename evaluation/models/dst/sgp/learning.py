@@ -1,4 +1,4 @@
-"""Trains the modules: each on its own questions, with its own schedule; the best epoch by joint goal accuracy on dev."""
+"""Trains the modules: each on its own questions, with its own schedule; the best epoch by joint goal accuracy."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Config(FineTuning, frozen=True, kw_only=True):
     """How a model is trained: its inputs are questions to the modules.
 
     Attributes:
-      module_epochs, module_warmup, module_negatives: ``epochs``, ``warmup`` and ``negatives`` of modules that have
-        others than the rest.
+      module_epochs: of each module; ``epochs`` is the largest number of them. Empty where ``steps`` rule.
+      module_warmup, module_negatives: ``warmup`` and ``negatives`` of modules that have others than the rest.
       tensor_clip: the largest norm of the gradient of a tensor; 0 for any.
     """
 
@@ -134,6 +134,7 @@ class SgpLearner(Learner):
                 warmup=config.module_warmup.get(kind, config.warmup),
             )
         ]
+        self.total_steps = sum(self.steps.values())
         self.optimiser = BertAdam(groups, config.learning_rate, config.tensor_clip, config.schedule == "linear")
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
@@ -158,11 +159,11 @@ class SgpLearner(Learner):
 
         A module whose epochs are over has none.
         """
-        steps = {group["module"]: group["step"] for group in self.optimiser.param_groups}
+        done = {group["module"]: group["step"] for group in self.optimiser.param_groups}
+        kinds = [kind for kind in self.examples if self.config.steps or done[kind] < self.steps[kind]]
         batches = []
-        for kind, one in self.examples.items():
-            if self.config.steps is None and steps[kind] >= self.steps[kind]:
-                continue
+        for kind in kinds or self.examples:  # where all are over, the learning rates are 0
+            one = self.examples[kind]
             numbers = one.draw(generator)
             for batch in bucketed(one.questions.pairs.lengths[numbers], self.config.batch_size, generator):
                 batches.append(numbers[batch] + self._firsts[kind])
@@ -206,7 +207,7 @@ def steps_of(config: Config, sizes: Mapping[Kind, int]) -> dict[Kind, int]:
     epoch = {kind: math.ceil(size / config.batch_size) for kind, size in sizes.items()}
     if config.steps is not None:
         return {kind: max(1, round(config.steps * steps / sum(epoch.values()))) for kind, steps in epoch.items()}
-    return {kind: config.module_epochs.get(kind, config.epochs or 1) * steps for kind, steps in epoch.items()}
+    return {kind: config.module_epochs[kind] * steps for kind, steps in epoch.items()}
 
 
 def questions_of(

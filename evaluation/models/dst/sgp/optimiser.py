@@ -52,7 +52,7 @@ class BertAdam(torch.optim.Optimizer):
     def __init__(self, groups: Iterable[dict[str, Any]], lr: float, clip: float = 1.0, decay: bool = True) -> None:
         super().__init__(groups, {"lr": lr, "initial_lr": lr, "clip": clip, "decay": decay, "step": 0})
 
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> None:
         """A step for the parameters that have a gradient. ``lr`` of their groups becomes what it was made with."""
         with torch.no_grad():
             self._step()
