@@ -31,6 +31,10 @@ gc.set_threshold(50_000, 20, 100)
 
 def pytest_collection_finish() -> None:
     """What is there by now stays: the collector need not look at it."""
+    if "apache_beam" in sys.modules and not THOROUGH:
+        import beam_memo
+
+        beam_memo.install()
     gc.collect()
     gc.freeze()
 

@@ -1,0 +1,102 @@
+"""Beam asks the same questions over and over, of its options and of functions: here it remembers the answers.
+
+A small run spends half of its time on them: it parses its flags about 150 times, once for each view of its options, and
+inspects each method of each DoFn in several steps of building. The tests have many hundreds of such runs. The answers
+depend on nothing but the question, the first is Beam's own, and so are all of the processes that tests start and of
+``make test-all``.
+"""
+
+from __future__ import annotations
+
+import bz2
+import copy
+import functools
+import inspect
+import logging
+import types
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
+
+from apache_beam.internal import cloudpickle_pickler
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.worker import statecache
+from apache_beam.transforms import core, ptransform, userstate, util
+from apache_beam.typehints import decorators
+
+
+@functools.cache
+def install() -> None:
+    """For this process."""
+    _signatures()
+    _specs()
+    _options()
+    # What is pickled is read again by the same run, and a cache's values are small: hundreds of MB may be in it.
+    cloudpickle_pickler.bz2 = types.SimpleNamespace(compress=_compress, decompress=bz2.decompress)
+    statecache.get_deep_size = lambda *_: 100
+
+
+def _compress(data: bytes, **_: Any) -> bytes:
+    return bz2.compress(data, compresslevel=1)
+
+
+def _signatures() -> None:
+    """Of functions and methods; a method has the same for each object of a class."""
+    real: Callable[[Any], inspect.Signature] = decorators.get_signature
+    of_function = functools.lru_cache(maxsize=4096)(real)
+
+    @functools.lru_cache(maxsize=4096)
+    def of_method(function: types.FunctionType, owner: type) -> inspect.Signature:
+        return real(types.MethodType(function, owner))
+
+    def get_signature(asked: Any) -> inspect.Signature:
+        if isinstance(asked, types.FunctionType):
+            return of_function(asked)
+        if isinstance(asked, types.MethodType) and isinstance(asked.__func__, types.FunctionType):
+            return of_method(asked.__func__, type(asked.__self__))
+        return real(asked)
+
+    for module in (decorators, core, ptransform, util):
+        assert module.get_signature is real
+        module.get_signature = get_signature
+
+
+def _specs() -> None:
+    """State and timers of a DoFn, which are those of its class; but for one that has methods of its own."""
+    real: Callable[[Any], tuple[set[Any], set[Any]]] = userstate.get_dofn_specs
+    of_class: dict[type, tuple[set[Any], set[Any]]] = {}
+
+    @functools.cache
+    def says_all(asked: type) -> bool:
+        return not any(name.startswith("_inspect_") for name in dir(asked))
+
+    def get_dofn_specs(dofn: Any) -> tuple[set[Any], set[Any]]:
+        asked = type(dofn)
+        if not says_all(asked) or any(isinstance(one, types.MethodType) for one in vars(dofn).values()):
+            return real(dofn)
+        if asked not in of_class:
+            of_class[asked] = real(dofn)
+        states, timers = of_class[asked]
+        return set(states), set(timers)
+
+    userstate.get_dofn_specs = get_dofn_specs
+
+
+def _options() -> None:
+    """What the flags say of Beam's own options."""
+    real = PipelineOptions.__init__
+    parsed: dict[tuple[Any, ...], Namespace] = {}
+
+    def init(self: PipelineOptions, flags: list[str] | None = None, **others: Any) -> None:
+        key = (type(self), *(flags or ()))
+        if not isinstance(flags, list) or others or type(self).__module__ != PipelineOptions.__module__:
+            real(self, flags, **others)
+        elif key not in parsed:
+            real(self, flags)
+            parsed[key] = copy.deepcopy(self._visible_options)
+        else:
+            logging.basicConfig()
+            self._flags, self._visible_options = flags, copy.deepcopy(parsed[key])
+            self._all_options = dict(vars(self._visible_options))
+
+    PipelineOptions.__init__ = init
