@@ -24,6 +24,7 @@ from parapet.transforms.report import Table
 from parapet.transforms.text import number, percent
 
 _LABELS = {JGA: "joint goal accuracy", "f1": "F1", "macro_f1": "macro-F1", "bleu": "BLEU", "sgsacc": "SGSAcc",
+           "sgsacc_all": "SGSAcc of all turns", "sgsacc_acts": "SGSAcc by act", "sgsacc_acts_all": "SGSAcc of all acts",
            "auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}  # fmt: skip
 _TASKS = {"intent": "intent", "ood": "out-of-domain"}
 

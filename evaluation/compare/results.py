@@ -20,6 +20,7 @@ from parapet.schemas.layout import as_path, is_there, parse_json
 JGA, SENSITIVITY = "joint_goal_accuracy", "schema_sensitivity"
 VARIANTS = "#VARIANTS"  # the mean over the variants, and the schema sensitivity
 WHOLE, SEEN, UNSEEN = "all", "seen", "unseen"
+_BY_DOMAIN = {"#SEEN_DOMAINS": SEEN, "#UNSEEN_DOMAINS": UNSEEN}  # of generated utterances, over all sets
 _AGGREGATES = {"#ALL_SERVICES": WHOLE, "#SEEN_SERVICES": SEEN, "#UNSEEN_SERVICES": UNSEEN}
 _VARIANT = re.compile(r"v[0-9]+")
 
@@ -148,14 +149,18 @@ def _json(path: Path) -> Any:
 def _of_groups(task: str, numbers: Any, sets: Any, path: Path) -> tuple[dict[Column, float | None], tuple[str, ...]]:
     """The numbers of ``metrics.json``, and the mean over the variants where there are several.
 
-    Groups of task ``response`` that are no sets are services, over all sets.
+    Groups of task ``response`` that are no sets are services, over all sets; seen and unseen domains are groups, too.
     """
     sets = sets if isinstance(sets, list) else []
     groups = numbers.items() if isinstance(numbers, dict) else ()
+
+    def column(group: str, metric: str) -> Column:
+        if task == "response" and group not in sets and not group.startswith("#"):
+            return Column(task, ALL, metric, group)
+        return Column(task, ALL, metric, _BY_DOMAIN[group]) if group in _BY_DOMAIN else Column(task, group, metric)
+
     values = {
-        Column(task, str(group), str(metric))
-        if task != "response" or group in sets or str(group).startswith("#")
-        else Column(task, ALL, str(metric), str(group)): value
+        column(str(group), str(metric)): value
         for group, metrics in groups
         for metric, value in (metrics.items() if isinstance(metrics, dict) else ())
         if value is None or _is_number(value, f"{group}/{metric}", path)

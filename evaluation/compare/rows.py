@@ -115,12 +115,11 @@ def _sums(table: pa.Table, task: str, metrics: Sequence[str]) -> dict[Column, Su
             keys = ["set", "dialogue_id", *([group] if group else [])]
             grouped = _grouped(rows, keys, [(metric, "sum"), (metric, "count")])
             for name, dialogue, *of, total, n in zip(*(column.to_pylist() for column in grouped.columns), strict=True):
-                column = Column(task, name, metric, _group(of[0]) if of else WHOLE)
-                found.setdefault(column, {})[dialogue] = (total, n)
-                if not of:
-                    together = found.setdefault(Column(task, ALL, metric), {})
-                    before = together.get(dialogue, (0.0, 0))
-                    together[dialogue] = (before[0] + total, before[1] + n)
+                of_group = _group(of[0]) if of else WHOLE
+                found.setdefault(Column(task, name, metric, of_group), {})[dialogue] = (total, n)
+                together = found.setdefault(Column(task, ALL, metric, of_group), {})
+                before = together.get(dialogue, (0.0, 0))
+                together[dialogue] = (before[0] + total, before[1] + n)
     return found
 
 
@@ -131,7 +130,7 @@ def _grouped(table: pa.Table, keys: list[str], aggregations: list[tuple[str, str
     return grouped.select(columns).sort_by([(key, "ascending") for key in keys])
 
 
-def _group(value: bool | str) -> str:
+def _group(value: bool | str | None) -> str:
     return value if isinstance(value, str) else SEEN if value else UNSEEN
 
 

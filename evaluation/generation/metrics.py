@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -100,6 +100,23 @@ def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
     }
 
 
+def seen_by(seen: frozenset[str] | None, name_of: Callable[[str], str]) -> Callable[[ScoredTurn], bool | None]:
+    """Says of a turn whether all its services are in the training schema; None where there is none, or no act.
+
+    Args:
+      seen: the services of the training schema.
+      name_of: of a service: itself, or its domain, which is then what has to be there.
+    """
+    known = frozenset(map(name_of, seen or ()))
+
+    def is_seen(one: ScoredTurn) -> bool | None:
+        if seen is None or not one.acts:
+            return None
+        return all(name_of(act.act.service) in known for act in one.acts)
+
+    return is_seen
+
+
 class PluginValues(msgspec.Struct, frozen=True):
     """The values of plug-ins' metrics, for the system's utterances and for those chosen among its candidates."""
 
@@ -162,13 +179,11 @@ def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
     ):
         groups: dict[str, list[ScoredTurn]] = {seen_key: [], unseen_key: []}
         for one in sets.values():
-            if one.corpus.seen is None:
-                continue
-            seen = {name_of(service) for service in one.corpus.seen}
+            is_seen = seen_by(one.corpus.seen, name_of)
             for turn in one.turns:
-                if turn.acts:
-                    known = all(name_of(act.act.service) in seen for act in turn.acts)
-                    groups[seen_key if known else unseen_key].append(turn)
+                seen = is_seen(turn)
+                if seen is not None:
+                    groups[seen_key if seen else unseen_key].append(turn)
         metrics |= {key: accuracies(turns) for key, turns in groups.items() if turns}
     if any(one.ranked for one in sets.values()):
         metrics[RANKED] = overall(list(sets.values()), ranked=True)

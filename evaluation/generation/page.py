@@ -56,7 +56,7 @@ def report(sets: Mapping[str, ScoredSet], metrics: Metrics, details: Details) ->
         Table(title="Metrics", columns=(*_COLUMNS, *plugins),
               rows=[_metrics_row(name, values, plugins) for name, values in metrics.items()]),
         *(
-            Table(title=title, columns=[what, *_TURN_COLUMNS], numbers_in="details.json",
+            Table(title=title, columns=[what, *_TURN_COLUMNS], text_columns=2, numbers_in="details.json",
                   rows=[_turns_row(name, group) for name, group in of_turns.items()])
             for of_turns, what, title in (
                 (details.by_domain, "domain", "Domains"),

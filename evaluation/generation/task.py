@@ -25,9 +25,11 @@ from parapet.evaluation.task import Metrics, Result, Stage, Task, files_of
 from parapet.evaluation.writing import rows_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms import text
+from parapet.transforms.corpora import domain_of
 from parapet.transforms.plugins import recorded
 
-_TEXTS = ("kind", "service", "act", "slot", "slot_type", "values", "reference", "outcome", "premise", "utterance")
+_OF_ACTS = ("act", "slot", "slot_type", "values", "reference", "outcome", "premise")
+_TEXTS = ("kind", "service", "seen", *_OF_ACTS, "utterance")
 
 TAKEN = frozenset({"set", "dialogue_id", "turn", *_TEXTS, *measures.METRICS})  # no plug-in's metric has such a name
 
@@ -157,12 +159,15 @@ def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
             numbers.append(row_values.get(name))
 
     for name, one in sets.items():
+        is_seen = measures.seen_by(one.corpus.seen, domain_of)
         for turn in one.turns:
             key = (name or one.corpus.name, *turn.turn.place)
             of_plugins = {plugin: by_place[turn.turn.place] for plugin, by_place in one.plugins.system.items()}
-            add(key, _turn_texts(turn), {**turn.values(), **of_plugins})
+            seen = is_seen(turn)
+            group = None if seen is None else "seen" if seen else "unseen"
+            add(key, {**_turn_texts(turn), "seen": group}, {**turn.values(), **of_plugins})
             for act in turn.acts:
-                add(key, _act_texts(act), measures.act_values(act))
+                add(key, {**_act_texts(act), "seen": group}, measures.act_values(act))
     return rows_bytes(keys, values, texts)
 
 

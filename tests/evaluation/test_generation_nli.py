@@ -39,6 +39,11 @@ def test_labels_are_where_the_configuration_says(roberta: Path, tmp_path: Path) 
     (told / "config.json").write_text(json.dumps(config))
     (judgement,) = Nli(str(told)).entailment(PAIRS[:1])
     assert judgement == pytest.approx((0.244728, 0.090031, 0.665241), abs=1e-6)
+    config["id2label"] = {"0": "CONTRADICTION", "1": "NEUTRAL", "2": "ENTAILMENT"}  # of roberta-large-mnli
+    (told / "config.json").write_text(json.dumps(config))
+    assert inspect(str(told)) == (2, 1, 0)
+    (judgement,) = Nli(str(told)).entailment(PAIRS[:1])
+    assert judgement == pytest.approx((0.665241, 0.090031, 0.244728), abs=1e-6)
 
 
 def test_each_pair_is_judged_as_alone(roberta: Path) -> None:

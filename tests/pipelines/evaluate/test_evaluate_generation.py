@@ -13,6 +13,7 @@ import pytest
 
 from parapet.evaluation.generation import corpus, metrics
 from parapet.evaluation.generation.corpus import tampered
+from parapet.pipelines.compare import run as compare
 from parapet.pipelines.evaluate import run
 
 Line = dict[str, Any]
@@ -142,6 +143,26 @@ def test_a_folder_of_dialogues_and_an_ensemble(sample: Path, tmp_path: Path) -> 
     acts = read(out, "details.json")["coverage"]["acts"]
     assert 0.9 < found["#RANKED"]["sgsacc"] <= 1.0
     assert found["#RANKED"]["sgsacc_acts_all"] == pytest.approx(acts["entailed_by_utterance_alone"] / acts["acts"])
+
+
+def test_compare_has_intervals_by_turn_for_all_seen_and_unseen_domains(sample: Path, tmp_path: Path) -> None:
+    lines = lines_of(sample)
+    for line in lines[::3]:
+        line["utterance"] = "Hm."
+    said = write(tmp_path / "said.jsonl", lines)
+    for name, predictions in (("own", "reference"), ("silent", said)):
+        flags = ("--reference", sample, "--predictions", predictions, "--output", tmp_path / name, "--quiet")
+        assert evaluate(*flags) == 0
+    systems = [f"{name}={tmp_path / name}" for name in ("own", "silent")]
+    names = ["sgsacc", "sgsacc_all", "slot_error_rate"]
+    flags = ("--systems", *systems, "--metrics", *names, "--output", tmp_path / "table", "--quiet")
+    assert compare(list(map(str, flags))) == 0
+    values = read(tmp_path / "table", "leaderboard.json")["values"]
+    keys = {"all": "#ALL", "seen": "#SEEN_DOMAINS", "unseen": "#UNSEEN_DOMAINS"}
+    assert len(values) == 2 * 3 * 3
+    for one in values:
+        assert one["value"] == read(tmp_path / one["system"], "metrics.json")[keys[one["group"]]][one["metric"]]
+        assert one["low"] <= one["value"] <= one["high"]
 
 
 def test_variants_and_no_validation(sample: Path, tmp_path: Path) -> None:
