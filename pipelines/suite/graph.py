@@ -290,7 +290,7 @@ class _Builder:
     def _exactly_one(self, options: Options, keys: Sequence[str], place: str) -> str:
         """The one of some keys that is given; the others are removed where they are empty."""
         there = [key for key in keys if key in options]
-        given = [key for key in there if not _is_empty(options[key])] or there[:1]
+        given = [key for key in there if not self._is_empty(options[key])] or there[:1]
         if len(given) != 1:
             found = f"found {' and '.join(given)}" if given else "found none of them"
             raise self.suite.error(f"give exactly one of {', '.join(keys)}: {found}", place)
@@ -426,6 +426,12 @@ class _Builder:
         for one in self.left_out:
             raise self.suite.error(f"everything is left out: {one.reason}. {one.needs}".rstrip(" ."), one.place)
 
+    def _is_empty(self, value: Value) -> bool:
+        """Whether a value is still to be given: the empty text, an input that is empty, or a table with one of these."""
+        if isinstance(value, dict):
+            return any(map(self._is_empty, value.values()))
+        return value == "" or (isinstance(value, str) and self.suite.inputs.get(value[1:]) == "" and value[0] == "@")
+
     def _step_of(self, reference: str, step: Step) -> str:
         if reference.split("/")[0] == SAMPLE[1:]:
             return ""
@@ -443,11 +449,6 @@ class _Builder:
                     gone = row.needs or entry_of(reference) in left_out
                     if self._owner(reference) is None and not gone:
                         raise self.suite.error(_no_step(reference, self.steps), f"{place}.rows[{i}].{key}")
-
-
-def _is_empty(value: Value) -> bool:
-    """Whether a value is still to be given: the empty text, or a table with one."""
-    return value == "" or (isinstance(value, dict) and "" in value.values())
 
 
 def _set_name(one: str, perturbation: str, name: str) -> str:

@@ -131,7 +131,7 @@ def test_what_is_left_out_says_the_line_that_gives_it(suite: SuiteFile) -> None:
 
 def test_with_what_it_needs_a_system_is_there(tmp_path: Path) -> None:
     given = settings("sgdx", tmp_path)
-    trained = read_suite("sgdx", [*given, "systems.T5DST.train.checkpoint=t5", "systems.T5DST.train.epochs=2"])
+    trained = read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"])
     graph: Graph = make_graph(trained, sets_of, lacks)
     assert graph.systems == ["Keywords", "T5DST"]
     assert graph.steps["models/T5DST/dst"].options["checkpoint"] == "t5"
@@ -162,8 +162,8 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path: Path) ->
     assert [row[0] for row in table.rows] == [  # those of ours alone have no numbers yet
         f"{system}, {services}" for system in ("SGP-DST", "T5DST") for services in ("all", "seen", "unseen")
     ]
-    assert table.note.count("--set systems.T5DST.train.checkpoint=DIR") == 1
-    assert "--set systems.tiny_dst.train.epochs=10" in table.note
+    assert table.note.count("--set inputs.t5=DIR") == 1
+    assert "--set systems.tiny_dst.train.steps=40000" in table.note
     assert shown["Figure 4"].rows == []
     changes = next(table for table in suite.tables if table.title.startswith("Table 3: relative"))
     assert _published(changes, graph, tmp_path).rows[0] == ["SGP-DST, backtrans", "–\npaper 8", "–\npaper -17"]
