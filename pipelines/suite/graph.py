@@ -427,7 +427,7 @@ class _Builder:
             raise self.suite.error(f"everything is left out: {one.reason}. {one.needs}".rstrip(" ."), one.place)
 
     def _is_empty(self, value: Value) -> bool:
-        """Whether a value is still to be given: the empty text, an input that is empty, or a table with one of these."""
+        """Whether a value is still to be given: the empty text, an empty input, or a table with one of these."""
         if isinstance(value, dict):
             return any(map(self._is_empty, value.values()))
         return value == "" or (isinstance(value, str) and self.suite.inputs.get(value[1:]) == "" and value[0] == "@")
