@@ -20,8 +20,8 @@ ORIGINAL = "original"  # the set of the reference
 
 
 def group_label(name: str) -> str:
-    """The name of a group as pages have it: ``All`` for ``#ALL``; a set has its own."""
-    return name[1:].capitalize() if name.startswith("#") else name
+    """The name of a group as pages have it: ``Seen domains`` for ``#SEEN_DOMAINS``; a set has its own."""
+    return name[1:].capitalize().replace("_", " ") if name.startswith("#") else name
 
 
 class Keyed(msgspec.Struct, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from parapet.evaluation.dst.rows import HurtFrame
 from parapet.evaluation.dst.sets import originals_of
-from parapet.evaluation.lines import ALL, MEAN
+from parapet.evaluation.lines import ALL
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there, parse_json
@@ -277,11 +277,12 @@ def shared(
 def _common_sets(task: str, outcomes: Mapping[str, Outcome], everything: bool, left_out: list[str]) -> set[str]:
     """The sets of a task that are kept; the others are noted in ``left_out``."""
     sets = {name: set(outcome.sets) for name, outcome in outcomes.items()}
-    alike = len({frozenset(of) for of in sets.values()}) == 1
+    # Other rows whose name begins with # are of groups, or of what is chosen among candidates: all are over the sets.
+    alike = len({frozenset(one for one in of if not one.startswith("#")) for of in sets.values()}) == 1
     kept = set()
     for one in sorted(set().union(*sets.values()), key=set_order):
         having = [name for name in sets if one in sets[name]]
-        if one in (ALL, MEAN) and not alike:
+        if one.startswith("#") and one != VARIANTS and not alike:
             continue  # is over sets that are not the same
         if one == VARIANTS and len({outcomes[name].variants for name in having}) > 1:
             left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")

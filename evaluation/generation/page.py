@@ -117,7 +117,7 @@ _ACT_COLUMNS = ("by act", "all acts", "coverage", "acts", "unfaithful", "no refe
 def _metrics_row(name: str, values: Numbers, plugins: Sequence[str]) -> list[str]:
     shares = [text.percent(values.get(metric), 2) for metric in measures.METRICS[:-1]]
     more = [text.percent(values.get(plugin), 2) for plugin in plugins]
-    return [group_label(name).replace("_", " "), *shares, text.number(values.get("bleu"), 2), *more]
+    return [group_label(name), *shares, text.number(values.get("bleu"), 2), *more]
 
 
 def _turns_row(name: str, group: TurnGroup) -> list[str]:

@@ -158,6 +158,17 @@ def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path: P
     assert left_out == ["set b of intent: not scored for 'other'"]
 
 
+def test_candidates_of_one_system_are_no_other_set(tmp_path: Path) -> None:
+    """An ensemble has the row #RANKED, the models that it is made of have none."""
+    rows = {"#ALL": {"sgsacc": 0.5}, "#SEEN_DOMAINS": {"sgsacc": 0.4}}
+    one = groups(tmp_path / "one", "generation", rows)
+    other = groups(tmp_path / "other", "generation", {**rows, "#RANKED": {"sgsacc": 0.6}})
+    systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "#SEEN_DOMAINS/sgsacc"])
+    assert [column.set for column in systems.columns] == ["#ALL", "#SEEN_DOMAINS"]
+    assert [systems.value("other", column) for column in systems.columns] == [0.5, 0.4]
+    assert systems.left_out == []
+
+
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
     one = intents(tmp_path / "one", intent_metrics(0.5, 1.0, 2 / 3), [1.0, 0.0, 1.0])
     for path, reason in (
