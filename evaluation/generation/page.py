@@ -37,7 +37,7 @@ TERMS = {
     "SER": "Slot error rate: the share of all utterances, those without a value included, that do not contain a "
     "value of a free slot verbatim. Low is good.",
     "Coverage": "The share of turns that a metric can judge: of SGSAcc valid ones, of SER those with a value of a free "
-    "slot.",
+    "slot. The paper's 66 % for SER fits the turns about a free slot, requests included (`share_free_slot`).",
     "Agreement": "Of the turns that both can judge, the share in which SGSAcc, of the acts on free slots, and SER have "
     "the same result.",
     "F1 on tampered references": "How well the ground truth distinguishes true references (one has to be entailed) "

@@ -197,13 +197,14 @@ def _act_texts(one: ScoredAct) -> dict[str, str | None]:
 
 
 def _summary(metrics: Metrics, details: Details, plugins: Sequence[str]) -> list[str]:
-    covered = details.coverage
-    turns, acts = text.counted(details.turns, "system turn"), text.counted(covered.acts.acts, "act")
+    acts, of_turns = details.coverage.acts, details.coverage.turns
+    shares = (of_turns.share_valid, of_turns.share_free_slot, of_turns.share_slot_error_rate)
+    valid, about_free, with_values = (text.percent(share, 2) for share in shares)
     lines = [
         f"scorer: {details.scorer.name} ({details.scorer.model})",
-        f"{turns}: {text.percent(covered.turns.share_valid, 2)} are valid, "
-        f"{text.percent(covered.turns.share_slot_error_rate, 2)} have values for the slot error rate",
-        f"{acts}: {text.percent(covered.acts.share_valid, 2)} are valid",
+        f"{text.counted(details.turns, 'system turn')}: {valid} are valid; {about_free} are about free slots, "
+        f"{with_values} have values of some",
+        f"{text.counted(acts.acts, 'act')}: {text.percent(acts.share_valid, 2)} are valid",
     ]
     for name, values in metrics.items():
         parts = [
