@@ -163,8 +163,8 @@ def test_candidates_of_one_system_are_no_other_set(tmp_path: Path) -> None:
     rows = {"#ALL": {"sgsacc": 0.5}, "#SEEN_DOMAINS": {"sgsacc": 0.4}}
     one = groups(tmp_path / "one", "generation", rows)
     other = groups(tmp_path / "other", "generation", {**rows, "#RANKED": {"sgsacc": 0.6}})
-    systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "#SEEN_DOMAINS/sgsacc"])
-    assert [column.set for column in systems.columns] == ["#ALL", "#SEEN_DOMAINS"]
+    systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "seen/sgsacc"])
+    assert [column.name for column in systems.columns] == ["generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"]
     assert [systems.value("other", column) for column in systems.columns] == [0.5, 0.4]
     assert systems.left_out == []
 
