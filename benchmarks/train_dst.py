@@ -9,11 +9,11 @@ from functools import partial
 from benchmarks.training import Case, checkpoint_of, flags_of, split
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.fine_tuning import FineTuning
 from parapet.evaluation.models.dst.sgp.learning import SgpLearner
 from parapet.evaluation.models.dst.sgp.tracking import SgpTracker
+from parapet.evaluation.models.dst.t5.learning import Config as T5Config
 from parapet.evaluation.models.dst.t5.learning import T5Learner
-from parapet.evaluation.models.dst.t5.tracking import T5Tracker
+from parapet.evaluation.models.dst.t5.tracking import Card, T5Tracker
 from parapet.evaluation.models.dst.tiny.learning import Config as TinyConfig
 from parapet.evaluation.models.dst.tiny.learning import TinyLearner
 from parapet.evaluation.models.dst.tiny.tracking import Tracker, Tracking
@@ -44,11 +44,12 @@ def _tiny(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Exam
 
 
 def _t5(model: str, args: argparse.Namespace, sets: Sets, asked: Sequence[Example]) -> Case:
-    config = config_of(FineTuning, flags_of(model, args))
+    config = config_of(T5Config, flags_of(model, args))
     checkpoint = checkpoint_of(model, args, _texts(asked), dropout=0.1)
 
     def tracker(learner: T5Learner) -> T5Tracker:
-        return T5Tracker(learner.tokenizer, learner.module, config.max_length, ANSWER, config.batch_size)
+        card = Card(length=config.max_length, answer=ANSWER)
+        return T5Tracker(learner.tokenizer, learner.module, card, config.batch_size)
 
     make = partial(T5Learner, config, checkpoint, *sets)
     return Case(model, "prompts", make, config, tracker=tracker, asked=asked)

@@ -59,6 +59,7 @@ def act(training: Training) -> None:
         publish(output, training.files, header)
         say(f"{model}: the model is in {output}")
         return
+    from parapet.evaluation.models.report import page_of
     from parapet.evaluation.models.training import clear_state, log_bytes, train
     from parapet.pipelines.progress import running
 
@@ -69,8 +70,9 @@ def act(training: Training) -> None:
     reached = counted(best.epoch, "epoch") if by_epochs else counted(best.step, "step")
     last = trained.log[-1]
     length = {"epoch": best.epoch, "epochs": last.epoch, "step": best.step, "steps": last.step}
-    result = {**length, "dev": best.dev, **trained.result}
-    files = {**trained.files, "log.jsonl": log_bytes(trained.log)}
+    result = {**length, "dev": best.dev, "parameters": trained.parameters, **trained.result}
+    page = page_of(model, training.options, trained).encode()
+    files = {**trained.files, "log.jsonl": log_bytes(trained.log), "report.html": page}
     publish(output, files, {**header, "result": result})
     clear_state(output)
     say(f"{model}: {trained.metric} on dev {best.dev:.2%} after {reached}; the model is in {output}")

@@ -157,6 +157,7 @@ class TrainedModel(msgspec.Struct, frozen=True):
       log: of all measurements.
       best: the one whose weights were kept.
       metric: what dev measures.
+      parameters: how many are trained.
       result: see :meth:`Learner.result`.
     """
 
@@ -164,6 +165,7 @@ class TrainedModel(msgspec.Struct, frozen=True):
     log: list[Measurement]
     best: Measurement
     metric: str
+    parameters: int
     result: dict[str, float | None]
 
 
@@ -191,7 +193,8 @@ def train(
         trained = fit(learner, config, output, header)
         learner.module.load_state_dict(trained.weights)
         written = learner.files()
-    return TrainedModel(written, trained.log, trained.best, learner.metric, learner.result())
+    parameters = sum(parameter.numel() for parameter in learner.module.parameters() if parameter.requires_grad)
+    return TrainedModel(written, trained.log, trained.best, learner.metric, parameters, learner.result())
 
 
 class Position(NamedTuple):

@@ -209,8 +209,7 @@ def add_training(parser: StrictParser, defaults: Defaults) -> Add:
     add = parser.group("training")
     either = parser.group("training", exclusive=True)
     either("--epochs", type=int, default=defaults.epochs, metavar="N", help="maximum number of epochs")
-    text = "steps of the optimiser, instead of --epochs: that many, whatever the size of the corpus"
-    either("--steps", type=int, metavar="N", help=text)
+    either("--steps", type=int, metavar="N", help="number of optimiser steps, instead of --epochs")
     text = "stop after N epochs without an improvement on dev"
     add("--patience", rare=True, type=int, default=defaults.patience, metavar="N", help=text)
     text = "with --steps: measure dev and save the state every N steps (default: a tenth of --steps)"

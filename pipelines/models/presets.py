@@ -26,7 +26,7 @@ class TrainingParser(StrictParser):
         super().__init__(name, description, example, note)
         self.presets = presets
         if presets:
-            text = "settings of a paper, as below; other flags override them"
+            text = "settings of a paper, see below"
             self.group("training")("--preset", choices=list(presets), help=text)
             self.terms["presets"] = {preset: " ".join(_flags(table)) for preset, table in presets.items()}
 

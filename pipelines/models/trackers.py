@@ -160,7 +160,7 @@ class FineTuned(Tracker):
         add = add_training(parser, self.defaults)
         text = "maximum number of tokens of an input; longer dialogues lose their oldest part"
         add("--max_length", rare=True, type=int, default=self.max_length, metavar="N", help=text)
-        text = "share of inputs without a value to use, drawn anew in each epoch"
+        text = "share of inputs without a value to use"
         add("--negatives", type=float, default=1.0, metavar="X", help=text)
         text = "number of dev frames, drawn at random, that select the best epoch; 0 for all"
         add("--dev_frames", rare=True, type=int, default=1000, metavar="N", help=text)
@@ -171,7 +171,7 @@ class FineTuned(Tracker):
 
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on. Raises InputError for flags and files that cannot work."""
-        check_numbers(args, {"max_length": 16, "dev_frames": 0})
+        check_numbers(args, {"max_length": 16, "max_output": 2, "dev_frames": 0})
         check_range(args, "negatives")
         checkpoint = read_checkpoint(args, self.model)
         device = device_to_train_on(args, "transformers", *self.packages)
@@ -201,22 +201,43 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
     defaults = Defaults(3, 2, 32, 1e-4, "prompts", "AdamW", schedule="linear", clip=1.0)
     max_length = 512
     packages = ("sentencepiece",)
+    options = ("max_output", "prompts", "answers", "equal_values")
+    # Of Lee et al. 2022, Appendix A; what it leaves open is as in the code of Lee, Cheng and Ostendorf.
     presets: Mapping[str, Preset] = {
         "sgdx": {
             "steps": 50_000,
             "batch_size": 16,
             "learning_rate": 1e-4,
             "schedule": "constant",
+            "warmup": 0,
+            "clip": 1,
             "max_length": 512,
+            "max_output": 256,
+            "prompts": "slots",
+            "answers": "raw",
+            "equal_values": "random",
+            "negatives": 1,
         }
     }
 
+    def add_train_flags(self, parser: StrictParser) -> None:
+        """Those of fine-tuning, and what is asked and answered."""
+        super().add_train_flags(parser)
+        add = parser.group("training")
+        text = "maximum number of tokens of an answer, in training and prediction"
+        add("--max_output", rare=True, type=int, default=64, metavar="N", help=text)
+        text = "what is predicted: values of slots alone, or the active intent and the requested slots, too"
+        add("--prompts", rare=True, choices=("all", "slots"), default="all", help=text)
+        text = "an answer that is no possible value: read as the nearest one, or taken as it is"
+        add("--answers", rare=True, choices=("nearest", "raw"), default="nearest", help=text)
+        text = "which of a slot's equal values is learned: the one said last, or a random one"
+        add("--equal_values", rare=True, choices=("last", "random"), default="last", help=text)
+
     def fine_tuning(self, args: argparse.Namespace, device: str) -> tuple[FineTuning, type[T5Learner]]:
         """See the base class."""
-        from parapet.evaluation.models.dst.fine_tuning import FineTuning
-        from parapet.evaluation.models.dst.t5.learning import T5Learner
+        from parapet.evaluation.models.dst.t5.learning import Config, T5Learner
 
-        return config_of(FineTuning, args, device=device), T5Learner
+        return config_of(Config, args, device=device), T5Learner
 
 
 class SgpDst(FineTuned):

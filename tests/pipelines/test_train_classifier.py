@@ -69,7 +69,7 @@ def model(data: Path) -> Path:
 
 
 def test_what_a_training_writes(model: Path) -> None:
-    assert sorted(files_of(model)) == ["log.jsonl", "model.json", "run.json", "weights.safetensors"]
+    assert sorted(files_of(model)) == ["log.jsonl", "model.json", "report.html", "run.json", "weights.safetensors"]
     head, card = json.loads((model / "run.json").read_text()), json.loads((model / "model.json").read_text())
     assert head["pipeline"] == "train_classifier"
     assert head["result"]["threshold"] == card["threshold"]

@@ -96,6 +96,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made: Path, tuned: Pat
         *(f"checkpoint/{name}" for name in sorted(path.name for path in (tuned / "checkpoint").iterdir())),
         "log.jsonl",
         MODEL,
+        "report.html",
         "run.json",
     ]
     head, card = (json.loads((tuned / name).read_text()) for name in ("run.json", MODEL))
@@ -133,7 +134,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made: Path, tuned: Pat
 def test_prefixes_learn_predict_and_need_their_t5(
     made: Path, tuned: Path, prefixed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "run.json", WEIGHTS]
+    assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
     assert json.loads((prefixed / MODEL).read_text())["checkpoint"] == digest(str(tuned / "checkpoint"))
     given = ["pt_t5", "--quiet", "--model", str(prefixed), "--reference", str(made / "other")]
     out = tmp_path / "out"

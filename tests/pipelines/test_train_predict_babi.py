@@ -12,6 +12,7 @@ import killed
 import pytest
 from babi_toy import CANDIDATES, FACTS, dialogues, unseen, write_toy
 from folders import files_of
+from safetensors.torch import load_file
 from seeding import train
 from two_workers import TWO_WORKERS
 
@@ -74,12 +75,13 @@ def test_learns_a_toy_set(model: str, match: bool, toy: tuple[Path, list[str]], 
 
 
 def test_what_a_training_writes(memn2n: Path, toy: tuple[Path, list[str]]) -> None:
-    assert sorted(files_of(memn2n)) == ["log.jsonl", MODEL, "run.json", WEIGHTS]
+    assert sorted(files_of(memn2n)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
     head = json.loads((memn2n / "run.json").read_text())
     log = [json.loads(row) for row in (memn2n / "log.jsonl").read_text().splitlines()]
     best = max(log, key=lambda row: row["dev"])
     length = {"epoch": best["epoch"], "epochs": len(log), "step": best["step"], "steps": log[-1]["step"]}
-    assert head["result"] == {"dev": best["dev"], **length}
+    trained = sum(tensor.numel() for tensor in load_file(memn2n / WEIGHTS).values())
+    assert head["result"] == {"dev": best["dev"], "parameters": trained, **length}
     assert head["pipeline"] == "train_memn2n"
     assert head["options"]["size"] == 32
     assert [one["flag"] for one in head["inputs"]] == ["train", "dev", "candidates", "match"]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import stopped
+import torch
+import transformers
 from folders import files_of
 from seeding import train
 from tiny_dialogues import FOOD, texts, write_corpus
@@ -17,6 +19,7 @@ from two_workers import TWO_WORKERS
 from parapet.evaluation.models.dst.data import read_labels
 from parapet.evaluation.models.dst.t5 import learning, tracking
 from parapet.evaluation.models.dst.t5.prompts import prompts_of, turn_text
+from parapet.evaluation.models.training import LOG
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.pipelines.predict import run as predict
 
@@ -88,6 +91,104 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(
     assert sorted(files_of(tmp_path / "cut")) == [".training/log.jsonl", ".training/state.pt"]
     assert train(flags(toy, tmp_path / "cut", *few)) == 0
     assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+
+
+def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the batches of all steps; dev is left out."""
+    sizes: list[int] = []
+    loss = learning.T5Learner.loss
+
+    def counting(self: learning.T5Learner, batch: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(batch))
+        return loss(self, batch)
+
+    monkeypatch.setattr(learning.T5Learner, "loss", counting)
+    monkeypatch.setattr(learning.T5Learner, "dev", lambda self: 0.5)
+    return sizes
+
+
+def preset(toy: Path, out: Path, *more: str) -> list[str]:
+    given = ["--checkpoint", str(toy / "t5"), "--train", str(toy / "corpus"), "--output", str(out), "--quiet"]
+    return ["t5dst", "--preset", "sgdx", *given, *more]
+
+
+def test_the_preset_of_sgdx_is_the_papers(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lee et al. 2022, Appendix A: batches of 16, a constant 1e-4; with fewer steps than its 50,000."""
+    sizes = counted_steps(monkeypatch)
+    assert train(preset(toy, tmp_path / "out", "--steps", "20", "--max_output", "32")) == 0
+    assert sizes == [16] * 20
+    log = [json.loads(row) for row in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert [(row["step"], row["learning_rate"]) for row in log] == [(step, 1e-4) for step in range(2, 21, 2)]
+    head = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert head["options"] | EXPECTED == head["options"]
+    config = json.loads((toy / "t5" / "config.json").read_text())
+    assert head["result"]["parameters"] == parameters_of(config)
+    card = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert card == {"model": "t5dst", "format": 1, "length": 512, "answer": 32, "prompts": "slots", "answers": "raw"}
+
+
+EXPECTED = {
+    "preset": "sgdx", "steps": 20, "eval_steps": 2, "epochs": None, "patience": None, "batch_size": 16,
+    "learning_rate": 1e-4, "schedule": "constant", "warmup": 0.0, "max_length": 512, "max_output": 32,
+    "prompts": "slots", "answers": "raw", "equal_values": "random", "negatives": 1.0,
+}  # fmt: skip
+
+
+def parameters_of(config: dict[str, int]) -> int:
+    """Of a T5 with tied embeddings and plain feed-forward layers: counted by hand from its sizes."""
+    wide, inner, heads = config["d_model"], config["num_heads"] * config["d_kv"], config["num_heads"]
+    attention, forward = 4 * wide * inner + wide, 2 * wide * config["d_ff"] + wide  # each with its norm
+    biases, norms = 2 * config["relative_attention_num_buckets"] * heads, 2 * wide
+    layers = config["num_layers"] * (attention + forward) + config["num_decoder_layers"] * (2 * attention + forward)
+    return config["vocab_size"] * wide + layers + biases + norms
+
+
+def test_t5_base_has_the_parameters_that_it_is_known_for() -> None:
+    """The paper's checkpoint, google-t5/t5-base, without its weights; the formula is that of the tiny one."""
+    sizes = {"d_model": 768, "d_kv": 64, "d_ff": 3072, "num_layers": 12, "num_decoder_layers": 12, "num_heads": 12}
+    config = transformers.T5Config(vocab_size=32128, **sizes)
+    with torch.device("meta"):
+        t5 = transformers.T5ForConditionalGeneration(config)
+    parameters = sum(parameter.numel() for parameter in t5.parameters() if parameter.requires_grad)
+    assert parameters == parameters_of(config.to_dict()) == 222_903_552
+
+
+def test_a_larger_corpus_takes_as_many_steps(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Table 3 compares corpora of different sizes."""
+    sizes = counted_steps(monkeypatch)
+    few, corpus = ["--steps", "30", "--eval_steps", "15", "--max_output", "32"], str(toy / "corpus")
+    steps, epochs = [], []
+    for name, roots in (("one", [corpus]), ("five", [corpus] * 5)):
+        assert train(preset(toy, tmp_path / name, *few, "--train", *roots)) == 0
+        steps.append(len(sizes))
+        sizes.clear()
+        result = json.loads((tmp_path / name / "run.json").read_text())["result"]
+        epochs.append(result["epochs"])
+        assert result["steps"] == result["step"] == 30
+    assert steps == [30, 30]
+    assert epochs[0] > epochs[1]
+
+
+def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ["--steps", "14", "--eval_steps", "5", "--max_output", "8", "--dev_frames", "4"]
+    assert train(preset(toy, tmp_path / "whole", *few)) == 0
+    stopped.at_step(monkeypatch, learning.T5Learner, 9)
+    assert train(preset(toy, tmp_path / "cut", *few)) == 1
+    assert [json.loads(row)["step"] for row in (tmp_path / "cut" / LOG).read_text().splitlines()] == [5]
+    assert train(preset(toy, tmp_path / "cut", *few)) == 0
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+    states = tmp_path / "states"
+    reference = ["--model", str(tmp_path / "cut"), "--reference", str(toy / "corpus"), "--output", str(states)]
+    assert predict(["t5dst", "--quiet", *reference]) == 0
+    (path,) = (states / "predictions" / "original" / "test").glob("dialogues_*.json")
+    found = [
+        frame["state"] for dialogue in json.loads(path.read_text()) for turn in dialogue["turns"]
+        for frame in turn["frames"] if turn["speaker"] == "USER"
+    ]  # fmt: skip
+    # What it was not trained to predict it does not predict.
+    assert {(state["active_intent"], *state["requested_slots"]) for state in found} == {("NONE",)}
 
 
 def test_what_is_too_long_is_cut_and_counted(

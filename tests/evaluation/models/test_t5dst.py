@@ -18,9 +18,9 @@ from tiny_t5 import save_t5
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
+from parapet.evaluation.models.dst.fine_tuning import joint_goal_accuracy, some
 from parapet.evaluation.models.dst.pairs import DOUBT, Histories, Pairs, Stretch, Tokens, settled
-from parapet.evaluation.models.dst.t5.learning import T5Learner
+from parapet.evaluation.models.dst.t5.learning import Config, T5Learner
 from parapet.evaluation.models.dst.t5.prompts import (
     Prompt,
     nearest,
@@ -31,7 +31,7 @@ from parapet.evaluation.models.dst.t5.prompts import (
     turn_text,
     value_of,
 )
-from parapet.evaluation.models.dst.t5.tracking import KINDS, Questions, T5Tracker
+from parapet.evaluation.models.dst.t5.tracking import KINDS, Card, Questions, T5Tracker
 from parapet.evaluation.models.pretrained import load
 from parapet.schemas.service import Service
 from parapet.transforms.checkpoints import inspect
@@ -68,6 +68,28 @@ def test_what_should_be_answered() -> None:
     assert [target(prompt, SERVICE, empty, history) for prompt in prompts_of(SERVICE)] == ["NONE"] * 6
 
 
+def test_slots_alone_can_be_asked_for() -> None:
+    prompts = prompts_of(SERVICE, "slots")
+    assert prompts == [prompt for prompt in prompts_of(SERVICE) if prompt.kind == "slot"]
+    state = state_of(SERVICE, [(prompt, "x") for prompt in prompts], "raw")
+    assert state == State("NONE", [], {slot.name: ["x"] for slot in SERVICE.slots})
+
+
+def test_one_of_equal_values_is_drawn() -> None:
+    """The same one for a seed and a place; over places all of them, of categorical slots too."""
+    state = State("NONE", [], {"dish": ["Soup", "a soup", "broth"], "area": ["south", "north"], "place": ["there"]})
+    dish, area, place, _ = prompts_of(SERVICE, "slots")
+    histories = [(("USER", f"soup {i}"),) for i in range(60)]
+
+    def drawn(prompt: Prompt, seed: str) -> list[str]:
+        return [target(prompt, SERVICE, state, history, seed) for history in histories]
+
+    assert set(drawn(dish, "0")) == {"Soup", "a soup", "broth"}
+    assert set(drawn(area, "0")) == {"south", "north"}
+    assert set(drawn(place, "0")) == {"there"}
+    assert drawn(dish, "0") == drawn(dish, "0") != drawn(dish, "1")
+
+
 def test_of_several_values_that_is_taken_which_was_said_last() -> None:
     history = (("USER", "at 5 or 5 pm"), ("SYSTEM", "17:00, then"), ("USER", "yes"))
     assert said_last(["5 pm", "17:00"], history) == "17:00"
@@ -81,6 +103,12 @@ def test_of_several_values_that_is_taken_which_was_said_last() -> None:
 )
 def test_answers_for_categorical_slots(answer: str, meant: str) -> None:
     assert value_of(answer, AREA) == meant
+
+
+def test_answers_can_be_taken_as_they_are() -> None:
+    answers = ["nort", "NORTH", "pizza", "dontcare"]
+    assert [value_of(answer, AREA, "raw") for answer in answers] == answers
+    assert [value_of(answer, AREA, "raw") for answer in ("NONE", "")] == ["", ""]
 
 
 def test_answers_that_are_near_nothing() -> None:
@@ -207,25 +235,42 @@ def test_answers_are_those_of_generate(loaded, frames: list[Labelled]) -> None: 
     assert first.replace(" ", "") == "[USER]iwantpizza[domain]Food_1placestoeat[slot]dishwhattoeat</s>"
     with torch.inference_mode():
         theirs = t5.generate(tokens, attention_mask=mask, max_new_tokens=6, do_sample=False, num_beams=1)
-        ours = T5Tracker(tokenizer, t5, 512, 6, 64).greedy(tokens, mask)
+        ours = T5Tracker(tokenizer, t5, Card(length=512, answer=6), 64).greedy(tokens, mask)
     for (found, margin), row in zip(ours, theirs[:, 1:].tolist(), strict=True):
         width = min(len(found), len(row))
         assert [token for token in found[:width] if token > 1] == [token for token in row[:width] if token > 1]
         assert margin > 0
 
 
+def test_answers_end_at_their_limit(checkpoint: Path) -> None:
+    """Of a T5 that never ends one: its token is never the most likely."""
+    tokenizer, t5 = load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
+    with torch.no_grad():
+        t5.shared.weight[tokenizer.eos_token_id] = 0
+    tokens = torch.tensor([[5, 9, tokenizer.eos_token_id]])
+    for limit in (3, 256):
+        tracker = T5Tracker(tokenizer, t5, Card(length=512, answer=limit), 8)
+        with torch.inference_mode():
+            ((answer, _),) = tracker.greedy(tokens, torch.ones_like(tokens))
+        assert len(answer) == limit
+
+
 def test_predictions_do_not_depend_on_batches(loaded, frames: list[Labelled]) -> None:  # type: ignore[no-untyped-def]
     tokenizer, t5 = loaded
     asked = [one.asked for one in frames[:7]]
-    together = T5Tracker(tokenizer, t5, 512, 4, 64).predict(asked)
-    assert T5Tracker(tokenizer, t5, 512, 4, 5).predict(asked[::-1])[::-1] == together
-    alone = T5Tracker(tokenizer, t5, 512, 4, 1)
+    together = T5Tracker(tokenizer, t5, Card(length=512, answer=4), 64).predict(asked)
+    assert T5Tracker(tokenizer, t5, Card(length=512, answer=4), 5).predict(asked[::-1])[::-1] == together
+    alone = T5Tracker(tokenizer, t5, Card(length=512, answer=4), 1)
     assert [alone.predict([one])[0] for one in asked] == together
     assert alone.predict([]) == []
 
 
 def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint: Path, frames: list[Labelled]) -> None:
-    config = FineTuning(
+    config = Config(
+        max_output=64,
+        prompts="all",
+        answers="nearest",
+        equal_values="last",
         batch_size=8,
         learning_rate=0.01,
         warmup=0.0,

@@ -12,15 +12,30 @@ from parapet.evaluation.models.batching import Rows, bucketed
 from parapet.evaluation.models.devices import device_of
 from parapet.evaluation.models.dst.data import Labelled
 from parapet.evaluation.models.dst.fine_tuning import FineTuning, joint_goal_accuracy, some
-from parapet.evaluation.models.dst.t5.prompts import NONE, target
+from parapet.evaluation.models.dst.t5.prompts import NONE, Answers, Prompts, target
 from parapet.evaluation.models.dst.t5.tracking import Card, Questions, T5Tracker, encoded
 from parapet.evaluation.models.pretrained import load, longest, saved
 from parapet.evaluation.models.saving import MODEL, card_bytes
 from parapet.evaluation.models.training import Learner
 from parapet.transforms.checkpoints import Checkpoint
 
-ANSWER = 64  # tokens of an answer at most
 IGNORED = -100  # a label that costs nothing
+
+
+class Config(FineTuning, frozen=True, kw_only=True):
+    """How a T5 is fine-tuned.
+
+    Attributes:
+      max_output: tokens of an answer at most.
+      prompts: whether intents and requested slots are asked for, too.
+      answers: how those that are no possible value are understood.
+      equal_values: which of a slot's equal values is learned: the one said ``last``, or a ``random`` one.
+    """
+
+    max_output: int
+    prompts: Prompts
+    answers: Answers
+    equal_values: str
 
 
 class T5Learner(Learner):
@@ -39,7 +54,7 @@ class T5Learner(Learner):
     metric = "joint goal accuracy"
 
     def __init__(
-        self, config: FineTuning, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
+        self, config: Config, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
     ) -> None:
         self.tokenizer, t5 = load(checkpoint, "AutoModelForSeq2SeqLM")
         longest(self.tokenizer, t5, config.max_length, "--max_length")
@@ -47,21 +62,25 @@ class T5Learner(Learner):
         self.config, self.fill = config, self.tokenizer.pad_token_id
         self.module = t5.to(self.device)
         self.optimiser = torch.optim.AdamW(t5.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True)
-        questions = Questions(self.tokenizer, [frame.asked for frame in train], config.max_length)
+        questions = Questions(self.tokenizer, [frame.asked for frame in train], config.max_length, config.prompts)
+        seed = config.seed if config.equal_values == "random" else None
         answers = [
-            target(prompt, frame.asked.service, frame.state, frame.asked.history)
+            target(prompt, frame.asked.service, frame.state, frame.asked.history, seed)
             for frame, prompts in zip(train, questions.prompts, strict=True)
             for prompt in prompts
         ]
         ids = encoded(self.tokenizer, answers)
         end = [self.tokenizer.eos_token_id]
         self.inputs = questions.pairs
-        self.answers = Rows([ids[answer][: ANSWER - 1] + end for answer in answers])
+        self.answers = Rows([ids[answer][: config.max_output - 1] + end for answer in answers])
         empty = torch.tensor([answer == NONE for answer in answers])
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
         self._dev = some(dev, config.dev_frames, config.seed)
-        self._tracker = T5Tracker(self.tokenizer, t5, config.max_length, ANSWER, config.batch_size)
-        self._report(len([answer for answer in answers if len(ids[answer]) >= ANSWER]), len(dev))
+        self.card = Card(
+            length=config.max_length, answer=config.max_output, prompts=config.prompts, answers=config.answers
+        )
+        self._tracker = T5Tracker(self.tokenizer, t5, self.card, config.batch_size)
+        self._report(sum(len(ids[answer]) >= config.max_output for answer in answers), len(dev))
 
     def _report(self, long: int, dev: int) -> None:
         message = "%s prompts, %s of them with a value; %s of %s dev frames choose the best epoch"
@@ -71,7 +90,8 @@ class T5Learner(Learner):
             message = "%s prompts are longer than %d tokens: the oldest part of the dialogue is cut off"
             logging.warning(message, f"{self.inputs.cut:,}", self.config.max_length)
         if long:
-            logging.warning("%s answers are longer than %d tokens: they are cut off", f"{long:,}", ANSWER)
+            message = "%s answers are longer than %d tokens: they are cut off"
+            logging.warning(message, f"{long:,}", self.config.max_output)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """The batches of an epoch: all prompts with a value, and the share of the others."""
@@ -95,5 +115,4 @@ class T5Learner(Learner):
 
     def files(self) -> dict[str, bytes]:
         """The files of the model's folder."""
-        card = Card(length=self.config.max_length, answer=ANSWER)
-        return {MODEL: card_bytes(card), **saved(self.tokenizer, self.module.cpu())}
+        return {MODEL: card_bytes(self.card), **saved(self.tokenizer, self.module.cpu())}

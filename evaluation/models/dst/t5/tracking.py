@@ -13,7 +13,7 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import pretrained, saving
 from parapet.evaluation.models.devices import check_installed, device_of, enough_memory
 from parapet.evaluation.models.dst.pairs import Histories, History, Pairs, Stretch, Tokens
-from parapet.evaluation.models.dst.t5.prompts import Prompt, prompts_of, state_of, turn_text
+from parapet.evaluation.models.dst.t5.prompts import Answers, Prompt, Prompts, prompts_of, state_of, turn_text
 from parapet.evaluation.models.saving import MODEL
 from parapet.schemas.errors import InputError
 from parapet.transforms import files
@@ -27,19 +27,20 @@ class Questions:
       tokenizer: of the checkpoint.
       asked: the examples. Those of a dialogue should follow one another, so that their tokens are stored once.
       limit: tokens of a row at most.
+      prompts: ``all`` or ``slots``.
 
     Attributes:
       prompts: of each example.
       pairs: the rows: each prompt of the first example, of the second, and so on.
     """
 
-    def __init__(self, tokenizer: Any, asked: Sequence[Example], limit: int) -> None:
+    def __init__(self, tokenizer: Any, asked: Sequence[Example], limit: int, prompts: Prompts = "all") -> None:
         services = {id(one.service): one.service for one in asked}
-        texts = {number: prompts_of(service) for number, service in services.items()}
+        texts = {number: prompts_of(service, prompts) for number, service in services.items()}
         self.prompts: list[list[Prompt]] = [texts[id(one.service)] for one in asked]
         tokens = Tokens()
         dialogues = _dialogues(tokenizer, [one.history for one in asked], tokens)
-        schemas = {number: _prompts(tokenizer, prompts, tokens) for number, prompts in texts.items()}
+        schemas = {number: _prompts(tokenizer, of_service, tokens) for number, of_service in texts.items()}
         rows = [
             (dialogue, prompt)
             for one, dialogue in zip(asked, dialogues, strict=True)
@@ -75,14 +76,12 @@ class T5Tracker:
     Args:
       tokenizer: of the checkpoint.
       t5: the checkpoint, on its device.
-      length: tokens of an input at most.
-      answer: tokens of an answer at most.
+      card: how it was trained.
       batch: prompts at a time.
     """
 
-    def __init__(self, tokenizer: Any, t5: Any, length: int, answer: int, batch: int) -> None:
-        self.tokenizer, self.t5 = tokenizer, t5
-        self.length, self.answer, self.batch = length, answer, batch
+    def __init__(self, tokenizer: Any, t5: Any, card: Card, batch: int) -> None:
+        self.tokenizer, self.t5, self.card, self.batch = tokenizer, t5, card, batch
         start = t5.config.decoder_start_token_id
         self.start = tokenizer.pad_token_id if start is None else start
 
@@ -94,7 +93,7 @@ class T5Tracker:
         """The state of each example; and how many prompts were too long, so that their dialogue was cut off."""
         if not batch:
             return [], 0
-        questions = Questions(self.tokenizer, batch, self.length)
+        questions = Questions(self.tokenizer, batch, self.card.length, self.card.prompts)
         pairs = questions.pairs
 
         def decide(numbers: Sequence[int]) -> list[tuple[list[int], float]]:
@@ -106,7 +105,7 @@ class T5Tracker:
         texts = self.tokenizer.batch_decode(found, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         answers = iter(texts)
         states = [
-            state_of(one.service, [(prompt, next(answers)) for prompt in prompts])
+            state_of(one.service, [(prompt, next(answers)) for prompt in prompts], self.card.answers)
             for one, prompts in zip(batch, questions.prompts, strict=True)
         ]
         return states, pairs.cut
@@ -124,7 +123,7 @@ class T5Tracker:
         done = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
         margins = torch.full((len(tokens),), torch.inf, device=tokens.device)
         answers, cache = [], None
-        for _ in range(self.answer):
+        for _ in range(self.card.answer):
             out = self.t5(
                 encoder_outputs=encoded,
                 attention_mask=mask,
@@ -156,12 +155,16 @@ class Card(saving.Card, frozen=True, kw_only=True):
     Attributes:
       length: tokens of an input at most.
       answer: tokens of an answer at most.
+      prompts: whether intents and requested slots are asked for, too.
+      answers: how those that are no possible value are understood.
     """
 
     model: str = NAME
     format: int = FORMAT
     length: int
     answer: int
+    prompts: Prompts = "all"
+    answers: Answers = "nearest"
 
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
@@ -186,4 +189,4 @@ def load(folder: str, device: str, batch: int) -> T5Tracker:
     """
     card, checkpoint = check(folder)
     tokenizer, t5 = pretrained.load(checkpoint, "AutoModelForSeq2SeqLM")
-    return T5Tracker(tokenizer, t5.to(device_of(device)), card.length, card.answer, batch)
+    return T5Tracker(tokenizer, t5.to(device_of(device)), card, batch)
