@@ -16,13 +16,13 @@ class Form(msgspec.Struct):
     Attributes:
       action: where it goes. ``method`` in small letters.
       fields: name of each field to the value that it has from the start.
-      choices: the names of boxes to tick; left alone, they send nothing.
+      choices: name of boxes to tick to their values; left alone, they send nothing.
     """
 
     action: str
     method: str
     fields: dict[str, str] = {}
-    choices: set[str] = set()
+    choices: dict[str, list[str]] = {}
 
 
 def read_form(html: str) -> Form | None:
@@ -50,7 +50,7 @@ class _Reader(HTMLParser):
             return
         kind = given.get("type", "text").lower()
         if tag == "input" and kind in _CHOICES:
-            self.form.choices.add(name)
+            self.form.choices.setdefault(name, []).append(given.get("value", "on"))
         elif (tag == "input" and kind not in _BUTTONS) or tag == "select":
             self.form.fields.setdefault(name, given.get("value", ""))
         elif tag == "textarea":

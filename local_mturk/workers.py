@@ -119,13 +119,16 @@ def invented(url: str, seed: int, workers: int) -> Iterator[Script]:
     ids = [_worker_id(seed, i) for i in range(workers)]
     with Board(url) as board:
         for hit in board.hits:
-            fields = [name for name in board.form(hit["hit_id"]).fields if name != "assignmentId"]
+            form = board.form(hit["hit_id"])
+            fields = [name for name in form.fields if name != "assignmentId"]
             first = _number(f"{seed}:{hit['hit_id']}") % workers
             for i in range(min(hit["left"], workers)):
                 worker_id = ids[(first + i) % workers]
                 words = 7 if str(hit["annotation"]).endswith(":descriptions") else 3
                 answers = {name: _phrase(f"{seed}:{worker_id}:{hit['hit_id']}:{name}", words) for name in fields}
-                seconds = 60 + (20 + _number(worker_id) % 20) * len(fields)
+                for name, values in form.choices.items():
+                    answers[name] = values[_number(f"{seed}:{worker_id}:{hit['hit_id']}:{name}") % len(values)]
+                seconds = 60 + (20 + _number(worker_id) % 20) * len(answers)
                 yield Script(worker_id, str(hit["annotation"] or ""), answers, seconds, hit["hit_id"])
 
 
@@ -198,7 +201,7 @@ class Board:
 
     @staticmethod
     def _names(form: Form) -> set[str]:
-        return form.fields.keys() | form.choices
+        return form.fields.keys() | form.choices.keys()
 
     def _work(self, hit_id: str, form: Form, script: Script, answers: dict[str, str]) -> str:
         query = {"hit_id": hit_id, "worker_id": script.worker_id, "seconds": script.seconds}

@@ -11,39 +11,49 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from parapet.pipelines.command import counted, read_good, run_command, say
+from parapet.pipelines.command import check_apart, counted, read_good, run_command, say
 from parapet.pipelines.flags import INPUT, RUNNING, Parser, add_dry_run, add_schemas, add_seed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST
-from parapet.transforms.hits.terms import REWRITE_ESTIMATES, REWRITES, SCHEMA_ESTIMATES, Terms
+from parapet.transforms.hits.terms import ESTIMATES, RATINGS, REWRITES, SCHEMAS, Terms
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.schemas.service import Service
     from parapet.transforms.hits.plan import Plan
-    from parapet.transforms.hits.records import Settings
+    from parapet.transforms.hits.records import RatedItem, Settings
     from parapet.transforms.hits.rewriting import DialoguePath
     from parapet.transforms.runs import RunInfo
 
 DESCRIPTION = """\
-Makes the pages on which crowd workers paraphrase names and descriptions of a schema or, with --task rewrites, rewrite
-user turns: paraphrased, mistyped, longer and shorter."""
+Makes the pages on which crowd workers paraphrase names and descriptions of a schema; with --task rewrites, rewrite user
+turns: paraphrased, mistyped, longer and shorter; or with --task ratings, judge generated utterances."""
 
 EXAMPLE = """\
   parapet hits --schemas my_corpus --output my_hits --dry_run
   parapet hits --schemas my_corpus --output my_hits --hourly_wage 18 --sandbox
-  parapet hits --task rewrites --dialogues my_corpus --turns 500 --output my_rewrites"""
+  parapet hits --task rewrites --dialogues my_corpus --turns 500 --output my_rewrites
+  parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings"""
 
 _MAX_WARNINGS = 20
 
-# One rewriting of an utterance is enough; by the yield of our sample, one of two workers' survives vetting.
-_REWRITE_ASSIGNMENTS = 3
+# Of rewrites one good answer is enough; by the yield of our sample, one of two workers' survives vetting. SGSAcc has
+# three workers judge an utterance.
+_ASSIGNMENTS = 3
 
-# The flags that only one of the tasks uses.
+# What SGSAcc's sample has of each kind, and utterances and checks on a page.
+_SIZES = {"faithful": 200, "unfaithful": 200, "invalid": 25}
+_ITEMS, _CHECKS = 10, 1
+
+# The flags that not all of the tasks use.
 _FLAGS_OF = {
-    "schemas": ("schemas", "ambiguous", "shortfall", *SCHEMA_ESTIMATES),
-    REWRITES: ("dialogues", "split", "turns", "seed", *REWRITE_ESTIMATES),
+    SCHEMAS: ("schemas", "ambiguous", "shortfall", *ESTIMATES[SCHEMAS]),
+    REWRITES: ("dialogues", "split", "turns", "seed", *ESTIMATES[REWRITES]),
+    RATINGS: (
+        *("dialogues", "scores", "faithful", "unfaithful", "invalid", "items", "checks", "no_naturalness", "seed"),
+        *ESTIMATES[RATINGS],
+    ),
 }
 
 # The flags that are fields of Terms, by their types.
@@ -53,8 +63,9 @@ _MONEY = {
     "reward": "dollars per assignment, instead of --hourly_wage",
     "name_seconds": "estimated seconds for one name",
     "description_seconds": "estimated seconds for one description",
-    "reading_seconds": "estimated seconds to read a page about a schema",
+    "reading_seconds": "estimated seconds to read a page about a schema, or of ratings",
     "rewrite_seconds": "estimated seconds to rewrite a turn once",
+    "rating_seconds": "estimated seconds to answer a question about an utterance",
     "turn_seconds": "estimated seconds to read a turn of a dialogue",
     "fee": "MTurk's share of the reward",
     "extra_fee": "its additional share for HITs with many assignments",
@@ -78,6 +89,8 @@ class Config(msgspec.Struct, frozen=True):
       dry_run: whether only the plan is printed.
       services: of the schema tasks; none for rewrites.
       paths: the dialogue files of rewrites. ``split`` as the flag has it.
+      groups: the utterances of each page of ratings. ``drawn`` is, by what the metric says of them, how many utterances
+        are rated and how many there are.
     """
 
     output: str
@@ -86,19 +99,21 @@ class Config(msgspec.Struct, frozen=True):
     services: tuple[Service, ...] = ()
     paths: tuple[DialoguePath, ...] = ()
     split: str | None = None
+    groups: tuple[tuple[RatedItem, ...], ...] = ()
+    drawn: dict[str, dict[str, int]] = {}
 
     @property
-    def rewrites(self) -> bool:
-        """Whether user turns are rewritten."""
-        return REWRITES in self.settings.tasks
+    def task(self) -> str:
+        """The value of ``--task``."""
+        return next((task for task in (REWRITES, RATINGS) if task in self.settings.tasks), SCHEMAS)
 
 
 def parser() -> Parser:
     """The command line of ``parapet hits``."""
     parser = Parser("hits", DESCRIPTION, EXAMPLE)
     add = parser.group(INPUT)
-    text = "names and descriptions of schemas, or user turns"
-    add("--task", choices=tuple(_FLAGS_OF), default="schemas", help=text)
+    text = "names and descriptions of schemas, user turns, or generated utterances"
+    add("--task", choices=tuple(_FLAGS_OF), default=SCHEMAS, help=text)
     add_schemas(parser)
     text = "shortfall.csv of 'parapet compose': ask only for what is missing"
     add("--shortfall", rare=True, metavar="FILE", reads=True, help=text)
@@ -109,23 +124,39 @@ def parser() -> Parser:
         help="names that are shown with their description: found automatically, none, or element ids in a file "
         "(default: auto)",
     )
-    add = parser.group("--task rewrites")
-    text = "corpus, or dialogue files (default: the bundled sample)"
+    text = "of rewrites and ratings: corpus, or dialogue files (default: the bundled sample)"
     add("--dialogues", nargs="+", metavar="ROOT|FILE", reads=True, help=text)
+    add = parser.group("--task rewrites")
     add("--split", choices=SPLITS, help=f"split of a corpus (default: {TEST})")
     add("--turns", type=int, metavar="N", help="number of user turns, drawn at random (default: all)")
+    add = parser.group("--task ratings")
+    text = "output of 'parapet evaluate --task generation' for these dialogues"
+    add("--scores", metavar="DIR", reads=True, help=text)
+    strata = {
+        "faithful": "number of valid turns that the metric finds faithful",
+        "unfaithful": "number of valid turns that it finds unfaithful",
+        "invalid": "number of turns that fail its validation",
+    }
+    for name, text in strata.items():
+        add(f"--{name}", type=int, metavar="N", help=f"{text} (default: {_SIZES[name]})")
+    add("--items", rare=True, type=int, metavar="N", help=f"utterances on a page, at most (default: {_ITEMS})")
+    text = f"utterances of other turns on each page, which nobody attentive finds faithful (default: {_CHECKS})"
+    add("--checks", rare=True, type=int, metavar="N", help=text)
+    # None marks a flag that is not given.
+    text = "ask only whether an utterance is faithful, as the paper does"
+    add("--no_naturalness", action="store_true", default=None, help=text)
     add = parser.group("pay and cost")
     for names, kind, metavar in ((_MONEY, _decimal, "X"), (_WHOLE, int, "N")):
         for name, text in names.items():
             default = getattr(Terms(), name)
             shown = f" (default: {default})" if default is not None else ""
             if name == "assignments":
-                shown = f" (default: {default}; {_REWRITE_ASSIGNMENTS} for rewrites; as missing with --shortfall)"
+                shown = f" (default: {default}; {_ASSIGNMENTS} for rewrites and ratings; as missing with --shortfall)"
             # None marks a flag that is not given: the default of some depends on the task.
             add(f"--{name}", rare=name not in _COMMON, type=kind, metavar=metavar, help=text + shown)
     parser.group(RUNNING)("--sandbox", action="store_true", help="the forms go to MTurk's sandbox")
     add_dry_run(parser)
-    add_seed(parser, "--turns", int, None)
+    add_seed(parser, "what is drawn of dialogues", int, None)
     return parser
 
 
@@ -146,11 +177,12 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def check(args: argparse.Namespace) -> Config:
     """Reads schemas or lists dialogue files. Raises InputError where they cannot be used."""
-    for task, flags in _FLAGS_OF.items():
-        for flag in flags:
-            if task != args.task and getattr(args, flag) is not None:
-                raise InputError(f"belongs to --task {task}, and this is --task {args.task}", f"--{flag}")
-    return _check_rewrites(args) if args.task == REWRITES else _check_schemas(args)
+    for flag in dict.fromkeys(flag for flags in _FLAGS_OF.values() for flag in flags):
+        tasks = [task for task, flags in _FLAGS_OF.items() if flag in flags]
+        if args.task not in tasks and getattr(args, flag) is not None:
+            raise InputError(f"belongs to --task {' and '.join(tasks)}, and this is --task {args.task}", f"--{flag}")
+    check_task = {SCHEMAS: _check_schemas, REWRITES: _check_rewrites, RATINGS: _check_ratings}[args.task]
+    return check_task(args)
 
 
 def _check_schemas(args: argparse.Namespace) -> Config:
@@ -185,9 +217,39 @@ def _check_rewrites(args: argparse.Namespace) -> Config:
     if args.turns is not None and args.turns < 1:
         raise InputError("a number of user turns, 1 or more", "--turns")
     paths = dialogue_paths(args.dialogues or [sample_root()], args.split)
-    terms = _terms(args, _REWRITE_ASSIGNMENTS)
+    terms = _terms(args, _ASSIGNMENTS)
     settings = Settings(terms, sandbox=args.sandbox, tasks=(REWRITES,), turns=args.turns, seed=args.seed or 0)
     return Config(args.output, settings, args.dry_run, paths=tuple(paths), split=args.split)
+
+
+def _check_ratings(args: argparse.Namespace) -> Config:
+    from parapet.evaluation.ratings.sample import STRATA, draw_sample, read_scores
+    from parapet.schemas.layout import sample_root
+    from parapet.transforms.hits.ratings import group_items
+    from parapet.transforms.hits.records import Settings
+
+    if args.scores is None:
+        raise InputError(
+            "give the output of 'parapet evaluate --task generation' of which utterances are drawn", "--scores"
+        )
+    if args.dialogues and len(args.dialogues) > 1:
+        raise InputError("ratings are of one corpus, that of --scores", "--dialogues")
+    given = {name: getattr(args, name) for name in (*STRATA, "items", "checks")}
+    numbers = {**_SIZES, "items": _ITEMS, "checks": _CHECKS, **{k: n for k, n in given.items() if n is not None}}
+    for name, n in numbers.items():
+        if n < (name == "items"):
+            raise InputError(f"a number, {1 if name == 'items' else 0} or more", f"--{name}")
+    check_apart(args.output, scores=args.scores)
+    terms = _terms(args, _ASSIGNMENTS)
+    seed = args.seed or 0
+    root = args.dialogues[0] if args.dialogues else str(sample_root())
+    sample = draw_sample(root, read_scores(args.scores), {name: numbers[name] for name in STRATA}, seed)
+    groups = group_items(sample.items, numbers["items"], numbers["checks"], seed)
+    drawn: dict[str, dict[str, int]] = {
+        name: {"drawn": sample.drawn(name), "turns": sample.turns[name]} for name in STRATA
+    }
+    settings = Settings(terms, sandbox=args.sandbox, tasks=(RATINGS,), seed=seed, naturalness=not args.no_naturalness)
+    return Config(args.output, settings, args.dry_run, groups=tuple(map(tuple, groups)), drawn=drawn)
 
 
 def _terms(args: argparse.Namespace, assignments: int) -> Terms:
@@ -203,12 +265,14 @@ def inputs(config: Config) -> list[tuple[str, str]]:
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Renders pages, writes and publishes them."""
     from parapet.transforms.files import prepare
-    from parapet.transforms.hits.make_hits import MakeHits, MakeRewriteHits
+    from parapet.transforms.hits.make_hits import MakeHits, MakeRatingHits, MakeRewriteHits
 
     prepare(config.output, "hits")
     info = _info(config)
-    if config.rewrites:
+    if config.task == REWRITES:
         pipeline | MakeRewriteHits(config.paths, config.settings, info)
+    elif config.task == RATINGS:
+        pipeline | MakeRatingHits(config.groups, config.settings, info)
     else:
         pipeline | MakeHits(config.services, config.settings, info)
 
@@ -218,7 +282,9 @@ def _info(config: Config) -> RunInfo:
 
     settings = config.settings
     options = {**settings.terms.options(settings.tasks), "sandbox": settings.sandbox}
-    if config.rewrites:
+    if config.task == RATINGS:
+        options |= {"task": RATINGS, "drawn": config.drawn, "naturalness": settings.naturalness, "seed": settings.seed}
+    elif config.task == REWRITES:
         options |= {"task": REWRITES, "split": config.split, "turns": settings.turns, "seed": settings.seed}
     else:
         options["ambiguous"] = sorted(settings.listed) if settings.ambiguous == "FILE" else settings.ambiguous
@@ -236,7 +302,9 @@ def report(config: Config, counters: dict[str, int]) -> None:
     if total.hits and total.hourly_pay < wage:
         logging.warning("the reward is $%s per hour, below --hourly_wage %s", total.hourly_pay, wage)
     warnings = [f"{each.element_id[:200]} in {each.task_id}: {each.reason}" for each in plan.not_asked]
-    if config.rewrites:
+    for name, numbers in config.drawn.items():
+        say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
+    if config.task == REWRITES:
         # By the reason: of a split whose ids another one has, all turns have the same.
         by_reason = plan.not_asked_by_reason().items()
         warnings = [f"{counted(len(ids), 'user turn')} ({ids[0][:200]}): {reason}" for reason, ids in by_reason]
@@ -249,11 +317,14 @@ def report(config: Config, counters: dict[str, int]) -> None:
 
 def _plan_of_dry_run(config: Config) -> Plan:
     from parapet.transforms.hits.make_hits import plan_of, render_file, scan_file
+    from parapet.transforms.hits.ratings import render_ratings
     from parapet.transforms.hits.render_service import render_service
     from parapet.transforms.hits.rewriting import choose
 
     settings = config.settings
-    if config.rewrites:
+    if config.task == RATINGS:
+        return plan_of((render_ratings(i, group, settings) for i, group in enumerate(config.groups)), settings)
+    if config.task == REWRITES:
         choice = choose([scan_file(path, settings) for path in config.paths], settings.turns)
         return plan_of((render_file(path, settings, choice) for path in config.paths), settings)
     return plan_of((render_service(i, service, settings) for i, service in enumerate(config.services)), settings)

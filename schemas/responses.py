@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from parapet.schemas.elements import Task
 
-# What a crowd task asks for: a schema's names or descriptions, or rewritten utterances.
-CrowdTask = Task | Literal["rewrites"]
+# What a crowd task asks for: a schema's names or descriptions, rewritten utterances, or ratings of utterances.
+CrowdTask = Task | Literal["rewrites", "ratings"]
 
 Disposition = Literal["used", "surplus", "duplicate", "rejected", "review"]
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
@@ -20,7 +20,8 @@ class Assignment(msgspec.Struct):
     """One worker's submission of one task. The worker is known by a keyed hash only.
 
     Attributes:
-      service_name: what the task is about: the first part of its id, of rewrites ``DIALOGUE_ID:TURN``.
+      service_name: what the task is about: the first part of its id, of rewrites ``DIALOGUE_ID:TURN``,
+        of ratings the page.
       answers: form field to text as given (line ends as ``\\n``); a field shown and left empty is ``""``.
       asked: whether ``answers`` holds every field that the form showed. In a batch CSV without ``Input.fields`` an
         empty cell may also mean that the form had no such field.
@@ -118,3 +119,22 @@ def _column(rows: list[AuditRow], field: pa.Field) -> pa.Array:
     if field.type == _TIME:
         return pa.array(values, pa.timestamp("s", tz="UTC")).cast(_TIME)
     return pa.array(values, field.type)
+
+
+# A row for every rating: ``responses.parquet`` of ``evaluate --task ratings``.
+RATINGS = pa.schema(
+    [
+        pa.field("response_id", pa.string(), nullable=False),
+        pa.field("dialogue_id", pa.string(), nullable=False),
+        pa.field("turn", pa.int32(), nullable=False),
+        pa.field("stratum", pa.string(), nullable=False),
+        pa.field("question", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("disposition", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("worker_hash", pa.string(), nullable=False),
+        pa.field("accept_time", _TIME),
+        pa.field("submit_time", _TIME),
+        pa.field("work_seconds", pa.int64()),
+    ]
+)

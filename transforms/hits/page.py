@@ -84,7 +84,7 @@ def one_line(html: str) -> str:
 
 
 def _limits(task: HitTask) -> dict[str, int]:
-    return {"max_words": MAX_WORDS[task], "max_letters": MAX_LETTERS[task]}
+    return {"max_words": MAX_WORDS.get(task, 0), "max_letters": MAX_LETTERS.get(task, 0)}
 
 
 @cache
@@ -115,7 +115,7 @@ def make_page(
       task_id: the task id.
       fields: the form fields.
       turns: the turns of a dialogue that are to be read.
-      about: further fields of the record: the service, the elements or the turn.
+      about: further fields of the record: the service, the elements, the turn or the items.
     """
     terms, wording = settings.terms, WORDING[task]
     html = page_html(task, body, settings.sandbox)

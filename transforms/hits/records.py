@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from parapet.schemas.elements import TASKS
 from parapet.transforms.hits.kept_values import KeptValue
 from parapet.transforms.hits.questions import AUTO, NotAsked
 from parapet.transforms.hits.terms import HitTask, Terms
+
+TURNS_OF_ITEM = 3  # the turn before, the acts, which are about as long as a turn, and the utterance
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -20,6 +24,7 @@ class Settings(msgspec.Struct, frozen=True):
       only: the fields of a top-up, as (task id, form field); None for everything.
       tasks: which tasks the pages are of.
       turns: how many user turns are drawn; None for all. ``seed`` is of that draw.
+      naturalness: whether ratings have the question of how natural an utterance sounds.
     """
 
     terms: Terms = Terms()
@@ -30,12 +35,53 @@ class Settings(msgspec.Struct, frozen=True):
     tasks: tuple[HitTask, ...] = TASKS
     turns: int | None = None
     seed: int = 0
+    naturalness: bool = True
+
+
+class PlainAct(msgspec.Struct, frozen=True):
+    """A dialogue act in words that a worker understands.
+
+    Attributes:
+      does: what the reply has to do: ``Ask for``.
+      about: a slot or intent by its description, or nothing.
+      value: the values to be said, or nothing.
+    """
+
+    does: str
+    about: str = ""
+    value: str = ""
+
+
+Stratum = Literal["faithful", "unfaithful", "invalid", "check"]
+
+
+class RatedItem(msgspec.Struct, frozen=True):
+    """An utterance that workers judge. Its page shows the acts, the turn before and the utterance, and nothing else.
+
+    Attributes:
+      dialogue_id: the dialogue. ``turn`` is the position of the system's turn in it, from 0.
+      stratum: ``faithful`` and ``unfaithful`` are the metric's verdicts on a valid turn, ``invalid`` is a turn that
+        fails its validation, and ``check`` a turn beside the utterance of another one.
+      faithful: the metric's verdict, whether the turn is valid or not. False for a check.
+      acts: what the utterance has to say.
+      previous: the turn before, or nothing.
+      utterance: what the system said.
+    """
+
+    dialogue_id: str
+    turn: int
+    stratum: Stratum
+    faithful: bool
+    service_name: str
+    acts: tuple[PlainAct, ...]
+    previous: str
+    utterance: str
 
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of ``manifest.jsonl``: one HIT, with everything that publishing it needs but the question's text.
 
-    What only rewrites have comes last, with defaults, and is left out of the lines of other tasks.
+    What only rewrites and ratings have comes last, with defaults, and is left out of the lines of other tasks.
 
     Attributes:
       page: the HTML, below the output folder. ``question`` is the HTMLQuestion of it.
@@ -47,6 +93,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
       dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` the file it is in.
       utterance: the sentence to be rewritten, as the page shows it.
       values: what every answer must have letter for letter, as the page shows it; None where nothing is rewritten.
+      items: what is rated, in the order of the page and of ``fields``, of which each has one or two.
     """
 
     task_id: str
@@ -76,10 +123,13 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     file: str = ""
     utterance: str = ""
     values: list[KeptValue] | None = None
+    items: list[RatedItem] | None = None
 
     @property
     def turns(self) -> int:
-        """Turns of a dialogue on the page, that of the utterance included."""
+        """Turns to read: of the dialogue, that of the utterance included; of ratings, ``TURNS_OF_ITEM`` an item."""
+        if self.items is not None:
+            return TURNS_OF_ITEM * len(self.items)
         return 0 if self.turn is None else self.turn + 1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from decimal import ROUND_CEILING, ROUND_UP, Decimal
 from typing import Any, Literal
 
@@ -12,13 +12,18 @@ import msgspec
 from parapet.schemas.elements import Task
 from parapet.schemas.errors import InputError
 
-# The tasks of a HIT: SGD-X's two on schemas, and RADDLE's on user utterances.
-HitTask = Task | Literal["rewrites"]
+# The tasks of a HIT: SGD-X's two on schemas, RADDLE's on user utterances, and SGSAcc's on generated ones.
+HitTask = Task | Literal["rewrites", "ratings"]
 REWRITES: Literal["rewrites"] = "rewrites"
+RATINGS: Literal["ratings"] = "ratings"
+SCHEMAS = "schemas"  # both tasks on schemas
 
-# The time estimates of only one kind of task.
-SCHEMA_ESTIMATES = ("name_seconds", "description_seconds", "reading_seconds")
-REWRITE_ESTIMATES = ("rewrite_seconds", "turn_seconds")
+# The time estimates that each kind of task uses.
+ESTIMATES: Mapping[str, tuple[str, ...]] = {
+    SCHEMAS: ("name_seconds", "description_seconds", "reading_seconds"),
+    REWRITES: ("rewrite_seconds", "turn_seconds"),
+    RATINGS: ("reading_seconds", "rating_seconds", "turn_seconds"),
+}
 
 CENT = Decimal("0.01")
 
@@ -66,6 +71,11 @@ WORDING: dict[HitTask, Wording] = {
         "Read a short conversation, and write its last sentence again: reworded, mistyped, longer and shorter.",
         "writing, rewording, paraphrase, english, sentence",
     ),
+    "ratings": Wording(
+        "Check whether the replies of an assistant say what they should",
+        "Compare short replies of an assistant with lists of what they have to say, and answer Yes or No.",
+        "rating, checking, comparing, english, sentence",
+    ),
 }
 
 
@@ -77,9 +87,11 @@ class Terms(msgspec.Struct, frozen=True):
       reward: dollars per assignment, the same for every HIT; None computes it from the wage.
       name_seconds: estimated seconds to think of one name.
       description_seconds: estimated seconds to write one description.
-      reading_seconds: estimated seconds to read a page's instructions, where it asks for names or descriptions.
+      reading_seconds: estimated seconds to read a page's instructions; those of rewrites take none.
       rewrite_seconds: estimated seconds for one rewriting of a sentence.
-      turn_seconds: estimated seconds to read one turn of the dialogue that leads to it, or the sentence itself.
+      rating_seconds: estimated seconds to answer one question about an utterance.
+      turn_seconds: estimated seconds to read one turn of a dialogue: of the one that leads to the sentence, or the
+        sentence itself; of ratings, the turn before, the list of dialogue acts, and the utterance.
       assignments: workers per HIT.
       fee: MTurk's share of the reward.
       extra_fee: its further share for HITs with ``extra_fee_from`` assignments or more.
@@ -98,6 +110,7 @@ class Terms(msgspec.Struct, frozen=True):
     description_seconds: Decimal = Decimal("30")
     reading_seconds: Decimal = Decimal("60")
     rewrite_seconds: Decimal = Decimal("25")
+    rating_seconds: Decimal = Decimal("8")
     turn_seconds: Decimal = Decimal("5")
     assignments: int = 9
     fee: Decimal = Decimal("0.20")
@@ -126,6 +139,7 @@ class Terms(msgspec.Struct, frozen=True):
             ("name_seconds", 0 < self.name_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
             ("description_seconds", 0 < self.description_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
             ("rewrite_seconds", 0 < self.rewrite_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
+            ("rating_seconds", 0 < self.rating_seconds <= HOUR, "seconds, above 0 and up to 3,600"),
             ("turn_seconds", 0 <= self.turn_seconds <= HOUR, "seconds, from 0 to 3,600"),
             ("reading_seconds", 0 <= self.reading_seconds <= HOUR, "seconds, from 0 to 3,600"),
             ("assignments", 1 <= self.assignments <= MAX_ASSIGNMENTS, "workers per HIT, 1 or more"),
@@ -142,6 +156,8 @@ class Terms(msgspec.Struct, frozen=True):
         """The estimated seconds for a page with that many fields, and turns of a dialogue."""
         if task == REWRITES:
             return self.turn_seconds * turns + self.rewrite_seconds * fields
+        if task == RATINGS:
+            return self.reading_seconds + self.turn_seconds * turns + self.rating_seconds * fields
         each = self.name_seconds if task == "names" else self.description_seconds
         return self.reading_seconds + each * fields
 
@@ -169,7 +185,8 @@ class Terms(msgspec.Struct, frozen=True):
 
     def options(self, tasks: Collection[str]) -> dict[str, Any]:
         """The same as JSON, decimals as strings, without the estimates that ``tasks`` have no use for."""
-        unused = SCHEMA_ESTIMATES if REWRITES in tasks else REWRITE_ESTIMATES
+        kind = next((task for task in (REWRITES, RATINGS) if task in tasks), SCHEMAS)
+        unused = {name for names in ESTIMATES.values() for name in names} - set(ESTIMATES[kind])
         return {name: plain(getattr(self, name)) for name in self.__struct_fields__ if name not in unused}
 
 

@@ -1,0 +1,211 @@
+"""Which turns people judge: a sample of those that SGSAcc finds faithful, unfaithful, and that fail its validation.
+
+Chen, Lin and Byrne (2023), section 2.2: 200 + 200 of the validated turns, 25 of the others. The verdicts are read from
+``rows.parquet`` of ``parapet evaluate --task generation``, the acts and the turns before from the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from parapet.evaluation.generation.corpus import Place, SystemTurn
+from parapet.evaluation.generation.corpus import read as read_corpus
+from parapet.evaluation.generation.references import Act, ServiceWords
+from parapet.evaluation.generation.references import listed as listed_values
+from parapet.evaluation.lines import ORIGINAL, named
+from parapet.evaluation.writing import ROWS
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path, parse_json
+from parapet.transforms.hits.records import PlainAct, RatedItem, Stratum
+from parapet.transforms.seeding import stable_digest
+
+STRATA: tuple[Stratum, ...] = ("faithful", "unfaithful", "invalid")
+
+_COLUMNS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "premise", "utterance")
+_VALID = frozenset({"faithful", "unfaithful"})
+
+# What a reply has to do, by act. Of others the name of the act is shown.
+_DOES = {
+    "INFORM": "Tell",
+    "REQUEST": "Ask for",
+    "CONFIRM": "Ask whether this is right",
+    "OFFER": "Offer",
+    "SELECT": "Choose",
+    "INFORM_COUNT": "Tell the number of results",
+    "OFFER_INTENT": "Offer to",
+    "NOTIFY_SUCCESS": "Say that it has worked",
+    "NOTIFY_FAILURE": "Say that it has not worked",
+    "REQ_MORE": "Ask if anything else is needed",
+    "GOODBYE": "Say goodbye",
+}
+_SPOKEN = {"true": "yes", "false": "no", "dontcare": "any"}
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the metric says of a turn.
+
+    Attributes:
+      acts: (act, slot, values) of each act, as ``rows.parquet`` has them.
+      valid: whether all acts are valid.
+      faithful: whether the utterance is faithful to all of them, valid or not.
+    """
+
+    utterance: str
+    acts: tuple[tuple[str, str, str], ...]
+    valid: bool
+    faithful: bool
+
+    @property
+    def stratum(self) -> Stratum:
+        """The part of the sample that the turn may be drawn for."""
+        if not self.valid:
+            return "invalid"
+        return "faithful" if self.faithful else "unfaithful"
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """The scores of a system: what they are of, and the verdict on each turn that has acts."""
+
+    split: str
+    scorer: str
+    verdicts: dict[Place, Verdict]
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """The turns to be judged, and by stratum how many there were to draw from."""
+
+    items: list[RatedItem]
+    turns: dict[Stratum, int]
+
+    def drawn(self, stratum: Stratum) -> int:
+        """How many turns of a stratum are in the sample."""
+        return sum(item.stratum == stratum for item in self.items)
+
+
+def read_scores(folder: str) -> Scores:
+    """Reads what ``parapet evaluate --task generation`` wrote; of several sets the original.
+
+    Raises:
+      InputError: not such a folder, or scored without validation.
+    """
+    run = as_path(folder) / "run.json"
+    header = parse_json(run.read_bytes(), run) if run.is_file() else {}
+    if not isinstance(header, dict) or header.get("pipeline") != "evaluate_generation":
+        raise InputError("no finished folder of 'parapet evaluate --task generation'", folder, "--scores")
+    options = header.get("options") or {}
+    if not options.get("validation", True):
+        raise InputError("was scored with --no_validation: the sample is of validated turns", folder, "--scores")
+    rows = _read_rows(folder)
+    names = list(dict.fromkeys(row["set"] for row in rows))
+    wanted = ORIGINAL if ORIGINAL in names else names[0]
+    utterances: dict[Place, str] = {}
+    acts: dict[Place, list[dict[str, Any]]] = {}
+    for row in rows:
+        place = str(row["dialogue_id"]), int(row["turn"])
+        if row["set"] == wanted and row["kind"] == "turn":
+            utterances[place] = row["utterance"] or ""
+        elif row["set"] == wanted:
+            acts.setdefault(place, []).append(row)
+    verdicts = {place: _verdict(utterances.get(place, ""), of_turn) for place, of_turn in acts.items()}
+    return Scores(str(options.get("split", "")), str(options.get("scorer", "")), verdicts)
+
+
+def _read_rows(folder: str) -> list[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = as_path(folder) / ROWS
+    try:
+        with path.open("rb") as handle:
+            rows: list[dict[str, Any]] = pq.read_table(handle, columns=list(_COLUMNS)).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {error}; run 'parapet evaluate --task generation' again", path) from None
+    if not rows:
+        raise InputError("there are no rows in it", path)
+    return rows
+
+
+def _verdict(utterance: str, acts: Sequence[Mapping[str, Any]]) -> Verdict:
+    return Verdict(
+        utterance,
+        tuple((row["act"] or "", row["slot"] or "", row["values"] or "") for row in acts),
+        all(row["outcome"] in _VALID for row in acts),
+        all(row["premise"] is not None for row in acts),
+    )
+
+
+def draw_sample(root: str, scores: Scores, sizes: Mapping[Stratum, int], seed: int) -> Sample:
+    """Draws turns of each stratum at random, without replacement.
+
+    A turn is drawn by a hash of seed, dialogue and turn: a larger sample contains the smaller one.
+
+    Args:
+      root: the corpus that was scored.
+      scores: of the system.
+      sizes: how many turns of each stratum; fewer are drawn where there are fewer.
+      seed: of the draw.
+
+    Raises:
+      InputError: the corpus is not the one that was scored, or nothing can be drawn.
+    """
+    corpus = read_corpus(root, scores.split)
+    turns = {turn.place: turn for turn in corpus.turns}
+    for place, verdict in scores.verdicts.items():
+        _check_same(place, turns.get(place), verdict, root)
+    items: list[RatedItem] = []
+    counts: dict[Stratum, int] = {}
+    for stratum in STRATA:
+        places = [place for place, verdict in scores.verdicts.items() if verdict.stratum == stratum]
+        counts[stratum] = len(places)
+        places.sort(key=lambda place: stable_digest(str(seed), "rating", place[0], str(place[1])))
+        words = corpus.words[ORIGINAL]
+        items += (_item(turns[place], scores.verdicts[place], words) for place in places[: sizes[stratum]])
+    if not items:
+        raise InputError("no turn can be drawn from these scores", "--scores")
+    return Sample(items, counts)
+
+
+def _check_same(place: Place, turn: SystemTurn | None, verdict: Verdict, root: str) -> None:
+    acts = None if turn is None else tuple((act.act, act.slot, "; ".join(act.values)) for act in turn.acts)
+    if acts != verdict.acts:
+        reason = f"is not the corpus that was scored: {named(('', *place))} has other dialogue acts, or is not there"
+        raise InputError(reason, root, "--dialogues")
+
+
+def _item(turn: SystemTurn, verdict: Verdict, words: Mapping[str, ServiceWords]) -> RatedItem:
+    services = list(dict.fromkeys(act.service for act in turn.acts))
+    return RatedItem(
+        turn.dialogue_id,
+        turn.turn,
+        verdict.stratum,
+        verdict.faithful,
+        "+".join(services),
+        tuple(plain_act(act, words[act.service]) for act in turn.acts),
+        turn.previous,
+        verdict.utterance,
+    )
+
+
+def plain_act(act: Act, words: ServiceWords) -> PlainAct:
+    """An act in words that a worker understands: slots and intents by the schema's descriptions."""
+    does = _DOES.get(act.act, act.act.replace("_", " ").capitalize())
+    if act.kind == "marker" and act.slot == "intent" and act.values:
+        return PlainAct(does, _listed([_in_sentence(words.intent(value).description) for value in act.values]))
+    if act.kind == "marker" and act.slot == "count":
+        return PlainAct(does, "", _listed(act.values))
+    about = _in_sentence(words.slot(act.slot).description) if act.slot else ""
+    if not about and act.intent and act.act.startswith("NOTIFY"):
+        return PlainAct(does, _in_sentence(words.intent(act.intent).description))
+    return PlainAct(does, about, _listed([_SPOKEN.get(value.lower(), value) for value in act.values]))
+
+
+def _listed(values: Sequence[str]) -> str:
+    return listed_values(values) if values else ""
+
+
+def _in_sentence(description: str) -> str:
+    """A description without its capital; names and acronyms keep theirs."""
+    return description[:1].lower() + description[1:] if description[1:2].islower() else description

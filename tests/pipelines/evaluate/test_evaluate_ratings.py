@@ -1,0 +1,366 @@
+"""The human evaluation of generated utterances: pages, a local MTurk, workers with known noise, judgements, pay."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from generation_toy import write_toy
+
+from parapet.local_mturk.server import LocalMTurk
+from parapet.local_mturk.workers import Script, invented, play
+from parapet.pipelines.main import main
+from parapet.schemas.dialogue import read_dialogues
+from parapet.transforms.hits.markup import html_of
+from parapet.transforms.mturk import collected
+from parapet.transforms.seeding import stable_hash
+
+HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
+FILES = {
+    "dead_letters.jsonl",
+    "details.json",
+    "metrics.json",
+    "report.html",
+    "responses.parquet",
+    "rows.parquet",
+    "run.json",
+    "shortfall.csv",
+}
+
+
+def parapet(*flags: object) -> int:
+    return main([*map(str, flags), "--quiet"])
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def manifest(hits: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (hits / "manifest.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, and the scores of a system that says nothing right in every third turn, and something hostile."""
+    folder = tmp_path_factory.mktemp("ratings")
+    corpus = write_toy(folder / "corpus")
+    lines = []
+    for dialogue in read_dialogues(corpus / "test" / "dialogues_001.json"):
+        for i, turn in enumerate(dialogue.turns):
+            if turn.speaker == "SYSTEM":
+                utterance = (turn.utterance, turn.utterance, f"Bananas are yellow . {HOSTILE}")[len(lines) % 3]
+                lines.append({"dialogue_id": dialogue.dialogue_id, "turn": i, "utterance": utterance})
+    (folder / "predictions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    flags = ("--reference", corpus, "--predictions", folder / "predictions.jsonl", "--output", folder / "scores")
+    assert parapet("evaluate", "--task", "generation", *flags) == 0
+    assert hits(folder, folder / "hits") == 0
+    return folder
+
+
+def hits(world: Path, output: Path, *flags: object) -> int:
+    scores = () if "--scores" in flags else ("--scores", world / "scores")
+    corpus = ("--dialogues", world / "corpus")
+    return parapet("hits", "--task", "ratings", *corpus, *scores, "--items", 8, "--output", output, *flags)
+
+
+def truth(item: dict[str, Any]) -> bool:
+    return item["stratum"] != "check" and "Bananas" not in item["utterance"]
+
+
+def scripts(records: list[dict[str, Any]], workers: int = 3, noise: float = 0.0, seconds: int = 300) -> list[Script]:
+    """What workers who know the truth answer, but for a share of mistakes; checks they get right."""
+    found = []
+    for record in records:
+        for worker in range(workers):
+            answers = {}
+            for field, item in zip(record["fields"][::2], record["items"], strict=True):
+                place = f"{item['dialogue_id']}:{item['turn']}"
+                errs = stable_hash("errs", place, str(worker)) % 1000 < 1000 * noise and item["stratum"] != "check"
+                answers[field] = "yes" if truth(item) != errs else "no"
+                answers[field.replace("faithful", "natural")] = str(3 + worker)
+            found.append(Script(f"AWORKER{worker:07}", record["task_id"], answers, seconds))
+    return found
+
+
+@pytest.fixture
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "tests")
+    monkeypatch.setenv("PARAPET_WORKER_KEY", "a worker key for tests only")
+
+
+def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world: Path) -> None:
+    records = manifest(world / "hits")
+    rows = pq.read_table(world / "scores" / "rows.parquet").to_pylist()
+    assert {record["task"] for record in records} == {"ratings"}
+    items = [item for record in records for item in record["items"]]
+    drawn = [item for item in items if item["stratum"] != "check"]
+    turns = {(row["dialogue_id"], row["turn"]) for row in rows if row["kind"] == "act"}
+    assert Counter((item["dialogue_id"], item["turn"]) for item in drawn) == dict.fromkeys(turns, 1)
+    assert Counter(item["stratum"] for item in items)["check"] == len(records)
+    options = json.loads((world / "hits" / "run.json").read_text())["options"]
+    assert {name: of["drawn"] for name, of in options["drawn"].items()} == {
+        name: sum(item["stratum"] == name for item in drawn) for name in ("faithful", "unfaithful", "invalid")
+    }
+    for record in records:
+        page = (world / "hits" / record["page"]).read_bytes()
+        assert html_of((world / "hits" / record["question"]).read_bytes()).encode() == page
+        assert b"<script>alert" not in page
+        assert b"${body}" not in page
+        assert len(record["fields"]) == 2 * len(record["items"])
+        for item in record["items"]:
+            assert item["previous"].encode() in page
+            for act in item["acts"]:
+                assert all(text.encode() in page for text in (act["does"], act["about"], act["value"]))
+    garden = [act for item in drawn for act in item["acts"] if "garden" in act["about"]]
+    assert {act["does"]: act["about"] for act in garden} == {"Tell": "whether there is a garden"}
+    assert {act["value"] for act in garden} == {"yes", "no"}
+
+
+def test_pages_do_not_depend_on_the_verdicts(world: Path, tmp_path: Path) -> None:
+    """The same utterances with the verdicts turned around give the same pages, and the same files for MTurk."""
+    shutil.copytree(world / "scores", tmp_path / "scores")
+    path = tmp_path / "scores" / "rows.parquet"
+    table = pq.read_table(path)
+    other = {"faithful": "unfaithful", "unfaithful": "faithful", "no_reference": "faithful"}
+    for name, changed in (
+        ("outcome", [other.get(outcome) for outcome in table["outcome"].to_pylist()]),
+        ("premise", [None if premise else "utterance" for premise in table["premise"].to_pylist()]),
+    ):
+        table = table.set_column(table.column_names.index(name), name, pa.array(changed, pa.string()))
+    pq.write_table(table, path)
+    assert hits(world, tmp_path / "hits", "--scores", tmp_path / "scores") == 0
+    before, after = tree(world / "hits"), tree(tmp_path / "hits")
+    assert before.pop("manifest.jsonl") != after.pop("manifest.jsonl")
+    assert before.pop("run.json") != after.pop("run.json")
+    assert before == after
+
+
+def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world: Path, tmp_path: Path) -> None:
+    def places(name: str, *flags: object) -> set[tuple[str, int]]:
+        sizes = ("--invalid", 0, "--unfaithful", 0, "--no_naturalness", "--checks", 0)
+        assert hits(world, tmp_path / name, *sizes, *flags) == 0
+        records = manifest(tmp_path / name)
+        assert not any(field.startswith("natural") for record in records for field in record["fields"])
+        return {(item["dialogue_id"], item["turn"]) for record in records for item in record["items"]}
+
+    few, more, others = (
+        places("few", "--faithful", 4),
+        places("more", "--faithful", 9),
+        places("others", "--faithful", 4, "--seed", 1),
+    )
+    assert (len(few), len(more), len(others)) == (4, 9, 4)
+    assert few < more
+    assert few != others
+
+
+@pytest.mark.usefixtures("credentials")
+def test_from_pages_to_judgements_and_pay(world: Path, tmp_path: Path) -> None:
+    batch, judged = tmp_path / "batch", tmp_path / "judged"
+    records = manifest(world / "hits")
+    with LocalMTurk(tmp_path / "mturk.sqlite") as server:
+        publish = ("--batch", batch, "--hits", world / "hits", "--endpoint_url", server.url)
+        assert parapet("mturk", "publish", *publish) == 0
+        assert play(server.url, scripts(records, 2)).submitted == 2 * len(records)
+        # The third is too fast on the first page, finds every check of the others faithful, and skips a question.
+        fast, *others = scripts(records[:1], 3, seconds=5)[2:] + scripts(records[1:], 3)[2::3]
+        others[0].answers.pop(records[1]["fields"][1])
+        for script, record in zip(others[1:], records[2:], strict=True):
+            script.answers.update(
+                {f: "yes" for f, item in zip(record["fields"][::2], record["items"], strict=True)
+                 if item["stratum"] == "check"}
+            )  # fmt: skip
+        assert play(server.url, [fast, *others]).submitted == len(records)
+        assert parapet("mturk", "collect", "--batch", batch) == 0
+        evaluate = ("evaluate", "--task", "ratings", "--hits", world / "hits", "--output", judged)
+        assert parapet(*evaluate, "--responses", batch) == 0
+        assert parapet("mturk", "topup", "--batch", batch, "--shortfall", judged / "shortfall.csv") == 0
+        assert parapet("mturk", "pay", "--batch", batch, "--audit", judged) == 0
+        states = Counter(each["AssignmentStatus"] for each in server.snapshot()["assignments"].values())
+        assert states == {"Approved": 3 * len(records)}
+    assert set(tree(judged)) == FILES
+    responses = pq.read_table(judged / "responses.parquet").to_pylist()
+    assert Counter(row["reason"] for row in responses if row["disposition"] == "rejected") == {
+        "too_fast": len(records[0]["fields"]),
+        "failed_check": sum(len(record["fields"]) for record in records[2:]),
+    }
+    metrics = json.loads((judged / "metrics.json").read_text())
+    details = json.loads((judged / "details.json").read_text())
+    assert metrics["#ALL"]["krippendorff_alpha"] == 1.0
+    assert metrics["#VALIDATED"]["agreement"] == 1.0  # the lexical scorer finds bananas unfaithful, too
+    assert details["groups"]["#ALL"]["majorities"] == details["groups"]["#ALL"]["utterances"]
+    assert details["groups"]["#ALL"]["complete"] == len(records[1]["items"]) - 1
+    assert 3 < metrics["#ALL"]["naturalness"] < 4
+    shortfall = list(csv.DictReader(io.StringIO((judged / "shortfall.csv").read_text())))
+    assert {row["service_name"] for row in shortfall} == {
+        record["task_id"].partition(":")[0] for record in (records[0], *records[2:])
+    }
+    assert not any(b"AWORKER" in data for data in tree(judged).values())
+
+
+@pytest.mark.usefixtures("credentials")
+def test_workers_who_err_and_a_metric_that_does(world: Path, tmp_path: Path) -> None:
+    """The batch results of the requester site; kappa as computed by hand from what each worker said."""
+    records = manifest(world / "hits")
+    noisy = scripts(records, 3, noise=0.2)
+    path = batch_csv(tmp_path / "batch.csv", noisy, records)
+    flags = ("--hits", world / "hits", "--responses", path, path)
+    assert parapet("evaluate", "--task", "ratings", *flags, "--output", tmp_path / "out") == 0
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    votes: dict[tuple[str, int], list[bool]] = {}
+    items = {}
+    for script in noisy:
+        record = next(record for record in records if record["task_id"] == script.annotation)
+        for field, item in zip(record["fields"][::2], record["items"], strict=True):
+            if item["stratum"] != "check":
+                votes.setdefault((item["dialogue_id"], item["turn"]), []).append(script.answers[field] == "yes")
+                items[item["dialogue_id"], item["turn"]] = item
+    assert 0 < sum(len(set(of)) > 1 for of in votes.values()) < len(votes)
+    alike = sum(len(set(of)) == 1 for of in votes.values()) / len(votes)
+    observed = alike + (1 - alike) / 3  # of three votes that differ, one pair of three is the same
+    yes = sum(sum(of) for of in votes.values()) / (3 * len(votes))
+    expected = yes**2 + (1 - yes) ** 2
+    assert metrics["#ALL"]["fleiss_kappa"] == pytest.approx((observed - expected) / (1 - expected))
+    for name, strata in (("#VALIDATED", {"faithful", "unfaithful"}), ("#INVALID", {"invalid"})):
+        agree = [(sum(votes[at]) > 1) == item["faithful"] for at, item in items.items() if item["stratum"] in strata]
+        assert metrics.get(name, {}).get("agreement") == (pytest.approx(sum(agree) / len(agree)) if agree else None)
+    rows = pq.read_table(tmp_path / "out" / "rows.parquet").to_pylist()
+    assert {(row["dialogue_id"], row["turn"]): row["votes"] for row in rows} == {
+        at: f"{sum(of)}/{3 - sum(of)}" for at, of in votes.items()
+    }
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Bananas" in page
+    assert "<script>alert" not in page
+    systems = ("--systems", f"ours={tmp_path / 'out'}", "--metrics", "#VALIDATED/agreement", "fleiss_kappa")
+    assert parapet("compare", *systems, "--output", tmp_path / "compared") == 0
+
+
+def batch_csv(path: Path, played: list[Script], records: list[dict[str, Any]], **changed: str) -> Path:
+    """The batch results of the requester site, with a column for every field of the batch."""
+    fields = sorted(
+        {field for record in records for field in record["fields"]} | {f for s in played for f in s.answers}
+    )
+    of = {record["task_id"]: " ".join(record["fields"]) for record in records}
+    with path.open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        names = ("AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", "Input.fields")
+        writer.writerow([*names, *(f"Answer.{field}" for field in fields)])
+        for i, script in enumerate(played):
+            answers = [script.answers.get(field, "") for field in fields]
+            about = [changed.get("task_id", script.annotation), of[script.annotation]]
+            writer.writerow([f"3ASSIGNMENT{i:04}", script.worker_id, script.seconds, *about, *answers])
+    return path
+
+
+@pytest.mark.usefixtures("credentials")
+def test_hostile_and_foreign_answers_are_left_out_with_reasons(world: Path, tmp_path: Path) -> None:
+    records = manifest(world / "hits")
+    good = scripts(records[:1])
+    bad = scripts(records[1:2], 1)[0]
+    bad.answers.update(dict.fromkeys(bad.answers, HOSTILE) | {"faithful_99": "yes", "note": "=1+1"})
+    same = [Script("ASAME", script.annotation, {f: "no" if "faith" in f else "3" for f in script.answers}, 300)
+            for script in scripts(records[2:4], 1)]  # fmt: skip
+    again = [Script(good[0].worker_id, good[0].annotation, good[0].answers, 300)]
+    path = batch_csv(tmp_path / "batch.csv", [*good, bad, *same, *again], records)
+    foreign = batch_csv(tmp_path / "foreign.csv", scripts(records[:1], 1), records, task_id="001-00000000:ratings")
+    foreign.write_text(foreign.read_text().replace("3ASSIGNMENT", "3OTHER"))
+    flags = ("--hits", world / "hits", "--output", tmp_path / "out", "--responses", path, foreign)
+    assert parapet("evaluate", "--task", "ratings", *flags) == 0
+    rows = pq.read_table(tmp_path / "out" / "responses.parquet").to_pylist()
+    n = len(records[0]["fields"])
+    assert Counter(row["reason"] for row in rows if row["disposition"] == "rejected") == {
+        "unknown_value": len(records[1]["fields"]),
+        "same_rating": sum(len(record["fields"]) for record in records[2:4]),
+    }
+    assert Counter(row["reason"] for row in rows)["repeated"] == n - 2  # the check's two questions count for nobody
+    dead = [json.loads(line) for line in (tmp_path / "out" / "dead_letters.jsonl").read_text().splitlines()]
+    assert Counter(letter["reason"].partition(":")[0] for letter in dead) == {"unknown_page": 1, "unknown_field": 2}
+    given = sum(len(script.answers) for script in [*good, bad, *same, *again])
+    assert len(rows) + 2 == given  # nothing is lost
+    shutil.rmtree(tmp_path / "out")
+    assert parapet("evaluate", "--task", "ratings", *flags[:4], "--responses", foreign) == 1
+    assert not (tmp_path / "out" / "run.json").exists()
+
+
+@pytest.mark.usefixtures("credentials")
+def test_same_input_same_bytes(world: Path, tmp_path: Path) -> None:
+    records = manifest(world / "hits")
+    path = batch_csv(tmp_path / "batch.csv", scripts(records, noise=0.1), records)
+    header, *lines = path.read_text().splitlines()
+    shuffled = tmp_path / "shuffled.csv"
+    shuffled.write_text("\n".join([header, *reversed(lines)]) + "\n")
+    for name, responses in (("one", path), ("other", shuffled)):
+        flags = ("--hits", world / "hits", "--responses", responses, "--output", tmp_path / name)
+        assert parapet("evaluate", "--task", "ratings", *flags) == 0
+        (tmp_path / name / "run.json").unlink()  # has the hash of the responses
+    assert tree(tmp_path / "one") == tree(tmp_path / "other")
+    assert hits(world, tmp_path / "again") == 0
+    assert tree(tmp_path / "again") == tree(world / "hits")
+
+
+def test_invented_workers_choose_among_the_answers(world: Path, tmp_path: Path, credentials: None) -> None:
+    with LocalMTurk(tmp_path / "mturk.sqlite") as server:
+        publish = ("--batch", tmp_path / "batch", "--hits", world / "hits", "--endpoint_url", server.url)
+        assert parapet("mturk", "publish", *publish) == 0
+        records = manifest(world / "hits")
+        assert play(server.url, invented(server.url, 0, 5)).submitted == 3 * len(records)
+        assert parapet("mturk", "collect", "--batch", tmp_path / "batch") == 0
+    answers = "".join(line["Answer"] for line in collected.load(tmp_path / "batch"))
+    assert answers.count("<FreeText>") == 3 * sum(len(record["fields"]) for record in records)
+    assert "<FreeText>yes</FreeText>" in answers
+    assert "<FreeText>no</FreeText>" in answers
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((), "--scores: give the output"),
+        (("--scores", "corpus"), "no finished folder of 'parapet evaluate --task generation'"),
+        (("--scores", "scores", "--faithful", "-1"), "--faithful: a number, 0 or more"),
+        (("--scores", "scores", "--items", "0"), "--items: a number, 1 or more"),
+        (("--scores", "scores", "--split", "test"), "--split: belongs to --task rewrites"),
+        (("--scores", "scores", "--name_seconds", "2"), "--name_seconds: belongs to --task schemas"),
+        (("--scores", "scores", "--faithful", "0", "--unfaithful", "0", "--invalid", "0"), "no turn can be drawn"),
+        (("--scores", "scores", "--dialogues", "corpus", "corpus"), "ratings are of one corpus"),
+        (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
+        (("--scores", "unvalidated", "--dialogues", "corpus"), "--no_validation"),
+        (("--task", "rewrites", "--scores", "scores"), "--scores: belongs to --task ratings"),
+    ],
+)
+def test_what_cannot_work_ends_with_status_2(world, tmp_path, monkeypatch, capfd, flags, message) -> None:
+    monkeypatch.chdir(world)
+    if not (world / "unvalidated").exists():
+        shutil.copytree(world / "scores", world / "unvalidated")
+        run = json.loads((world / "unvalidated" / "run.json").read_text())
+        run["options"]["validation"] = False
+        (world / "unvalidated" / "run.json").write_text(json.dumps(run))
+    assert main(["hits", "--task", "ratings", *flags, "--output", str(tmp_path / "out")]) == 2
+    assert message in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"manifest.jsonl": "{"}, "not a manifest of 'parapet hits'"),
+        ({"manifest.jsonl": ""}, "has no utterance to be rated"),
+        ({}, "no folder of 'parapet hits'"),
+    ],
+)
+def test_hits_that_are_none_end_with_status_2(tmp_path, capfd, files, message) -> None:
+    (tmp_path / "hits").mkdir()
+    (tmp_path / "batch.csv").write_text("AssignmentId,WorkerId,Answer.faithful_0\n")
+    for name, content in files.items():
+        (tmp_path / "hits" / name).write_text(content)
+    flags = ["--hits", str(tmp_path / "hits"), "--responses", str(tmp_path / "batch.csv")]
+    assert main(["evaluate", "--task", "ratings", *flags, "--output", str(tmp_path / "out")]) == 2
+    assert message in capfd.readouterr().err
