@@ -33,7 +33,7 @@ turns: paraphrased, mistyped, longer and shorter; or with --task ratings, judge 
 EXAMPLE = """\
   parapet hits --schemas my_corpus --output my_hits --dry_run
   parapet hits --schemas my_corpus --output my_hits --hourly_wage 18 --sandbox
-  parapet hits --task rewrites --dialogues my_corpus --turns 500 --output my_rewrites
+  parapet hits --task rewrites --dialogues my_corpus --output my_rewrites
   parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings"""
 
 _MAX_WARNINGS = 20
@@ -59,7 +59,7 @@ _FLAGS_OF = {
 # The flags that are fields of Terms, by their types.
 _COMMON = ("assignments", "hourly_wage", "reward")
 _MONEY = {
-    "hourly_wage": "pay in dollars per hour, which sets rewards",
+    "hourly_wage": "dollars per hour, which sets rewards",
     "reward": "dollars per assignment, instead of --hourly_wage",
     "name_seconds": "estimated seconds for one name",
     "description_seconds": "estimated seconds for one description",
@@ -124,24 +124,23 @@ def parser() -> Parser:
         help="names that are shown with their description: found automatically, none, or element ids in a file "
         "(default: auto)",
     )
-    text = "of rewrites and ratings: corpus, or dialogue files (default: the bundled sample)"
+    add = parser.group("--task rewrites and ratings")
+    text = "corpus, or its files (default: the bundled sample)"
     add("--dialogues", nargs="+", metavar="ROOT|FILE", reads=True, help=text)
-    add = parser.group("--task rewrites")
-    add("--split", choices=SPLITS, help=f"split of a corpus (default: {TEST})")
-    add("--turns", type=int, metavar="N", help="number of user turns, drawn at random (default: all)")
-    add = parser.group("--task ratings")
-    text = "output of 'parapet evaluate --task generation' for these dialogues"
-    add("--scores", metavar="DIR", reads=True, help=text)
+    add("--split", choices=SPLITS, help=f"of rewrites: split of a corpus (default: {TEST})")
+    add("--turns", type=int, metavar="N", help="of rewrites: user turns to draw (default: all)")
+    add("--scores", metavar="DIR", reads=True, help="output of 'parapet evaluate --task generation'")
+    add = parser.group("--task ratings", rare=True)
     strata = {
-        "faithful": "number of valid turns that the metric finds faithful",
-        "unfaithful": "number of valid turns that it finds unfaithful",
-        "invalid": "number of turns that fail its validation",
+        "faithful": "number of valid turns found faithful",
+        "unfaithful": "of those found unfaithful",
+        "invalid": "of turns that fail validation",
     }
     for name, text in strata.items():
         add(f"--{name}", type=int, metavar="N", help=f"{text} (default: {_SIZES[name]})")
-    add("--items", rare=True, type=int, metavar="N", help=f"utterances on a page, at most (default: {_ITEMS})")
+    add("--items", type=int, metavar="N", help=f"utterances on a page, at most (default: {_ITEMS})")
     text = f"utterances of other turns on each page, which nobody attentive finds faithful (default: {_CHECKS})"
-    add("--checks", rare=True, type=int, metavar="N", help=text)
+    add("--checks", type=int, metavar="N", help=text)
     # None marks a flag that is not given.
     text = "ask only whether an utterance is faithful, as the paper does"
     add("--no_naturalness", action="store_true", default=None, help=text)

@@ -69,7 +69,8 @@ TERMS = {
     "Wilson's, of 95 %.",
     "Judged faithful": "The share of utterances with a majority that it finds faithful.",
     "Fleiss' kappa": "Agreement of the workers beyond chance (Fleiss 1971), over utterances with all wanted ratings: 1 "
-    "is full agreement, 0 is chance.",
+    "is full agreement, 0 is chance. Where nearly all utterances are of one kind, as in the "
+    "two halves of the validated ones, it is near 0, too.",
     "Krippendorff's alpha": "The same over all utterances with two ratings or more.",
     "Naturalness": "The mean over utterances of their mean rating, 1 to 5.",
     "Validated": "The ground truth entails a reference of every act, and none with other values.",
@@ -381,7 +382,7 @@ def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Repo
         ),
         Table(
             title="What the metric and the majority say",
-            columns=["utterances", "metric", "majority: faithful", "unfaithful", "none"],
+            columns=["sample", "metric", "majority: faithful", "unfaithful", "none"],
             rows=[
                 [LABELS[name], verdict, *(f"{of.get(word, 0):,}" for word in ("faithful", "unfaithful", "none"))]
                 for name in (VALIDATED, INVALID) if name in details.groups
@@ -427,7 +428,7 @@ def _groups_table(metrics: Metrics, details: Details) -> Table:
 
     return Table(
         title="Agreement",
-        columns=["utterances", *(heads[name] for name in named), "utterances", "with a majority"],
+        columns=["sample", *(heads[name] for name in named), "utterances", "with a majority"],
         rows=[
             [
                 LABELS[group],
@@ -449,13 +450,10 @@ def _differences(judged: Iterable[Judged]) -> list[Section]:
     examples = []
     for one in wrong[:EXAMPLES]:
         item, (yes, no) = one.item, one.counts
-        acts = [
-            ": ".join(filter(None, [act.does, " – ".join(filter(None, [act.about, act.value]))])) for act in item.acts
-        ]
         lines = {"before": item.previous, "utterance": item.utterance, "metric": _word(item.faithful)}
         lines["workers"] = f"{yes} faithful, {no} unfaithful"
         shown = [Line(label, [Part(line)]) for label, line in lines.items()]
-        shown[1:1] = [Line("has to", [Part(act)]) for act in acts]
+        shown[1:1] = [Line("has to", [Part(act.text)]) for act in item.acts]
         place = f"dialogue {item.dialogue_id}, turn {item.turn}"
         examples.append(Example(f"{place}, not validated" if item.stratum == "invalid" else place, shown))
     note = f"{len(examples):,} of {text.counted(len(wrong), 'utterance')}."

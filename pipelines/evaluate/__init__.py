@@ -22,7 +22,7 @@ TASKS = {
     "ranking": "answers to bAbI dialog tasks: accuracy by response and dialogue",
     "response": "responses: Inform, Success, BLEU and Combined, as for MultiWOZ",
     "generation": "utterances from dialogue acts: slot error rate, BLEU, SGSAcc",
-    "ratings": "what people say of such utterances: majority, Fleiss' kappa, agreement",
+    "ratings": "what people say of such utterances: agreement with SGSAcc",
 }
 
 USAGE = f"""usage: parapet evaluate --task TASK [flags]

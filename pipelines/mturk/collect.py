@@ -11,13 +11,17 @@ from parapet.pipelines.flags import StrictParser
 from parapet.pipelines.mturk import session
 
 DESCRIPTION = """\
-Downloads what workers have submitted so far into DIR/assignments.jsonl, for 'parapet compose --responses'. Then grants
-qualifications, so that nobody who did a task sees its sibling, or any task beyond --max_per_worker. Run it often while
-a batch is open."""
+Downloads what workers have submitted so far into DIR/assignments.jsonl, for --responses of 'parapet compose' and other
+commands. Then grants qualifications, so that nobody who did a task sees its sibling, or any task beyond
+--max_per_worker. Run it often while a batch is open."""
 
 EXAMPLE = """\
   parapet mturk collect --batch my_batch
   parapet mturk collect --batch my_batch --block_list blocked.txt"""
+
+
+# What reads the answers to tasks other than those on schemas.
+_READERS = {"rewrites": "compose_variations", "ratings": "evaluate --task ratings"}
 
 
 class Config(session.Config, frozen=True, kw_only=True):
@@ -71,7 +75,9 @@ def act(config: Config) -> int:
                 + (f"; qualifications granted: {kept_out}" if kept_out else "")
             )
             print(table())
-        logging.info("next: parapet compose --responses %s ...", batch.folder / collected.FILE)
+        tasks = {hit.task_id.rpartition(":")[2] for hit in batch.hits().values()}
+        command = next((_READERS[task] for task in sorted(tasks) if task in _READERS), "compose")
+        logging.info("next: parapet %s --responses %s ...", command, batch.folder / collected.FILE)
         return EXIT_FAILURE if granted.failures else 0
 
 

@@ -51,6 +51,11 @@ class PlainAct(msgspec.Struct, frozen=True):
     about: str = ""
     value: str = ""
 
+    @property
+    def text(self) -> str:
+        """All of it as one line, as the page has it."""
+        return ": ".join(filter(None, [self.does, " – ".join(filter(None, [self.about, self.value]))]))
+
 
 Stratum = Literal["faithful", "unfaithful", "invalid", "check"]
 

@@ -24,6 +24,7 @@ from parapet.transforms.mturk import collected
 from parapet.transforms.seeding import stable_hash
 
 HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
+NONE = ("--faithful", "0", "--unfaithful", "0", "--invalid", "0")
 FILES = {
     "dead_letters.jsonl",
     "details.json",
@@ -184,6 +185,9 @@ def test_from_pages_to_judgements_and_pay(world: Path, tmp_path: Path) -> None:
         evaluate = ("evaluate", "--task", "ratings", "--hits", world / "hits", "--output", judged)
         assert parapet(*evaluate, "--responses", batch) == 0
         assert parapet("mturk", "topup", "--batch", batch, "--shortfall", judged / "shortfall.csv") == 0
+        wanted = {hit["RequesterAnnotation"]: hit["MaxAssignments"] for hit in server.snapshot()["hits"].values()}
+        # Of all pages but the second one worker does not count.
+        assert wanted == {record["task_id"]: 3 if i == 1 else 5 for i, record in enumerate(records)}
         assert parapet("mturk", "pay", "--batch", batch, "--audit", judged) == 0
         states = Counter(each["AssignmentStatus"] for each in server.snapshot()["assignments"].values())
         assert states == {"Approved": 3 * len(records)}
@@ -329,7 +333,7 @@ def test_invented_workers_choose_among_the_answers(world: Path, tmp_path: Path, 
         (("--scores", "scores", "--items", "0"), "--items: a number, 1 or more"),
         (("--scores", "scores", "--split", "test"), "--split: belongs to --task rewrites"),
         (("--scores", "scores", "--name_seconds", "2"), "--name_seconds: belongs to --task schemas"),
-        (("--scores", "scores", "--faithful", "0", "--unfaithful", "0", "--invalid", "0"), "no turn can be drawn"),
+        (("--scores", "scores", "--dialogues", "corpus", *NONE), "no turn can be drawn"),
         (("--scores", "scores", "--dialogues", "corpus", "corpus"), "ratings are of one corpus"),
         (("--scores", "scores"), "is not the corpus that was scored"),  # but the sample
         (("--scores", "unvalidated", "--dialogues", "corpus"), "--no_validation"),
