@@ -192,7 +192,7 @@ class Ratings(Task[Inputs], frozen=True, kw_only=True):
             "shortfall.csv": _shortfall(hits, short),
             "dead_letters.jsonl": _lines(answers.dead),
         }
-        warnings = [f"{text.counted(len(short), 'utterance')} lack ratings, see shortfall.csv"] if short else []
+        warnings = [f"{text.counted(len(short), 'utterance')} short of ratings, see shortfall.csv"] if short else []
         if answers.dead:
             warnings.append(f"not used: {text.counted(len(answers.dead), 'record')}, see dead_letters.jsonl")
         return Result(
