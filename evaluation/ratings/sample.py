@@ -24,8 +24,8 @@ from parapet.transforms.seeding import stable_digest
 
 STRATA: tuple[Stratum, ...] = ("faithful", "unfaithful", "invalid")
 
-_COLUMNS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "premise", "utterance")
-_VALID = frozenset({"faithful", "unfaithful"})
+_COLUMNS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "utterance", "sgsacc_all")
+_NOT_VALID = "not_valid"  # the outcome of a turn that fails the validation
 
 # What a reply has to do, by act. Of others the name of the act is shown.
 _DOES = {
@@ -101,15 +101,15 @@ def read_scores(folder: str) -> Scores:
     rows = _read_rows(folder)
     names = list(dict.fromkeys(row["set"] for row in rows))
     wanted = ORIGINAL if ORIGINAL in names else names[0]
-    utterances: dict[Place, str] = {}
+    turns: dict[Place, dict[str, Any]] = {}
     acts: dict[Place, list[dict[str, Any]]] = {}
     for row in rows:
         place = str(row["dialogue_id"]), int(row["turn"])
-        if row["set"] == wanted and row["kind"] == "turn":
-            utterances[place] = row["utterance"] or ""
-        elif row["set"] == wanted:
+        if row["set"] == wanted and row["kind"] == "act":
             acts.setdefault(place, []).append(row)
-    verdicts = {place: _verdict(utterances.get(place, ""), of_turn) for place, of_turn in acts.items()}
+        elif row["set"] == wanted and row["sgsacc_all"] is not None:  # of a turn with acts
+            turns[place] = row
+    verdicts = {place: _verdict(row, acts.get(place, ())) for place, row in turns.items()}
     return Scores(str(options.get("split", "")), str(options.get("scorer", "")), verdicts)
 
 
@@ -128,12 +128,12 @@ def _read_rows(folder: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _verdict(utterance: str, acts: Sequence[Mapping[str, Any]]) -> Verdict:
+def _verdict(turn: Mapping[str, Any], acts: Sequence[Mapping[str, Any]]) -> Verdict:
     return Verdict(
-        utterance,
+        turn["utterance"] or "",
         tuple((row["act"] or "", row["slot"] or "", row["values"] or "") for row in acts),
-        all(row["outcome"] in _VALID for row in acts),
-        all(row["premise"] is not None for row in acts),
+        turn["outcome"] != _NOT_VALID,
+        turn["sgsacc_all"] == 1,
     )
 
 

@@ -132,12 +132,12 @@ def test_pages_do_not_depend_on_the_verdicts(world: Path, tmp_path: Path) -> Non
     shutil.copytree(world / "scores", tmp_path / "scores")
     path = tmp_path / "scores" / "rows.parquet"
     table = pq.read_table(path)
-    other = {"faithful": "unfaithful", "unfaithful": "faithful", "no_reference": "faithful"}
+    other = {"faithful": "unfaithful", "unfaithful": "not_valid", "not_valid": "faithful"}
     for name, changed in (
-        ("outcome", [other.get(outcome) for outcome in table["outcome"].to_pylist()]),
-        ("premise", [None if premise else "utterance" for premise in table["premise"].to_pylist()]),
+        ("outcome", pa.array([other.get(outcome) for outcome in table["outcome"].to_pylist()], pa.string())),
+        ("sgsacc_all", pa.array([None if v is None else 1 - v for v in table["sgsacc_all"].to_pylist()], pa.float64())),
     ):
-        table = table.set_column(table.column_names.index(name), name, pa.array(changed, pa.string()))
+        table = table.set_column(table.column_names.index(name), name, changed)
     pq.write_table(table, path)
     assert hits(world, tmp_path / "hits", "--scores", tmp_path / "scores") == 0
     before, after = tree(world / "hits"), tree(tmp_path / "hits")
