@@ -147,7 +147,8 @@ def _seen_and_unseen(board: Board) -> list[Section]:
     grids = [(what, of) for what, of in grids if of.blocks]
     if not grids or any(of.headings != grids[0][1].headings for _, of in grids):
         return []
-    found: list[Section] = [grid_table(board, grids, "Seen and unseen services, of 100")]
+    note = "Generated utterances: by domain." if any(one.task == "generation" for one in board.columns) else ""
+    found: list[Section] = [grid_table(board, grids, "Seen and unseen services, of 100", note)]
     dots = [
         Dot(value.system, value.value, value.low, value.high, group=f"{value.group} services")
         for name in board.systems
