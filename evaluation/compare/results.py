@@ -34,8 +34,13 @@ AVERAGED = {
     "ranking": ("per_response", "per_dialogue"),
     "generation": ("sgsacc", "bleu"),
 }
-_BESIDE = {"dst": (SENSITIVITY,), "intent": ("macro_f1",), "response": ("inform", "success", "bleu")}
-OF_100 = frozenset({"bleu", "combined"})  # all others are shares
+_BESIDE = {
+    "dst": (SENSITIVITY,),
+    "intent": ("macro_f1",),
+    "response": ("inform", "success", "bleu"),
+    "ratings": ("human_faithful", "agreement", "fleiss_kappa"),
+}
+OF_100 = frozenset({"bleu", "combined", "naturalness"})  # shown as they are; all others are shares
 LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})
 
 # Sets in the order of the page, after which come the others: RADDLE's and those of SGD-X.

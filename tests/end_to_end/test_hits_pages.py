@@ -14,6 +14,9 @@ import pytest
 from page_recorder import Recorder, serve
 
 from parapet.pipelines.main import main
+from parapet.transforms.hits.make_hits import summary_files
+from parapet.transforms.hits.ratings import render_ratings
+from parapet.transforms.hits.records import PlainAct, RatedItem, Settings
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -104,6 +107,27 @@ def dialogues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
     flags = ["--task", "rewrites", "--dialogues", str(path)]
     assert main(["hits", *flags, "--output", str(folder / "out"), "--quiet"]) == 0
     yield from serve(folder / "out")
+
+
+HOSTILE = "</span></fieldset><script>alert(1)</script> ${body} ]]> \U0001f600 \u202eme " + "unbroken" * 60
+ITEMS = [
+    RatedItem("1", 1, "faithful", True, "Bars_1", (PlainAct("Ask for", "city of the bar"),), "", "Which city?"),
+    RatedItem("2", 1, "invalid", False, "Bars_1", (PlainAct("Tell", HOSTILE, HOSTILE),), HOSTILE, HOSTILE),
+    RatedItem("3", 1, "unfaithful", False, "Bars_1", (PlainAct("Say goodbye"),), "Bye.", ""),
+]
+RATINGS = {f"{name}_{i}": value for i in range(3) for name, value in (("faithful", "no"), ("natural", str(i + 3)))}
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    folder = tmp_path_factory.mktemp("ratings")
+    settings = Settings(tasks=("ratings",))
+    hits = render_ratings(0, ITEMS, settings)
+    files = {"pages/page.html": hits.pages[0].html, **summary_files([hits], settings)}
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    yield from serve(folder)
 
 
 @pytest.fixture(scope="module")
@@ -417,3 +441,47 @@ def test_the_index_of_rewrites_links_to_the_pages(page, dialogues):
     assert fits(page)
     page.get_by_role("link", name="../<i>1").last.click()
     assert page.locator("#hit-said").inner_text() == SAID
+
+
+@pytest.mark.parametrize("place", ["pages/page.html", "site.html"])
+def test_ratings_are_posted_once_all_are_chosen(page, ratings, place):
+    template = (ratings.folder / "requester/ratings.html").read_text()
+    with (ratings.folder / "requester/ratings.csv").open(newline="") as handle:
+        row = next(csv.DictReader(handle))
+    filled = re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
+    (ratings.folder / "site.html").write_text(
+        "<!DOCTYPE html><meta charset=utf-8><form method=post action='https://www.mturk.com/mturk/externalSubmit'>"
+        f"<input type=hidden name=assignmentId>{filled}<input type=submit id=submitButton></form>"
+    )
+    page.goto(f"{ratings.address}/{place}?assignmentId=3XYZ")
+    assert page.locator("#hit-left").inner_text() == "6 of 6 left"
+    page.click("#hit button")
+    assert page.locator("#hit-wrong").inner_text() == "6 questions need an answer."
+    assert page.evaluate("document.activeElement.name") == "faithful_0"
+    assert page.locator("#natural_2-e").inner_text() == "Please choose an answer."
+    assert fits(page)
+    for name, value in RATINGS.items():
+        page.check(f"[name={name}][value='{value}']")
+        assert page.locator(f"#{name}-e").inner_text() == ""
+    assert page.locator("#hit-left").inner_text() == "All 6 answered"
+    assert not page.locator("#hit-wrong").is_visible()
+    page.keyboard.press("Enter")
+    assert not ratings.posted
+    page.click("#hit button")
+    page.wait_for_url("**/mturk/externalSubmit")
+    assert ratings.posted.pop() == [("assignmentId", "3XYZ"), *RATINGS.items()]
+
+
+def test_a_preview_of_ratings_is_disabled_and_texts_are_shown_as_they_are(page, ratings):
+    page.goto(f"{ratings.address}/pages/page.html")
+    assert page.get_by_text("This is a preview").is_visible()
+    assert all(control.is_disabled() for control in page.locator("button, .q input").all())
+    assert page.locator(".said").all_inner_texts() == ["Which city?", HOSTILE, "(no reply)"]
+    assert page.locator(".acts li").nth(1).inner_text() == f"Tell: {HOSTILE} – {HOSTILE}"
+    for choice in page.locator(".q input").all():
+        assert choice.evaluate("e => e.labels.length === 1 && e.labels[0].innerText.trim() !== ''")
+        assert choice.evaluate("e => e.closest('fieldset').querySelector('legend').innerText.trim().endsWith('?')")
+    assert fits(page)
+    page.goto(f"{ratings.address}/index.html")
+    assert fits(page)
+    page.get_by_role("link", name=":ratings").click()

@@ -244,8 +244,8 @@ def test_workers_who_err_and_a_metric_that_does(world: Path, tmp_path: Path) -> 
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Bananas" in page
     assert "<script>alert" not in page
-    systems = ("--systems", f"ours={tmp_path / 'out'}", "--metrics", "#VALIDATED/agreement", "fleiss_kappa")
-    assert parapet("compare", *systems, "--output", tmp_path / "compared") == 0
+    assert parapet("compare", "--systems", f"ours={tmp_path / 'out'}", "--output", tmp_path / "compared") == 0
+    assert f"{100 * metrics['#ALL']['human_faithful']:.1f}" in (tmp_path / "compared" / "table.md").read_text()
 
 
 def batch_csv(path: Path, played: list[Script], records: list[dict[str, Any]], **changed: str) -> Path:
