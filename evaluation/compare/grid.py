@@ -18,7 +18,7 @@ from parapet.evaluation.compare.results import (
     macro_average,
     set_order,
 )
-from parapet.evaluation.lines import group_label
+from parapet.evaluation.lines import ALL, group_label
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.report import Table
 from parapet.transforms.text import number, percent
@@ -78,7 +78,8 @@ def headings(board: Board) -> dict[str, str]:
     found = {AVERAGE: "average"}
     for each in board.columns:
         parts = [each.group] if each.group != WHOLE else []
-        parts += [set_label(board, each.task, each.set)] if each.metric != SENSITIVITY else []
+        if each.metric != SENSITIVITY and not (parts and each.set == ALL):  # a group without a set is of all
+            parts.append(set_label(board, each.task, each.set))
         parts += [full_label(board, each.task, each.metric)] if len(metrics) > 1 or each.metric == SENSITIVITY else []
         found[each.column.name] = " ".join(parts)
     return found

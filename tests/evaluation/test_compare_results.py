@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states
 
-from parapet.evaluation.compare.leaderboard import read_systems
+from parapet.evaluation.compare.grid import headings
+from parapet.evaluation.compare.leaderboard import SignificanceConfig, leaderboard, read_systems
 from parapet.evaluation.compare.results import (
     SENSITIVITY,
     VARIANTS,
@@ -166,6 +167,7 @@ def test_candidates_of_one_system_are_no_other_set(tmp_path: Path) -> None:
     systems = read_systems({"one": [one], "other": [other]}, ["sgsacc", "seen/sgsacc"])
     assert [column.name for column in systems.columns] == ["generation/#ALL/sgsacc", "generation/#ALL/seen/sgsacc"]
     assert [systems.value("other", column) for column in systems.columns] == [0.5, 0.4]
+    assert list(headings(leaderboard(systems, SignificanceConfig())).values()) == ["average", "all", "seen"]
     assert systems.left_out == []
 
 
