@@ -262,7 +262,7 @@ def _answers(act: Act, slot: Words) -> Iterator[str]:
 
 
 def _paper_boolean(act: Act, words: ServiceWords) -> Iterator[str]:
-    """Appendix B. Where it differs from the lists of Appendix D, which are what the authors' code gave, as these.
+    """Appendix B. Where it differs from the lists of Appendix D, which look like output of the authors' code, as these.
 
     B would have "has not", "have not" and "is not" where D has "Has no", "Is not" and "Does not"; only D has the
     candidate with the domain.
