@@ -98,8 +98,8 @@ def check_items(
 
 
 def _says_none(other: RatedItem, values: Sequence[str]) -> bool:
-    said = other.utterance.casefold()
-    return bool(said) and not any(value in said for value in values)
+    utterance = other.utterance.casefold()
+    return bool(utterance) and not any(value in utterance for value in values)
 
 
 def render_ratings(position: int, items: Sequence[RatedItem], settings: Settings) -> Hits:
@@ -115,7 +115,7 @@ def render_ratings(position: int, items: Sequence[RatedItem], settings: Settings
     room = capacity(RATINGS) - len(ratings_body([]).encode())
     fits = [i for i, html in enumerate(rendered) if len(html.encode()) <= room]
     runs = split([len(rendered[i].encode()) for i in fits], room)
-    # Two samples have different pages; those of one are told apart by their number.
+    # By the hash, answers to the pages of another sample are recognised; within a sample the number is enough.
     page_id = f"{position + 1:03}-{stable_digest(*rendered)[:8]}"
     task_id = f"{page_id}:{RATINGS}"
     large = set(range(len(items))) - set(fits)
