@@ -117,6 +117,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
     def training(self, args: argparse.Namespace) -> Training:
         """Reads what is trained on, and looks at the checkpoint. Raises InputError for what cannot work."""
         check_numbers(args, LEAST)
+        check_apart(args.output, templates=args.templates)
         checkpoint = read_checkpoint(args, self.model)
         device = device_to_train_on(args, "transformers")
         from parapet.evaluation.models.generation.data import read_examples
@@ -158,7 +159,7 @@ each variant and set, for 'parapet evaluate --task generation'."""
         """Looks at the model, the sets and the scorer. Raises InputError for what cannot work."""
         check_numbers(args, {"candidates": 0, "beams": 1})
         checkpoint: str | None = getattr(args, "checkpoint", None)
-        check_apart(args.output, model=args.model, checkpoint=checkpoint)
+        check_apart(args.output, model=args.model, checkpoint=checkpoint, templates=args.templates)
         flags = sources_of(args)
         for path in args.also:
             check_apart(args.output, also=path)

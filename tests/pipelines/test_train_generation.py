@@ -296,8 +296,10 @@ def test_templates_of_the_user_are_kept_with_the_model(
     assert "--variants: the model has --templates, which no schema changes" in told
     (folder / "Cafes_1.tsv").write_text("GOODBYE\tBye.\nINFORM!!city!!@\tThere.")
     told = refused([*given, "--templates", str(folder), *no], capsys, run=train)
-    assert "Cafes_1.tsv: line 2: the key has 1 values and the sentence 0" in told
+    assert "Cafes_1.tsv: line 2: the key has 1 @ and the sentence 0" in told
     assert "has no templates: expected a folder" in refused([*asked, "--templates", str(tmp_path), *no], capsys)
+    told = refused([*given, "--templates", str(folder), "--output", str(folder)], capsys, run=train)
+    assert "the same folder as --templates" in told
 
 
 def test_bad_training_input_is_told(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def _read(path: Path) -> dict[str, str]:
         key, sentence = columns
         values, places = key.count(VALUE), sentence.count(VALUE)
         if values != places:
-            reason = f"the key has {values} values and the sentence {places}: write {VALUE} in both for each value"
+            reason = f"the key has {values} {VALUE} and the sentence {places}: both need one for each value"
             raise InputError(reason, path, f"line {number}")
         found[key] = sentence
     return found

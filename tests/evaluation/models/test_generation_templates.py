@@ -152,8 +152,8 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path: Path)
         "GOODBYE\t": expected,
         "GOODBYE\tBye\tBye": expected,
         "INFORM!!city!!@ It is @.": expected,
-        "INFORM!!city!!@\tIt is here.": "the key has 1 values and the sentence 0: write @ in both for each value",
-        "INFORM!!city\tIt is @ @.": "the key has 0 values and the sentence 2: write @ in both for each value",
+        "INFORM!!city!!@\tIt is here.": "the key has 1 @ and the sentence 0: both need one for each value",
+        "INFORM!!city\tIt is @ @.": "the key has 0 @ and the sentence 2: both need one for each value",
     }
     for line, reason in bad.items():
         folder = write(tmp_path / "t", Cafes_1=f"\ufeffREQ_MORE\tAnything else?\n\n{line}\n")
