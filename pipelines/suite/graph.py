@@ -158,6 +158,8 @@ class _Builder:
             )
         options.pop("name", "")
         command = tuple(word for word in pipeline.split() if word != "--task")
+        if command[0] in ("evaluate", "predict") and options.get("reference") == "@corpus":
+            options.setdefault("split", self.suite.corpus.scored)
         self._add(_step_name(entry), command, options, place, needs, about)
 
     def system(self, entry: Mapping[str, Any], place: str) -> None:

@@ -142,6 +142,13 @@ def test_with_what_it_needs_a_system_is_there(tmp_path: Path) -> None:
     assert graph.steps["scores/T5DST/dst"].options["predictions"] == "states"
 
 
+def test_steps_on_the_corpus_take_the_split_that_systems_are_scored_on(tmp_path: Path) -> None:
+    suite = read_suite("sgsacc", [*settings("sgsacc", tmp_path), "corpus.splits=dev", "inputs.nli=nli", "inputs.t5=t5"])
+    steps = make_graph(suite, sets_of, lacks).steps
+    names = ("reference-lexical", "FT-T5-nli", "ensemble", "scores/PT-T5/generation", "predictions/FT-T5/generation")
+    assert {steps[name].options["split"] for name in names} == {"dev"}
+
+
 def test_tasks_that_are_there_are_trained_and_scored(tmp_path: Path) -> None:
     graph = make_graph(read_suite("babi", settings("babi", tmp_path)), sets_of, lacks)
     scored = [name for name, step in graph.steps.items() if step.command == ("evaluate", "ranking")]
