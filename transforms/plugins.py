@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any
 
 import msgspec
@@ -108,12 +108,14 @@ class Names:
 
 def installed(group: str) -> list[Plugin]:
     """The plug-ins of a group, those that are built in first; nothing of them is imported."""
-    return sorted((_plugin(one) for one in entry_points(group=group)), key=lambda one: (not one.built_in, one))
-
-
-def _plugin(one: EntryPoint) -> Plugin:
-    distribution, version = (one.dist.name, one.dist.version) if one.dist is not None else ("", "")
-    return Plugin(one.group, one.name, one.value, distribution, version)
+    # A distribution reads its metadata anew whenever it is asked.
+    sources: dict[Distribution | None, tuple[str, str]] = {None: ("", "")}
+    plugins = []
+    for one in entry_points(group=group):
+        if one.dist is not None and one.dist not in sources:
+            sources[one.dist] = one.dist.name, one.dist.version
+        plugins.append(Plugin(one.group, one.name, one.value, *sources[one.dist]))
+    return sorted(plugins, key=lambda one: (not one.built_in, one))
 
 
 def names(group: str) -> list[str]:
